@@ -142,6 +142,8 @@ class SurvivalCurves:
         The public levels.
     group : str
         Their column, or "".
+    time : str
+        Their time.
     level : float
         Confidence level of the limits.
     promise : str
@@ -155,6 +157,7 @@ class SurvivalCurves:
     periods: tuple[float, ...]
     groups: tuple[Any, ...] = ("all",)
     group: str = ""
+    time: str = "time"
     level: float = 0.95
     promise: str = ""
     events: tuple[Event, ...] = ()
@@ -190,6 +193,30 @@ class SurvivalCurves:
             for column, values in zip(("survival", "ci_low", "ci_high"), hidden, strict=True):
                 frames[column] += [1.0, *values]
         return frame_of(frames)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return survival at the cut points that are shown, with its limits, as rows of plain data."""
+        rows = [
+            {
+                "name": name_at(row["group"], row["time"], self.group),
+                "estimate": row["survival"],
+                "lower": row["ci_low"],
+                "upper": row["ci_high"],
+            }
+            for row in self.curves().to_dict("records")
+            if row["survival"] == row["survival"]
+        ]
+        n_groups = len(self.groups)
+        return rows if len(rows) == n_groups else [each for each in rows if each["lower"] < 1]
+
+    def frame(self) -> Any:
+        """Return all numbers as a data frame: :meth:`curves`."""
+        return self.curves()
+
+    @property
+    def shown_until(self) -> float:
+        """The last cut point at which every group is shown."""
+        return self.periods[int(min(table.visible.sum() for table in self._tables))]
 
     def logrank(self) -> LogrankResult:
         """Test that all groups have the same survival, by the periods that are shown in all of them."""
@@ -229,11 +256,10 @@ class SurvivalCurves:
         DataFrame
             Columns group, mean, ci_low and ci_high, then difference with its limits.
         """
-        shown = int(min(table.visible.sum() for table in self._tables))
-        last = shown if until is None else _index_of(until, self.periods)
-        if last > shown or last == 0:
+        last = _index_of(self.shown_until if until is None else until, self.periods)
+        if self.periods[last] > self.shown_until or last == 0:
             raise InputError(
-                f"until must be at most {self.periods[shown]:g}, the last time at which every group is "
+                f"until must be at most {self.shown_until:g}, the last time at which every group is "
                 f"shown, got {until!r}"
             )
         widths, z = np.diff(self.periods[: last + 1]), normal_quantile(self.level)
@@ -259,6 +285,11 @@ class SurvivalCurves:
         return "\n".join(
             [title, self.curves().to_string(index=False, float_format="{:.4g}".format), self.promise]
         )
+
+
+def name_at(group: Any, time: float, column: str) -> str:
+    """Return the name of survival at a time in a group of a column; "" is one group."""
+    return f"{group} at {time:g}" if column else f"at {time:g}"
 
 
 def _index_of(time: float, periods: Sequence[float]) -> int:

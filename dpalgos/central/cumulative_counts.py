@@ -38,7 +38,6 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
-NOISE_STD = "noise_std"  # the diagnostic: standard deviation of the noise of A h, (R,)
 _LONGEST_PLAIN = 9
 
 
@@ -123,7 +122,6 @@ def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript
     totals = sample.map_groups(cells).total(shape, counts)
     A = strategy(params.chain, d)
     spend = Spend.of_budget(transcript, params.split_budget({COUNTS.label: 1.0}))
-    released, std = spend(COUNTS, A @ totals, params.chain, d)
+    released, _ = spend(COUNTS, A @ totals, params.chain, d)
     spend.check_complete()
-    transcript.note(NOISE_STD, np.broadcast_to(std, sample.n_replicates))
     return np.linalg.solve(A, released)

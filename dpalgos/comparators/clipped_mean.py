@@ -160,8 +160,14 @@ RELEASES = CENTER, OUTSIDE_LEVEL, MEAN, SPREAD, OUTSIDE_BALL, *ball_releases(_la
         "public center": Form(
             keywords={"mean_bound": None, "std_bounds": None, "center": 0.1, "clip_norm": 2.0}
         ),
+        "people": Form(
+            keywords={"mean_bound": None, "std_bounds": None, "center": 0.1, "clip_norm": 2.0},
+            of_people=True,
+            in_memory=True,
+        ),
     },
     public="mean_bound and std_bounds, or center and clip_norm",
+    takes_people=True,
 )
 def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""

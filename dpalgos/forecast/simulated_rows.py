@@ -9,7 +9,7 @@ depends on the standardized covariates. Curves, uneven scatter and longer tails 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -20,6 +20,9 @@ from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.typing import FloatArray
+
+if TYPE_CHECKING:  # imported if a response is a time
+    from dpalgos.formula.survival_time import SurvivalTime
 
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
 # league's tables of which `data.collections.league.developed_on` says so.
@@ -112,6 +115,7 @@ class RowSimulator:
     formula: FormulaDesign | None = None  # by which covariates are computed
     of_users: bool = False  # who have several rows each
     weights: Mapping[str, NumberColumn] = field(default_factory=dict)  # their column, if there is one
+    times: "SurvivalTime | None" = None  # to the event that is the response
     events: UsualEvents = PREDICTED_EVENTS
 
     @property
@@ -210,6 +214,8 @@ class RowSimulator:
             values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
             table[self.response] = values
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
+            if self.times:
+                rows[self.times.time] = _times(self.times.periods, values, rng)
         for name, column in self.weights.items():
             mean, std = self._moments(name, column, _POSITION, care, rng)
             drawn |= {f"mean of {name}": mean, f"std of {name}": std}
@@ -235,7 +241,7 @@ class RowSimulator:
         correlations = root @ root.T
         levels, axes = np.linalg.eigh(correlations)
         noise = self._noise(k, n_rows, users, rng)
-        largest = float(np.abs(correlations - np.eye(k)).max())
+        largest = float(np.abs(correlations - np.eye(k)).max()) if k > 1 else 0.0
         return np.asarray((axes * np.sqrt(np.maximum(levels, 0))) @ noise), largest
 
     def _moments(
@@ -357,6 +363,13 @@ class RowSimulator:
         within = self.guesses.within_users
         common = rng.standard_normal((k, int(users.max()) + 1))[:, users]
         return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
+
+
+def _times(periods: Sequence[float], event: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return times of persons: up to half leave before the longest time; events are at any time before."""
+    followed = np.minimum(rng.uniform(1, 2) * rng.random(len(event)), 1.0)
+    share = np.where(event > 0, followed * rng.random(len(event)), followed)
+    return np.asarray(periods[0] + share * (periods[-1] - periods[0]))
 
 
 def _beta(column: NumberColumn, mean: float, std: float, scores: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -85,6 +85,24 @@ def checked_periods(periods: Any) -> tuple[float, ...]:
 
 
 Declared = Mapping[str, NumberColumn | CategoryColumn]
+
+
+def plain_columns(declared: Declared) -> dict[str, Any]:
+    """Return declared columns as plain data; :func:`declared_of` reads it."""
+    return {
+        name: {key: value for key, value in asdict(each).items() if value != ()}
+        for name, each in declared.items()
+    }
+
+
+def declared_of(plain: Mapping[str, Any]) -> dict[str, NumberColumn | CategoryColumn]:
+    """Return declared columns from plain data."""
+    return {
+        name: CategoryColumn(tuple(each["levels"]))
+        if "levels" in each
+        else NumberColumn(**{**each, "periods": tuple(each.get("periods", ()))})
+        for name, each in plain.items()
+    }
 
 
 def public_rows(declared: Declared, n: int) -> dict[str, Any]:

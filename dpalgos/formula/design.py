@@ -10,7 +10,7 @@ g in Z gives the coefficients β = M g of the terms.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,14 @@ from dpalgos.formula.code import (
     read_declared,
     rows_for,
 )
-from dpalgos.formula.columns import OF_ENDS, CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.columns import (
+    OF_ENDS,
+    CategoryColumn,
+    Declared,
+    NumberColumn,
+    declared_of,
+    plain_columns,
+)
 from dpalgos.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:  # imported if a response is a time
@@ -198,13 +205,7 @@ class FormulaDesign:
     @property
     def declaration(self) -> dict[str, Any]:
         """The formula and its declared columns as plain data; :func:`design_of_declaration` reads it."""
-        return {
-            "formula": self.formula,
-            "columns": {
-                name: {key: value for key, value in asdict(each).items() if value != ()}
-                for name, each in self.source.items()
-            },
-        }
+        return {"formula": self.formula, "columns": plain_columns(self.source)}
 
     def shift(self, center: float) -> FloatArray | float:
         """Return the effect of a public center of the response on the coefficients of the terms."""
@@ -273,11 +274,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
 
 def design_of_declaration(plain: Mapping[str, Any]) -> FormulaDesign:
     """Return the design from plain data, as :attr:`FormulaDesign.declaration` writes it."""
-    columns = {
-        name: CategoryColumn(tuple(each["levels"])) if "levels" in each else NumberColumn(**each)
-        for name, each in plain["columns"].items()
-    }
-    return design_of(plain["formula"], columns)
+    return design_of(plain["formula"], declared_of(plain["columns"]))
 
 
 def level_grid(design: FormulaDesign, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

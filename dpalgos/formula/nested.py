@@ -21,15 +21,17 @@ from dpalgos.formula.design import SPANNED, FormulaDesign, design_of_declaration
 from dpalgos.typing import FloatArray
 
 
-def submodel_by_formula(model: ReleasedModel, formula: str) -> ReleasedModel:
+def submodel_by_formula(
+    model: ReleasedModel, formula: str, design: FormulaDesign | None = None
+) -> ReleasedModel:
     """Return the model nested in a release that a formula states, such as ``"cost ~ age + C(region)"``.
 
     Its coefficients are named as if it were fitted alone. The offset is that of the release, even if the
-    formula omits it.
+    formula omits it. By default, the ``design`` of the release is the one that the model declares.
     """
-    if model.declaration is None:
+    if design is None and model.declaration is None:
         return _by_columns(model, formula)
-    design = design_of_declaration(model.declaration)
+    design = design or design_of_declaration(model.declaration or {})
     return _nested(model, design, _read(design, formula))
 
 

@@ -71,6 +71,11 @@ class SurvivalTime:
         return cls(text, start, times[-1], event, periods, columns)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Its columns."""
+        return tuple(filter(None, (self.start, self.time, self.event)))
+
+    @property
     def period(self) -> str:
         """The name of the added column of periods."""
         return f"{self.name}: period"
@@ -89,8 +94,7 @@ class SurvivalTime:
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:
         """The declared columns of person-periods."""
-        own = {self.start, self.time, self.event}
-        columns = {name: each for name, each in self.declared.items() if name not in own}
+        columns = {name: each for name, each in self.declared.items() if name not in self.names}
         columns[self.name] = NumberColumn(0.0, 1.0)
         if len(self.labels) > 1:
             columns[self.period] = CategoryColumn(self.labels)
@@ -130,7 +134,7 @@ class SurvivalTime:
 
     def happened(self, rows: Mapping[str, Any]) -> BoolArray:
         """Return whether the event of each person happened, (n,)."""
-        return np.asarray(np.asarray(rows[self.event]) == self.levels_of(self.event)[1])
+        return np.asarray(np.asarray(rows[self.event]) == self.event_levels[1])
 
     def expand(self, rows: Mapping[str, Any]) -> tuple[dict[str, Any], IntArray]:
         """Return person-periods of rows of persons as columns, and the row (m,) that each is of."""
@@ -143,23 +147,16 @@ class SurvivalTime:
         expanded[self.exposure] = own.exposure
         return expanded, own.person
 
-    def cells(self, rows: Mapping[str, Any], group: str) -> FloatArray:
-        """Return the cell of each person, (n, G · 2 · (K + 1)), for counts by group; "" is one group."""
-        levels = list(self.levels_of(group))
-        codes = np.zeros(len(rows[self.time]), dtype=int)
-        if group:
-            values = np.asarray(rows[group])
-            codes = np.select([values == level for level in levels], list(range(len(levels))), -1)
+    def cells(self, rows: Mapping[str, Any], codes: IntArray, n_groups: int) -> FloatArray:
+        """Return the cell of each person, (n, G · 2 · (K + 1)), for counts by group."""
         time = np.asarray(rows[self.time], dtype=float)
-        return cell_indicators(time, self.happened(rows), codes, len(levels), np.array(self.periods))
+        return cell_indicators(time, self.happened(rows), codes, n_groups, np.array(self.periods))
 
-    def levels_of(self, group: str) -> tuple[Any, ...]:
-        """Return the public levels of a column of groups; one without a column."""
-        if not group:
-            return ("all",)
-        declared = self.declared[group]
-        if not isinstance(declared, CategoryColumn):
-            raise InputError(f"formula: {group!r} must be a category, got numbers; declare its levels")
+    @property
+    def event_levels(self) -> tuple[Any, Any]:
+        """The two levels of the event; the second one is that it happened."""
+        declared = self.declared[self.event]
+        assert isinstance(declared, CategoryColumn)
         return declared.levels
 
 

@@ -1,4 +1,4 @@
-"""Time to an event: hazard ratios by a private regression, and private survival curves by group."""
+"""Time to an event: hazard ratios by a private regression."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
-from dpalgos.answers.survival import SurvivalCurves
-from dpalgos.api import estimate
-from dpalgos.central.cumulative_counts import noise_covariance
 from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
-from dpalgos.formula.code import INTERCEPT, read_declared
+from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import FormulaResult, declared_columns, declared_rows, fit_design
 from dpalgos.formula.survival_time import SurvivalTime
-from dpalgos.release.noise_source import generator_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -163,61 +159,6 @@ def phreg(
     return SurvivalResult(**fit_design("poisson", design, frame, user=user, person_weight="rows", **options))
 
 
-def survival(
-    formula: str,
-    frame: Any,
-    *,
-    periods: Sequence[float] | None = None,
-    interval: float = 0.95,
-    random_state: int | np.random.Generator | None = None,
-    **options: Any,
-) -> SurvivalCurves:
-    """Release survival curves by group.
-
-    Parameters
-    ----------
-    formula : str
-        ``"Surv(time, event) ~ arm"``, by the levels of a category; ``"Surv(time, event) ~ 1"`` for all.
-    frame : pandas.DataFrame or mapping of arrays
-        A row per person.
-    periods : sequence of float, optional
-        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
-    interval : float
-        Level of pointwise limits.
-    random_state : int or numpy.random.Generator
-    **options
-        ``epsilon``, ``delta``, ``bounds``, ``levels`` and ``budget``.
-
-    Returns
-    -------
-    SurvivalCurves
-        Curves, numbers at risk, the logrank test and restricted means, from one release of counts.
-    """
-    declared = _declared(formula, periods, options)
-    reading = read_declared(formula, declared)
-    time = SurvivalTime.of(reading, declared)
-    group = "".join(reading.right)
-    if time is None or time.start or len(reading.right) > 1 or reading.offset:
-        raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {formula!r}")
-    levels = time.levels_of(group)
-    cells = time.cells(declared_rows(frame, time.declared), group)
-    rng = generator_of(random_state, in_budget=options.get("budget") is not None)
-    chain = len(time.periods)
-    persons = np.arange(len(cells))  # as in phreg, the unit of a budget is a person
-    found = estimate("cumulative_counts", cells, rng=rng, chain=chain, user_ids=persons, **options)
-    return SurvivalCurves(
-        counts=found.estimate.reshape(len(levels), 2, chain),
-        noise=noise_covariance(chain, float(found.diagnostics["noise_std"][0])),
-        periods=time.periods,
-        groups=levels,
-        group=group,
-        level=interval,
-        promise=found.promise,
-        events=found.events,
-        certified_epsilon=found.certified_epsilon,
-    )
-
-
 def _time_of(design: FormulaDesign) -> SurvivalTime:
     if design.survival is None:
         raise InputError(
@@ -228,13 +169,13 @@ def _time_of(design: FormulaDesign) -> SurvivalTime:
 
 
 def _design(formula: str, periods: Any, options: dict[str, Any]) -> FormulaDesign:
-    design = design_of(formula, _declared(formula, periods, options))
+    design = design_of(formula, declared_times(formula, periods, options))
     if not design.has_intercept:
         raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
     return design
 
 
-def _declared(
+def declared_times(
     formula: str, periods: Any, options: dict[str, Any]
 ) -> dict[str, NumberColumn | CategoryColumn]:
     """Return the declared columns; the time has its periods, and the event is 0 or 1 by default."""

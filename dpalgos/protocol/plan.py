@@ -25,6 +25,7 @@ from dpalgos.forecast.simulated_rows import (
     table_count,
 )
 from dpalgos.formula import fit
+from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.nested import check_nested
@@ -36,6 +37,7 @@ from dpalgos.typing import FloatArray
 
 _TABLES, _SEED = 20, 1
 _FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}
+_OF_FILES = {"columns", "estimator", "form", "bounds", "survival", "table1"}
 _COLUMNS = ("question", "epsilon", "term", "half_width", "likely_half_width", "target", "no_interval")
 
 
@@ -145,6 +147,7 @@ class AnalysisPlan(QuestionSet):
             raise InputError("n_rows must be the public number of rows, got none; pass it to from_toml")
         curves, questions = {}, []
         for each in self.released:
+            self._check_kind(each)
             widths = cache(partial(self._half_widths, each))
             curves[each.name] = Curve(half_widths=widths, cost=partial(self._cost, each))
             known = [*self._declared.get("levels", ())], [*self._declared.get("bounds", ())]
@@ -159,6 +162,17 @@ class AnalysisPlan(QuestionSet):
                 (larger,) = (one for one in self.released if one.name == each.submodel)
                 check_nested(design_of(larger.formula, self._columns(larger)), each.formula)
         return [(each, split.epsilons[each.name]) for each in questions]
+
+    def _check_kind(self, question: PlanQuestion) -> None:
+        """Refuse a question that only files can ask."""
+        known = [*self._declared.get("bounds", ()), *self._declared.get("levels", ())]
+        extra = [*question.declared.keys() & _OF_FILES]
+        is_time = bool(question.formula) and len(read_formula(question.formula, known).left) > 1
+        if extra or is_time:
+            raise InputError(
+                f"question {question.name!r} must be a formula of one response or a mean, without "
+                f"{min(extra, default='Surv(…)')}; use dpcost protocol release"
+            )
 
     def _cost(self, question: PlanQuestion, epsilon: float) -> Any:
         result = self._simulated(question, epsilon, 0)
@@ -229,11 +243,6 @@ class AnalysisPlan(QuestionSet):
         self, question: PlanQuestion, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any
     ) -> Result:
         """Return the result of one question."""
-        if extra := [*question.declared.keys() & {"columns", "estimator", "form", "bounds"}]:
-            raise InputError(
-                f"question {question.name!r} must be a formula or a mean without {min(extra)}; use dpcost "
-                "protocol release"
-            )
         spent = {"epsilon": epsilon, "delta": self.delta, **question.params, **budget}
         if not question.mean:
             options = {"interval": question.interval, "random_state": rng, **self._declared, **spent}

@@ -16,6 +16,7 @@ from dpalgos.models.families import family_class
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[^/.\s][^/\x00-\x1f]*$")]  # questions name folders
 Text = Annotated[str, Field(min_length=1)]
+_BY_GROUP = "survival", "table1"
 _RELATIVE = "a target relative to the estimate depends on the data"
 
 
@@ -34,6 +35,8 @@ class PlanQuestion(_Part):
 
     name: Name
     formula: Text = ""
+    survival: Text = ""  # survival curves by group
+    table1: Text = ""  # the baseline table of a paper
     mean: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
     columns: dict[str, Any] = {}
     submodel: str = ""
@@ -64,7 +67,7 @@ class PlanQuestion(_Part):
             plain = {**plain, "precision": {mean[0]: target}}
         if isinstance(test := plain.get("test"), str):
             plain = {**plain, "test": [test]}
-        plain = {**plain, "interval": plain.get("interval", 0.95) or None}
+        plain = {**plain, "interval": plain.get("interval", 0 if "table1" in plain else 0.95) or None}
         return plain if mean is None else {**plain, "mean": mean}
 
     @field_validator("family")
@@ -75,13 +78,14 @@ class PlanQuestion(_Part):
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> PlanQuestion:
-        kinds = [name for name in ("formula", "mean", "columns") if getattr(self, name)]
+        kinds = [name for name in ("formula", "mean", "columns", *_BY_GROUP) if getattr(self, name)]
         if self.submodel and (others := [*self.declared.keys() - {"name", "submodel", "formula", "test"}]):
             raise ValueError(f"a submodel costs nothing, so leave out {min(others)!r}")
         if len(kinds) != 1 or (self.submodel and not self.formula):
             got = " and ".join(kinds) or "none"
             raise ValueError(
-                f"it must have one of formula, mean and columns; a submodel a formula; got {got}"
+                "it must have one of formula, mean, survival, table1 and columns; a submodel a formula; "
+                f"got {got}"
             )
         if self.columns and not self.estimator:
             raise ValueError("estimator must be stated with columns, got none; see dpcost estimators")
@@ -118,6 +122,9 @@ class PlanQuestion(_Part):
 
         targets: dict[str, float] = {}
         for text, target in self.precision.items():
+            if ends := [each for each in terms if self.survival and _is_time(text, each)]:
+                targets |= dict.fromkeys(ends, target)
+                continue
             meant = [
                 term
                 for term in terms
@@ -127,9 +134,19 @@ class PlanQuestion(_Part):
             ]
             if len(meant) != 1 or meant[0] in targets:
                 several = ", whose term has a target already" if meant and meant[0] in targets else ""
-                raise InputError(f"precision must be for one of {', '.join(terms)}, got {text!r}{several}")
+                raise InputError(
+                    f"precision must be for one of {', '.join(terms) or 'no numbers'}, got {text!r}{several}"
+                )
             targets[meant[0]] = target
         return self.model_copy(update={"precision": targets})
+
+
+def _is_time(text: str, term: str) -> bool:
+    """Return whether a text is the time of a term of survival, in all groups."""
+    try:
+        return float(text) == float(term.rpartition("at ")[2])
+    except ValueError:
+        return False
 
 
 class PlanTable(_Part):
@@ -171,6 +188,10 @@ class QuestionSet(_Part):
                         f"question {each.name!r} must not read the estimate of another question, got {key} = "
                         f"{value!r}; ask it after the plan, with dpcost release"
                     )
+        for name in (each.name for each in self.questions if each.survival or each.table1):
+            for table in self.tables:
+                if name in table.columns and (len(table.columns) > 1 or table.by):
+                    yield f"table {table.out!r} must have {name!r} alone, which is a table of its own"
         for unknown in (name for table in self.tables for name in table.columns if name not in names):
             yield f"columns of a table must be questions of the plan, got {unknown!r}"
 

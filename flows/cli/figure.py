@@ -27,7 +27,8 @@ def _inches(text: str) -> float:
 
 def figure(
     study: Annotated[
-        str, options.argument("STUDY", "Study name, or path of a study file; it needs a report.")
+        str,
+        options.argument("STUDY", "Study with a report, by name or file; or a record of survival curves."),
     ],
     form: Annotated[
         Any, options.option("[pdf|svg|png]", "File format.", "--format", parser=_FORMATS)
@@ -40,8 +41,12 @@ def figure(
     plugins: options.Plugins = None,
     force: options.Force = False,
 ) -> None:
-    """Write the chart of a study's page for a paper; its data go to a file with suffix -figure.csv."""
+    """Write the chart of a study or of survival curves for a paper, and its data as NAME-figure.csv."""
     options.use_plugins(plugins or [])
+    record = Path(study)
+    if record.suffix == ".json" or (record / "release.json").exists():
+        _curves(record, out or Path(f"{record.stem}.{form}"), form, width, force=force)
+        return
     from flows.studies.results import stored_page
     from reports.charts.figure import FigureError, draw_figure
     from tasks.errors import SpecError
@@ -61,4 +66,21 @@ def figure(
         say(f"note: {page.warning}")
     atomic_write(path, drawn)
     atomic_write(data_path, data)
+    typer.echo(f"{path}, {data_path}")
+
+
+def _curves(record: Path, path: Path, form: Any, width: float, *, force: bool) -> None:
+    """Write the figure of a release of survival curves."""
+    from dpalgos.answers.survival import SurvivalCurves
+    from reports.charts.figure import draw_curves
+    from tasks.errors import SpecError
+    from tasks.report.coefficients import by_group_of, read_record
+
+    curves = by_group_of(read_record(record)["release"])
+    if not isinstance(curves, SurvivalCurves):
+        raise SpecError(f"STUDY must be a study, or the record of survival curves, got the record {record}")
+    data_path = path.with_name(f"{path.stem}-figure.csv")
+    check_outputs([path, data_path], inputs=[record], force=force)
+    for file, content in zip((path, data_path), draw_curves(curves, form, width), strict=True):
+        atomic_write(file, content)
     typer.echo(f"{path}, {data_path}")

@@ -294,7 +294,7 @@ def _of_formula(
     if len(reading.left) != 1:
         raise SpecError(
             f"--formula must have one column on its left, got {formula!r}; a study has no times to an event: "
-            "leave it out, and write the formula with Surv(…) into the release file"
+            "leave it out, and write the formula with Surv(…) into the release file or a plan"
         )
     for name in (*reading.left, *reading.right):
         if name not in schema:

@@ -127,7 +127,12 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     release, level = record["release"], record["release"]["level"]
     ledger, model, fit = release["ledger"], release["model"], release["fit"]
     width = max([24, *(2 + len(each["name"]) for each in release["answer"])])
-    if level:
+    if release["by_group"]:
+        from tasks.report.coefficients import text_of
+
+        yield text_of([record])
+        release = {**release, "answer": ()}
+    elif level:
         yield f"{'':<{width}}{'estimate':>14}{f'{100 * level:g} % from':>14}{'to':>14}"
     for each in release["answer"]:
         ends = ("?" if each[end] is None else f"{each[end]:.6g}" for end in ("lower", "upper") if level)
@@ -190,10 +195,10 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from tasks.errors import SpecError
 
     request = plan.request
-    if request.own is None or not request.level:
+    if request.own is None or not request.level or request.by_group:
         return
-    if request.by_formula and request.by_formula.times:
-        say("there is no forecast of intervals for times to an event")
+    if (design := request.by_formula) and design.times and (len(design.times) > 1 or request.columns.user_id):
+        say("there is no forecast of intervals for persons with several rows or entry times")
         if not yes and not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
             raise SpecError("nothing was charged; repeat the command to release")
         return

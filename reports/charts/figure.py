@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from dpalgos.answers.survival import SurvivalCurves
 from reports.cells import cells_of, errors_of, settings_of
 from reports.charts.drawing import CONFIG
 from reports.charts.study import NEW_SAMPLE, StudyChart
+from reports.charts.survival import survival_chart
 from reports.page import StudyPage
 from reports.ranking import first_lines, headline_of
 from reports.results import summarize
@@ -50,6 +52,13 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, form: Format, inches: fl
     width = inches * POINTS_PER_INCH
     drawn = chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2)
     return _in_format(drawn, form), data.encode()
+
+
+def draw_curves(curves: SurvivalCurves, form: Format, inches: float) -> tuple[bytes, bytes]:
+    """Return the figure of released survival curves, and its data as CSV."""
+    width = inches * POINTS_PER_INCH
+    chart = survival_chart(curves, width, max(120, round(_ASPECT * width)))
+    return _in_format(chart, form), curves.frame().map(spreadsheet_text).to_csv(index=False).encode()
 
 
 def _in_format(chart: dict[str, Any], form: Format) -> bytes:

@@ -43,9 +43,13 @@ class Model:
     facts: Mapping[str, str]
     notes: Sequence[str]
     n_of_mean: str = ""  # the sample size, if the rows are means, which are not compared with zero
+    by_group: PageTable | None = None  # a table by group, which has a form of its own
 
 
 def table_of(models: Sequence[Model]) -> PageTable:
+    if (first := models[0]).by_group:
+        notes = [*first.by_group.notes, " ".join(first.notes)]
+        return replace(first.by_group, caption=first.title, notes=notes)
     if all(model.n_of_mean for model in models):
         return _means(models)
     return _one(models[0]) if len(models) == 1 else _side_by_side(models)

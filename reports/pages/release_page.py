@@ -9,23 +9,31 @@ from typing import Any
 import numpy as np
 
 from dpalgos import get_estimator
+from dpalgos.answers.baseline import BaselineTable
+from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
+from reports.charts.survival import survival_chart
 from reports.pages.coefficient_table import INTERCEPTS, Model, table_of
+from reports.pages.group_table import group_table
 from reports.palette import look
 from reports.render import PageTable, render_page
 from reports.writing import num_in, render_sentence
 
 
-def render_release(record: Mapping[str, Any]) -> bytes:
+def render_release(
+    record: Mapping[str, Any], by_group: SurvivalCurves | BaselineTable | None = None
+) -> bytes:
+    """Return the page; ``by_group`` is the released table by group, if the release is one."""
     release = record["release"]
     is_centered = any(each["lower"] is not None for each in release["answer"] or ())
     return render_page(
         "pages/release.jinja",
         deployment=record["deployment"],
         release=release,
-        table=_table(release),
+        table=group_table(by_group) if by_group else _table(release),
+        curves=_curves(by_group) if isinstance(by_group, SurvivalCurves) else None,
         shown=CENTERED if is_centered else SHRUNK,
         fit=_fit(release.get("fit", {})),
         calibration=_calibration(release.get("binned_fit", {})),
@@ -54,6 +62,11 @@ def _table(release: Mapping[str, Any]) -> PageTable | None:
     model = Model(title=title, rows=coefficients.rows(), level=level, facts={}, notes=(), n_of_mean=n)
     table = table_of([model])
     return replace(table, columns=("Term", *table.columns[1:]), notes=(), stacked=True)
+
+
+def _curves(curves: SurvivalCurves) -> Picture:
+    text = "Released survival by time with pointwise limits, and noisy numbers at risk"
+    return draw_chart(survival_chart(curves), "survival curves", text, "", png=False)
 
 
 def _fit(fit: Mapping[str, float]) -> tuple[str, ...]:

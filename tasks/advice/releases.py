@@ -5,7 +5,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy
@@ -13,11 +13,12 @@ import scipy
 from dpalgos import InputError, Sample, estimate
 from dpalgos.central.preconditioned.releases import ROBUST
 from dpalgos.forecast.simulated_rows import RowSimulator, matters_most, table_count
+from dpalgos.formula.group_table import GroupNumbers, noise_std_of
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
-from tasks.own_table.simulated_rows import simulated_table, simulator_of
+from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.design import RowDesign
 from tasks.release.release import keywords_of
@@ -26,7 +27,7 @@ from tasks.release.rows import units_as_declared
 
 T = TypeVar("T")
 LEVEL = 0.95  # of intervals
-_TABLES, _FEW_TABLES = 60, 12
+_TABLES, _FEW_TABLES, _OF_TIMES = 60, 12, 20
 SEED = 1  # of synthetic tables and all noise
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
@@ -73,8 +74,9 @@ class SimulatedRelease:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns, without offset and intercept."""
-        return self.design.names[self._first :]
+        """The columns, without offset and intercept; groups and times of survival curves."""
+        numbers = self.request.by_group
+        return numbers.terms if numbers else self.design.names[self._first :]
 
     @property
     def _first(self) -> int:
@@ -119,6 +121,8 @@ class SimulatedRelease:
         return [result for result in self._releases(epsilon) if result is not None]
 
     def _limits(self, releases: Sequence[Result | None]) -> list[np.ndarray]:
+        if numbers := self.request.by_group:
+            return [_limits_by_group(numbers, each) for each in releases if each is not None]
         last = self._first + len(self.names)
         limits = [result.interval for result in releases if result is not None]
         return [ends[:, self._first : last] for ends in limits if ends is not None]
@@ -141,10 +145,9 @@ class SimulatedRelease:
         """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
         keywords = keywords_of(replace(self.request, epsilon=epsilon), self.units, self.design)
         rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
+        keywords = keywords if self.request.by_group else {"interval": LEVEL, **keywords}
         try:
-            return estimate(
-                self.request.estimator.name, self.samples[number], rng=rng, **{"interval": LEVEL, **keywords}
-            )
+            return estimate(self.request.estimator.name, self.samples[number], rng=rng, **keywords)
         except InputError:
             return None
 
@@ -152,10 +155,17 @@ class SimulatedRelease:
         """Return which columns are levels of a category whose shares are not stated, (k,)."""
         rows = self.simulator
         unknown = set(rows.categories) - set(rows.guesses.shares)
-        sources = rows.formula.sources if rows.formula else {}
+        sources = self.request.by_formula.sources if self.request.by_formula else {}
         levels = {f"{name}={each}" for name in unknown for each in rows.categories[name]}
         levels |= {name for name, own in sources.items() if not unknown.isdisjoint(own)}
         return np.array([name in levels for name in self.names], dtype=bool)
+
+
+def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
+    """Return the limits (2, k) of survival by group and time; NaN where it is hidden."""
+    shown = numbers.result(result.estimate, noise_std_of(result.events), 0, LEVEL).rows()
+    by_name = {each["name"]: (each["lower"], each["upper"]) for each in shown}
+    return np.array([by_name.get(name, (np.nan, np.nan)) for name in numbers.terms]).T
 
 
 def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> SimulatedRelease:
@@ -171,29 +181,39 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     design, units = units_as_declared(table, columns, family, request.by_formula)
     response = design.response.name if design.response else ""
     column = table.dataset(request.dataset).column
-    simulator = simulator_of(
-        design.names,
-        response,
-        column,
-        table,
-        guesses=guesses,
-        formula=table.formula_of(columns.x),
-        family=family,
-        offset=design.names[0] if request.offset_bounds else "",
-    )
+    derived = request.by_formula or request.by_group
+    survival = derived.survival if derived else None
+    if derived and survival:
+        right = [each for each in derived.uses if each not in survival.names]
+        simulator = simulator_of_times(survival, right, table.columns, guesses)
+    else:
+        simulator = simulator_of(
+            design.names,
+            response,
+            column,
+            table,
+            guesses=guesses,
+            formula=table.formula_of(columns.x),
+            family=family,
+            offset=design.names[0] if request.offset_bounds else "",
+        )
+    n_tables = min(n_tables, _OF_TIMES) if survival else n_tables
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
     def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float]]:
         simulated = simulated_table(simulator, n_units, table, rng)
-        rows = simulated.table
+        rows: Mapping[str, Any] = simulated.table
+        users = rows.get(table.user_id)
+        if derived and survival:
+            expanded, users = derived.of_rows(simulated.rows)
+            rows = derived.values(expanded)
         X, y = design.rows(rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
             reference_answer(X, y, family, n_classes, request.offset_bounds)
-        ids, weights = rows.get(table.user_id), rows.get(table.weights)
-        return Sample(X, y, user_ids=ids, row_weights=weights), simulated.drawn
+        return Sample(X, y, user_ids=users, row_weights=rows.get(table.weights)), simulated.drawn
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

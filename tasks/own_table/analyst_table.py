@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import (
     Field,
@@ -27,6 +27,9 @@ from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Strict
+
+if TYPE_CHECKING:  # loaded if a table by group is requested
+    from dpalgos.formula.group_table import GroupNumbers
 
 _DECLARED = [each.name for each in fields(Column) if each.name not in ("dtype", "derived")]
 
@@ -201,6 +204,12 @@ class AnalystTable(Strict):
         """Return the formula that computes some covariates, if one does."""
         derived = (each.derived for each in self.columns if each.name in covariates)
         return next((each for each in derived if isinstance(each, FormulaDesign)), None)
+
+    def group_numbers_of(self, names: Collection[str]) -> "GroupNumbers | None":
+        """Return the numbers by group that some columns are, if they are."""
+        derived = (each.derived for each in self.columns if each.name in names and each.derived)
+        numbers = (each for each in derived if not isinstance(each, FormulaDesign))
+        return cast("GroupNumbers | None", next(numbers, None))
 
     @property
     def fitted(self) -> tuple[Column, ...]:

@@ -1,6 +1,7 @@
 """A study's formula: the columns that are fitted next to the declared ones."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from data.columns import Column
 from dpalgos.errors import InputError
@@ -9,6 +10,9 @@ from dpalgos.formula.design import FormulaDesign, design_of
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import declared_as
+
+if TYPE_CHECKING:
+    from dpalgos.formula.group_table import GroupNumbers
 
 
 def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, FormulaDesign]:
@@ -32,6 +36,27 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
     if twice := [column.name for column in declared if column.name in design.sources]:
         raise SpecError(f"column {twice[0]!r} has the same name as a term; rename it")
     return table.model_copy(update={"columns": (*declared, *_derived_columns(design))}), design
+
+
+def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[AnalystTable, "GroupNumbers"]:
+    """Return a table with the numbers by group of a survival curve or a baseline table, and what they are."""
+    from dpalgos.formula.group_table import group_numbers  # loaded if a table by group is requested
+
+    declared = tuple(column for column in table.columns if not column.derived)
+    try:
+        numbers = group_numbers(kind, formula, {column.name: declared_as(column) for column in declared})
+        names = numbers.names
+    except InputError as error:
+        raise SpecError(str(error)) from None
+    if table.user_id:
+        raise SpecError(f"{kind} must be of a table with one row per person, got user_id = {table.user_id!r}")
+    if logs := [column.name for column in declared if column.transform and column.name in numbers.uses]:
+        raise SpecError(f"transform of {logs[0]!r} must be left out where {kind} uses it")
+    columns = [
+        Column(name, "float64", "", -1.0, 1.0, "from the declared columns", 0.0, 1.0, derived=numbers)
+        for name in names
+    ]
+    return table.model_copy(update={"columns": (*declared, *columns)}), numbers
 
 
 def _derived_columns(design: FormulaDesign) -> Iterator[Column]:

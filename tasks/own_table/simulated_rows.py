@@ -17,6 +17,7 @@ from tasks.own_table.analyst_table import AnalystTable
 
 if TYPE_CHECKING:
     from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
+    from dpalgos.formula.survival_time import SurvivalTime
 
 
 class StatedGuesses(Strict, Guesses):
@@ -73,6 +74,25 @@ def simulator_of(
         of_users=bool(table and table.user_id),
         weights=weights,
         **about,
+    )
+
+
+def simulator_of_times(
+    times: SurvivalTime, covariates: Sequence[str], declared: Sequence[Column], guesses: StatedGuesses
+) -> RowSimulator:
+    """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
+    from dpalgos.forecast.simulated_rows import STUDIED_EVENTS, RowSimulator
+
+    has_levels = any(each.name == times.event and each.categories for each in declared)
+    return RowSimulator(
+        declared={name: times.declared[name] for name in covariates} or {"": NumberColumn(0.0, 1.0)},
+        response=times.event,
+        response_column=NumberColumn(0.0, 1.0),
+        event=times.event_levels if has_levels else None,
+        family="logistic",
+        events=STUDIED_EVENTS,
+        guesses=check_guesses(guesses, declared),
+        times=times,
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.answers.contrasts import constraints_of
+from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
 from dpalgos.formula.nested import check_nested
 from dpalgos.protocol import Plan, PlanQuestion
 from tasks.errors import SpecError
@@ -126,7 +127,9 @@ def _check_tables(path: Path, plan: Plan) -> None:
 def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
     """Return the request that a release file of the question would make at the ε of the plan."""
     user_id, defaults = own.data.user_id, {}
-    if user_id and question.mean:
+    if question.survival or question.table1:
+        default = (SurvivalCells if question.survival else BaselineNumbers).estimator
+    elif user_id and question.mean:
         default = "user_level_mean"
     elif question.mean:  # next to Gaussian noise, pure ε costs many times as much
         default, defaults = "box_mean", {} if question.estimator else {"noise": "gaussian"}
@@ -141,6 +144,8 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
             **({"weights": own.data.weights} if own.data.weights else {}),
         },
         "formula": question.formula,
+        "survival": question.survival,
+        "table1": question.table1,
         "bounds": question.bounds,
         "params": {**defaults, **({"family": question.family} if question.family else {}), **question.params},
     }
@@ -151,17 +156,22 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
     own, config = with_formula(own.model_copy(update={"formula": question.formula}), config)
     if faults := [*unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
-    if (design := own.data.formula_of(config.columns.x)) and design.times:
+    design = own.data.formula_of(config.columns.x)
+    if design and design.times and (user_id or len(design.times) > 1):
         raise SpecError(
-            f"formula must have a number or a category on its left, got {question.formula!r}: half-widths of "
-            "hazard ratios are not forecast; release it with a file of its own"
+            f"formula must be of persons with one row each, like Surv(time, event) ~ …, got "
+            f"{question.formula!r} and user_id = {user_id!r}; release it with a file of its own"
         )
+    if design and design.survival:
+        default = "preconditioned_glm"
     budget: Any = {"epsilon": plan.epsilon, "delta": plan.delta, "interval": question.interval}
     return complete_request(config, own, question.estimator or default, path, **budget)
 
 
 def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:
     """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
+    if request.by_group:
+        return question.with_terms(request.by_group.terms)
     units, _ = public_plan(request)
     terms = [each for each in units.coef_names if each != units.intercept]
     assert request.table is not None

@@ -71,7 +71,8 @@ def forecast_table(
         none = _number(forecast.get("none"), "{:.0%}")
         for term, low, middle, high in forecast.get("terms", [("", *[math.nan] * 3)]):
             width = "no interval" if middle is None else _number(middle)
-            span = f"{num(low)} to {num(high)}" if middle and math.isfinite(middle) else ""
+            has_range = None not in (low, middle, high) and math.isfinite(low + middle + high)
+            span = f"{num(low)} to {num(high)}" if has_range else ""
             after = [] if released is None else [""]
             if released and question.name in released:
                 after = [_number(released[question.name].get(term)) or "none"]
@@ -217,12 +218,15 @@ class _Simulated:
         widths = np.full((len(self._tables.samples), len(self._tables.names)), np.inf)
         for row, (low, high) in zip(widths, self._tables.limits(epsilon), strict=False):
             row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
-        names, widths = self._units.half_widths(self._tables.names, widths)
+        names, widths = self._in_units(self._tables.names, widths)
         return dict(zip(names, widths.T, strict=True))
+
+    def _in_units(self, names: Sequence[str], widths: FloatArray) -> tuple[Sequence[str], FloatArray]:
+        return (names, widths) if self._request.by_group else self._units.half_widths(names, widths)
 
     def forecast(self, epsilon: float) -> Forecast:
         """Return what to expect at an ε as plain data; nothing without an interval."""
-        if self._request.level is None:
+        if self._request.level is None or (self._request.by_group and not self._request.by_group.terms):
             return {}
         self._tick()
         forecast, nested = self._tables.forecast(epsilon), {}
@@ -230,14 +234,14 @@ class _Simulated:
             if each.submodel == self._name:
                 nested[each.name] = self._nested(each.formula, epsilon)
         widths = np.stack([forecast.ends[0], forecast.half_widths, forecast.ends[1]])
-        names, widths = self._units.half_widths(forecast.names, widths)
+        names, widths = self._in_units(forecast.names, widths)
         known = {"none": forecast.chance_of_none, "guess": forecast.guess}
         return {"terms": _plain_terms(names, widths), **known, "nested": nested}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
         """Return what to expect of a nested model."""
         tables = [
-            submodel_by_formula(model, formula).coefficients()
+            submodel_by_formula(model, formula, self._request.by_formula).coefficients()
             for result in self._tables.results(epsilon)
             if (model := released_model(result, self._request, self._units))
         ]

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from data.columns import Column, Declaration, rows_in_units
+from data.columns import Column, Declaration, Derived, rows_in_units
 from data.formats.canonical import MISSING
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
 from dpalgos.formula.allowed import plain_code
-from dpalgos.formula.design import FormulaDesign
 from dpalgos.params import Params
 from dpalgos.typing import FloatArray
 
@@ -121,7 +120,7 @@ def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
 
 def _plain(value: Any) -> Any:
     """Return a value with all its fields as plain data; a formula, which many columns share, is a digest."""
-    if isinstance(value, FormulaDesign):
+    if isinstance(value, Derived):
         return hashlib.sha256(canonical_json(_plain(value.described)).encode()).hexdigest()
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}

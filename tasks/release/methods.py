@@ -5,11 +5,13 @@ from typing import Any
 
 from dpalgos import get_estimator
 from dpalgos.accounting.events import Relation
+from dpalgos.coefficients import HAZARD
 from reports.writing import words
 
 NO_METHODS = "This record is of version 1.1 or earlier, and has no paragraph for a methods section."
 # Sentences about the preparation of rows, each with the items that it lists.
 Preparation = Sequence[tuple[str, Sequence[str]]]
+_TABLES = {"survival": "survival curves by group", "table1": "the baseline table of groups"}
 REPLACED = {
     Relation.CENTRAL: "datasets of the same number of rows that differ in one row, replaced by any other",
     Relation.USER: "datasets of the same users that differ in all rows of one user, replaced by any others",
@@ -78,6 +80,10 @@ def _estimator(release: Mapping[str, Any]) -> str:
 def _estimated(release: Mapping[str, Any]) -> str:
     """Return the model or the means that a release estimates."""
     model = release["model"]
+    if by_group := release.get("by_group"):
+        return f"{_TABLES[by_group['declaration']['kind']]} ({model['formula']})"
+    if model.get("family") == HAZARD:
+        return f"hazard ratios ({model['formula']})"
     columns = words(model["covariates"])
     if not model["response"]:
         return f"the {'means' if len(model['covariates']) > 1 else 'mean'} of {columns}"

@@ -14,7 +14,7 @@ except one, could test a guess of the last row against it.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data.columns import Column
 from data.store.folders import atomic_write
@@ -27,6 +27,9 @@ from tasks.release.methods import REPLACED, Preparation, methods_of, prepared_te
 from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
+
+if TYPE_CHECKING:
+    from dpalgos.formula.group_table import GroupNumbers
 
 VERSION = 1
 FILES = ("release.json", "release.html")
@@ -44,6 +47,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "level": request.level,
         "model": model,
         "answer": [_coefficient(name, value, released) for name, value in released.estimate.items()],
+        "by_group": {},
         "covers": covers,
         "interval_note": str(answer.get("interval_note", "")),
         "cautions": list(answer.get("cautions", [])),
@@ -67,10 +71,23 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
     }
+    if numbers := request.by_group:
+        release |= _by_group(released, numbers)
     mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
     deployment = _deployment(released, model, spent, mechanisms)
     record = {"record_version": VERSION, "deployment": deployment, "release": release}
     return {**record, "release": {**release, "methods": methods_of([record])}}
+
+
+def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any]:
+    """Return the facts of a table by group, and its rows in the place of the numbers of each group."""
+    (event,) = released.answer["events"]
+    estimate = [released.answer["estimate"][name] for name in numbers.names]
+    noise_std = event["noise_multiplier"] * event["sensitivity"]
+    result = numbers.result(estimate, noise_std, released.rows.n_units, released.request.level)
+    content = {"declaration": numbers.declaration, "estimate": estimate, "noise_std": noise_std}
+    answer = [{**row, "shrunk": row["estimate"]} for row in result.rows()]
+    return {"by_group": content, "answer": answer, "level": result.level}
 
 
 def _released_model(released: StoredRelease) -> dict[str, Any] | None:
@@ -153,11 +170,13 @@ def _deployment(
 def write_record(record: Mapping[str, Any], folder: Path) -> None:
     """Write ``release.json`` and a page to print, ``release.html``, into a folder, which is created."""
     from reports.pages.release_page import render_release
+    from tasks.report.coefficients import by_group_of
 
+    page = render_release(record, by_group_of(record["release"]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         content = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        for name, each in zip(FILES, (content.encode(), render_release(record)), strict=True):
+        for name, each in zip(FILES, (content.encode(), page), strict=True):
             atomic_write(folder / name, each)
     except OSError as error:
         raise SpecError(
@@ -203,17 +222,18 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     """Return the facts about the model in a table of coefficients."""
     request = released.request
     declared = request.table.columns if request.table else ()
+    is_time = bool(request.by_formula and request.by_formula.survival)
     return {
         "n": released.rows.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.estimator.unit_of_privacy}s",
         "preparation": preparation_of(request),
         "parts": _preparation(request),
         "response": (request.columns.y or "").removeprefix("~ "),
-        "family": HAZARD if request.by_formula and request.by_formula.survival else request.family,
+        "family": HAZARD if is_time else request.family,
         "formula": request.formula,
         "by_formula": request.by_formula is not None,
         "covariates": [*request.columns.x],
-        "offset": released.plan.offset,
+        "offset": "" if is_time else released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula
         else {
@@ -245,7 +265,8 @@ def _preparation(request: ReleaseRequest) -> Preparation:
 def _drops_rows(request: ReleaseRequest) -> bool:
     """Return whether rows with a missing value are left out: fewer rows are used than the file has."""
     table, columns = request.table, request.columns
-    return bool(table and table.missing == "drop" and columns.y and not columns.user_id)
+    is_sum = columns.y or request.by_group
+    return bool(table and table.missing == "drop" and is_sum and not columns.user_id)
 
 
 def _missing_cells(used: Sequence[Column], *, drops: bool) -> Iterator[tuple[str, Sequence[str]]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
@@ -16,9 +16,12 @@ from dpalgos.params import check_settings
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.formula import expand_formula
+from tasks.own_table.formula import expand_formula, expand_group_numbers
 from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
 from tasks.study.own_data import OwnData, checked_data, read_toml
+
+if TYPE_CHECKING:
+    from dpalgos.formula.group_table import GroupNumbers
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -60,6 +63,8 @@ class ReleaseConfig(Strict):
     dataset: _Dataset
     columns: ReleaseColumns = ReleaseColumns()
     formula: str = ""
+    survival: str = ""  # survival curves by group, such as "Surv(time, event) ~ arm"
+    table1: str = ""  # the baseline table of a paper, such as "arm ~ age + stage"
     bounds: dict[str, Any] = Field(default={})
     params: dict[str, Any] = Field(default={})
 
@@ -82,6 +87,8 @@ class ReleaseRequest:
     def keywords(self) -> dict[str, Any]:
         """The estimator's keywords, except the budget."""
         declared = {**self.bounds, **self.params}
+        if self.by_group:  # limits follow from its numbers
+            declared = self.by_group.keywords
         return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
 
     @property
@@ -104,6 +111,11 @@ class ReleaseRequest:
         """The formula, if response and covariates are those of one."""
         design = self.table.formula_of(self.columns.x) if self.table else None
         return design if design and design.covariates == self.columns.x else None
+
+    @property
+    def by_group(self) -> "GroupNumbers | None":
+        """The table by group, if the release is one."""
+        return self.table.group_numbers_of(self.columns.x) if self.table else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -184,6 +196,9 @@ def complete_request(
         )
     config = _with_coefficients(config, path)
     design = own.data.formula_of(config.columns.x) if own else None
+    numbers = own.data.group_numbers_of(config.columns.x) if own else None
+    if numbers and estimator != numbers.estimator:
+        raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
     people = bool(config.columns.user_id or (design and design.survival))
     private = releasable(estimator, config.params).for_unit(people=people)
     _check_columns(private, config.columns)
@@ -198,7 +213,7 @@ def complete_request(
         delta=delta,
         dataset=config.dataset.name,
         columns=config.columns,
-        formula=config.formula or (own.formula if own else ""),
+        formula=config.survival or config.table1 or config.formula or (own.formula if own else ""),
         bounds=config.bounds,
         params=config.params,
         own=own,
@@ -207,6 +222,9 @@ def complete_request(
 
 def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
     """Take response and covariates from the formula of the release file, or of the study, if there is one."""
+    tables = {key: text for key in ("survival", "table1") if (text := getattr(config, key))}
+    if tables:
+        return _with_group_numbers(own, config, tables)
     formula = config.formula or own.formula
     if not formula or (config.columns.x and not config.formula):
         return own, config
@@ -221,6 +239,22 @@ def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseC
         config = config.model_copy(update={"params": {"family": "poisson", **of_people, **config.params}})
     own = own.model_copy(update={"data": table})
     return own, config.model_copy(update={"columns": columns})
+
+
+def _with_group_numbers(
+    own: OwnData, config: ReleaseConfig, tables: Mapping[str, str]
+) -> tuple[OwnData, ReleaseConfig]:
+    """Take the columns from a table by group."""
+    (kind, text), *others = tables.items()
+    settings = [*config.bounds, *(each for each in config.params if each != "interval")]
+    if others or config.formula or config.columns.x or config.columns.y or settings:
+        also = [*others, *filter(None, [config.formula]), *config.columns.xy, *settings]
+        raise SpecError(
+            f"{kind} must be alone in a release, without columns and settings, got {also[0]!r}, too"
+        )
+    table, numbers = expand_group_numbers(kind, text, own.data)
+    columns = config.columns.model_copy(update={"x": numbers.names})
+    return own.model_copy(update={"data": table}), config.model_copy(update={"columns": columns})
 
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
@@ -330,13 +364,13 @@ def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
         if names.count(name) > 1:
             raise SpecError(f"columns must name each column once, got {name!r} twice; take one out")
     name = estimator.name
-    if estimator.task == "mean" and columns.y:
-        raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
+    if estimator.task in ("mean", "counts") and columns.y:
+        raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")
     if columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
     if columns.weights and not estimator.takes(MAX_WEIGHT):
         raise InputError(f"columns.weights must be left out for {name}, which does not take weights")
-    if estimator.task != "mean" and not columns.y:
+    if estimator.task not in ("mean", "counts") and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
 
 

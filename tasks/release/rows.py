@@ -148,7 +148,8 @@ def table_as_declared(
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
     table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
-    if reader.repairs and (not columns.y or columns.user_id):
+    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
+    if reader.repairs and (not counts_none or columns.user_id):
         raise DataError(
             f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, since the number of rows left is private; give the column impute = a public constant, or "

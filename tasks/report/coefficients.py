@@ -9,13 +9,17 @@ from pydantic import AliasPath, BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
+from dpalgos.answers.baseline import BaselineTable
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import model_of
+from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, guarantee_of
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign, design_of_declaration
+from dpalgos.formula.group_table import numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
+from reports.pages.group_table import group_table
 from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
@@ -121,6 +125,17 @@ def released_model(record: Mapping[str, Any]) -> ReleasedModel:
     return model_of(content)
 
 
+def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | None:
+    """Return the released table by group, if a release is one."""
+    if not (content := release.get("by_group")):
+        return None
+    numbers = numbers_of_declaration(content["declaration"])
+    found: SurvivalCurves | BaselineTable = numbers.result(
+        content["estimate"], content["noise_std"], release["model"]["n"], release["level"]
+    )
+    return found
+
+
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
     """Write the table of one or several releases."""
     atomic_write(file, table_of(records, file))
@@ -128,7 +143,7 @@ def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 def table_of(records: Sequence[Mapping[str, Any]], file: Path) -> bytes:
     """Return the content of a file with the table of one or several releases; its name says the format."""
-    return render_coefficients([model_of_record(record) for record in records], table_format(file))
+    return render_coefficients(_models(records), table_format(file))
 
 
 def table_format(file: Path, option: str = "--table") -> str:
@@ -140,7 +155,13 @@ def table_format(file: Path, option: str = "--table") -> str:
 
 
 def text_of(records: Sequence[Mapping[str, Any]]) -> str:
-    return render_coefficients([model_of_record(record) for record in records], "txt").decode()
+    return render_coefficients(_models(records), "txt").decode()
+
+
+def _models(records: Sequence[Mapping[str, Any]]) -> list[Model]:
+    if len(records) > 1 and any(each["release"].get("by_group") for each in records):
+        raise SpecError("a survival or table1 release has a table of its own; write one without others")
+    return [model_of_record(record) for record in records]
 
 
 def model_of_record(record: Mapping[str, Any]) -> Model:
@@ -177,13 +198,15 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         **{title: _with_ends(release.get("fit", {}), name) for name, title in _FIT.items()},
     }
     is_mean = get_estimator(release["estimator"]).task == "mean"
+    by_group = by_group_of(release)
     has_ends = any(end is not None for end in ends[0])
     center_note = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
     sentence = guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
         n_of_mean="private" if "by" in release else f"{about['n']:,}" if "n" in about and is_mean else "",
-        rows=table.rows(),
+        rows=by_group.frame().to_dict("records") if by_group else table.rows(),
+        by_group=group_table(by_group) if by_group else None,
         level=level,
         facts={name: value for name, value in facts.items() if value},
         notes=[*filter(None, [sentence, release.get("covers", ""), center_note, *more])],

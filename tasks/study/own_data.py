@@ -60,7 +60,7 @@ def own_table(own: OwnData, path: Path) -> tuple[AnalystTable, FormulaDesign | N
     if design.times:
         raise SpecError(
             f"formula of a study must have a number or a category on its left, got {own.formula!r}; write "
-            "times to an event into a release file"
+            "times to an event into a release file or a plan"
         )
     return table, design
 

@@ -140,7 +140,7 @@ def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
         cells = cell_indicators(np.minimum(event, censored), event <= censored, group, 2, cuts)
         options = {"epsilon": epsilon, "delta": 1e-6, "chain": chain, "rng": rng}
         result = dpalgos.estimate("cumulative_counts", cells, **options)
-        noise = noise_covariance(chain, float(result.diagnostics["noise_std"][0]))
+        noise = noise_covariance(chain, float(result.events[0].noise_scale))
         counts = result.estimate.reshape(2, 2, chain)
         yield SurvivalCurves(counts=counts, noise=noise, periods=tuple(cuts), groups=(0, 1))
 

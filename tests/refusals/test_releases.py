@@ -84,6 +84,21 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, home, row):
     assert open_ledger(home).account("mine").charges == []
 
 
+@pytest.mark.parametrize("row", REFUSED["by_group"], ids=str)
+def test_a_wrong_table_by_group_costs_nothing(tmp_path, home, row):
+    lines, estimator, *named = row
+    open_ledger(home).open_dataset("mine", 1.0, 1e-5)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 100, 50), "cost": rng.uniform(0, 9000, 50)})
+    table["region"], table["smoker"] = rng.choice(CATEGORIES["region"], 50), rng.integers(0, 2, 50)
+    initialized(tmp_path, table, bounds={**BOUNDS, "smoker": (0, 1)}, categories=CATEGORIES)
+    config = tmp_path / "by-group.toml"
+    config.write_text(f'{lines}\ndataset = {{ name = "mine", study = "mine.toml" }}\n')
+    asked = (open_ledger(home), estimator, tmp_path / "table.csv", config)
+    refused(lambda: release(*asked, epsilon=0.5, delta=1e-7), USER_ERRORS, *named)
+    assert open_ledger(home).account("mine").charges == []
+
+
 MEAN_OF_USERS = "value_bound = 10.0\nconcentration_radius = 5.0"
 # Cells of the ids of users, changes of the request, what the sentence names
 USERS = [

@@ -116,11 +116,25 @@ CLIPPED = ("mine.toml", 'outside = "refuse"', 'outside = "clip"')
 DROPPED = ("mine.toml", 'missing = "refuse"', 'missing = "drop"')
 OF_FIT = [("mine-release.toml", "[params]", '[params]\ncoef = "released.json"')]
 OF_FIT += [("mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0")]
+
+
+def by_group(formula):
+    kind = "survival" if "Surv" in formula else "table1"
+    return "mine-release.toml", "[dataset]", f'{kind} = "{formula}"\n[dataset]'
+
+
 QUESTIONS = {
     "regression": ("preconditioned_regression", {"response": "cost"}, [CLIPPED, DROPPED], {"interval": 0.9}),
     "fit": ("binned_fit", {"response": "cost"}, [CLIPPED, DROPPED, *OF_FIT], {}),
     "mean": ("dp_mean", {}, [CLIPPED], {"interval": 0.9}),
     "users": ("user_level_mean", {"user_id": "person"}, [], {}),
+    "survival": ("cumulative_counts", {}, [CLIPPED, DROPPED, by_group("Surv(age, smoker) ~ region")], {}),
+    "table1": (
+        "clipped_mean",
+        {},
+        [CLIPPED, DROPPED, by_group("region ~ age + smoker + cost")],
+        {"interval": 0.9},
+    ),
 }
 
 

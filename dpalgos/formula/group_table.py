@@ -1,0 +1,291 @@
+"""Tables by group from one release of numbers by group: survival curves, and the baseline table of a paper.
+
+A person has d numbers for each group, and they are 0 except for the person's own group. All constants are
+public.
+
+- Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring.
+- Baseline table, by ``clipped_mean``: 1, an indicator of each level of each category, and two numbers of each
+  numeric column, z and √3 (z² − 1/2). On the public bounds, z is from −1 to 1.
+
+The numbers of a baseline table lie within a ball of public center and radius, so none is clipped. The center
+is that of groups and levels of equal frequency. A category of L levels in G groups is at most
+√(1 − 1/(GL)) away from it, a number at most √(7/4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpalgos.accounting.events import Event
+from dpalgos.answers.baseline import BaselineTable, Variable
+from dpalgos.answers.survival import SurvivalCurves, name_at
+from dpalgos.central.cumulative_counts import noise_covariance
+from dpalgos.errors import InputError
+from dpalgos.formula.code import read_declared
+from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, plain_columns
+from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupNumbers:
+    """The numbers of persons by group from which a table is released.
+
+    Attributes
+    ----------
+    formula : str
+    group : str
+        The column of groups, or "" for one group.
+    declared : mapping
+        The declared columns of the formula.
+    """
+
+    formula: str
+    group: str
+    declared: Declared
+    kind: ClassVar[str]
+    estimator: ClassVar[str]
+    times: ClassVar[tuple[str, ...]] = ()
+    sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # whether a number was clipped is not used
+
+    @property
+    def survival(self) -> SurvivalTime | None:
+        """The time to an event, if it is of one."""
+        return None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the numbers whose precision can be planned."""
+        return ()
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The declared columns that it needs."""
+        return tuple(self.declared)
+
+    def uses_of(self, _: str) -> tuple[str, ...]:
+        """Return the declared columns that one of its columns needs."""
+        return self.uses
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """The public levels."""
+        declared = self.declared[self.group] if self.group else CategoryColumn(("all",))
+        if not isinstance(declared, CategoryColumn):
+            raise InputError(f"formula: {self.group!r} must be a category, got numbers; declare its levels")
+        return declared.levels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns in a table."""
+        return tuple(f"~ {group}, {name}" for group in self.groups for name in self.names_of_group)
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """Its kind, formula and declared columns as plain data; :func:`numbers_of_declaration` reads it."""
+        return {"kind": self.kind, "formula": self.formula, "columns": plain_columns(self.declared)}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Everything that determines its columns, as plain data."""
+        return {**self.declaration, "formula": self.names, "uses": self.uses}
+
+    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], None]:
+        """Return the rows themselves: each is a person."""
+        return rows, None
+
+    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return its columns by name, (n,) each."""
+        return dict(zip(self.names, self.matrix(rows).T, strict=True))
+
+    def codes(self, rows: Mapping[str, Any]) -> Any:
+        """Return the number of the group of each person, (n,); −1 for none."""
+        if not self.group:
+            return np.zeros(len(rows[self.uses[0]]), dtype=int)
+        values = np.asarray(rows[self.group])
+        return np.select([values == each for each in self.groups], list(range(len(self.groups))), -1)
+
+    @property
+    def names_of_group(self) -> Sequence[str]:
+        """The names of the columns of one group."""
+        raise NotImplementedError
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The public keywords of the estimator."""
+        raise NotImplementedError
+
+    def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
+        """Return its columns, (n, d)."""
+        raise NotImplementedError
+
+    def result(self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any) -> Any:
+        """Return the table from what was released of n persons, (d,), with noise of one size."""
+        raise NotImplementedError
+
+
+def noise_std_of(events: Sequence[Event]) -> float:
+    """Return the noise standard deviation of the one release of a table."""
+    (event,) = events
+    assert event.noise_scale is not None
+    return float(np.max(event.noise_scale))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SurvivalCells(GroupNumbers):
+    """Cells of survival curves by group: events and censored persons by period."""
+
+    kind = "survival"
+    estimator = "cumulative_counts"
+
+    @cached_property
+    def time(self) -> SurvivalTime:
+        """The time, the event, and the public periods."""
+        time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared)
+        if time is None or time.start:
+            raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {self.formula!r}")
+        return time
+
+    @property
+    def survival(self) -> SurvivalTime:
+        """The time to an event."""
+        return self.time
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of survival at the cut points, by group."""
+        return tuple(
+            name_at(each, time, self.group) for each in self.groups for time in self.time.periods[1:]
+        )
+
+    @property
+    def times(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The column of times: a person beyond its upper bound is censored there."""
+        return (self.time.time,)
+
+    @property
+    def names_of_group(self) -> Sequence[str]:
+        """The names of the columns of one group."""
+        periods = (*self.time.labels, f"after {self.time.periods[-1]:g}")
+        return [f"{what} in {period}" for what in ("events", "censored") for period in periods]
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The public keywords of the estimator."""
+        return {"chain": len(self.time.periods)}
+
+    def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
+        """Return its columns, (n, d)."""
+        return self.time.cells(rows, self.codes(rows), len(self.groups))
+
+    def result(
+        self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
+    ) -> SurvivalCurves:
+        """Return the curves from what was released."""
+        chain = len(self.time.periods)
+        return SurvivalCurves(
+            counts=np.asarray(estimate).reshape(len(self.groups), 2, chain),
+            noise=noise_covariance(chain, noise_std),
+            periods=self.time.periods,
+            groups=self.groups,
+            group=self.group,
+            time=self.time.time,
+            level=level or 0.95,
+            **facts,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BaselineNumbers(GroupNumbers):
+    """Numbers of a baseline table: of each group its size, shares of levels, means and mean squares."""
+
+    kind = "table1"
+    estimator = "clipped_mean"
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables: categories with their levels, and numbers with their bounds."""
+        return tuple(
+            Variable(name, each.levels)
+            if isinstance(each, CategoryColumn)
+            else Variable(name, (), each.lower, each.upper)
+            for name, each in self.declared.items()
+            if name != self.group
+        )
+
+    @property
+    def names_of_group(self) -> Sequence[str]:
+        """The names of the columns of one group."""
+        return ["n", *(f"{each.name}: {part}" for each in self.variables for part in each.parts)]
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The public keywords of the estimator."""
+        n_groups = len(self.groups)
+        shares = [
+            1.0,
+            *(1 / len(each.levels) if each.levels else 0.0 for each in self.variables for _ in each.parts),
+        ]
+        apart = [1 - 1 / (n_groups * len(each.levels)) if each.levels else 1.75 for each in self.variables]
+        radius = np.sqrt(1 - 1 / n_groups + sum(apart))
+        return {"center": tuple(np.tile(shares, n_groups) / n_groups), "clip_norm": float(radius)}
+
+    def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
+        """Return its columns, (n, d)."""
+        codes = self.codes(rows)
+        own = np.column_stack(
+            [np.ones(len(codes)), *(each.numbers(rows[each.name]) for each in self.variables)]
+        )
+        return np.hstack([own * (codes == k)[:, None] for k in range(len(self.groups))])
+
+    def result(
+        self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
+    ) -> BaselineTable:
+        """Return the table from what was released."""
+        return BaselineTable(
+            sums=n * np.asarray(estimate).reshape(len(self.groups), -1),
+            noise_std=n * noise_std,
+            variables=self.variables,
+            groups=self.groups,
+            level=level,
+            **facts,
+        )
+
+
+def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
+    """Return the numbers of a table by group: ``"survival"`` or ``"table1"``.
+
+    Raises
+    ------
+    InputError
+        Names the part of the formula that is not of this kind.
+    """
+    reading = read_declared(formula, declared)
+    columns = {name: declared[name] for name in (*reading.left, *reading.right)}
+    plain = all(len(term) < 2 and "".join(term) in ("", *reading.names.columns) for term in reading.terms)
+    of_table = {"survival": (2, "Surv(time, event) ~ arm"), "table1": (1, "arm ~ age + stage")}
+    n_left, example = of_table[kind]
+    is_one_group = kind == "table1" or len(reading.right) < 2
+    plain = plain and not {*reading.left} & {*reading.right}
+    plain = plain and (kind == "survival" or reading.response in reading.names.columns)
+    if not plain or reading.offset or len(reading.left) != n_left or not is_one_group:
+        raise InputError(f"formula of {kind} must be columns like {example!r}, got {formula!r}")
+    group = reading.left[0] if kind == "table1" else "".join(reading.right)
+    facts: dict[str, Any] = {"formula": formula, "group": group}
+    found: GroupNumbers = BaselineNumbers(**facts, declared=columns)
+    if kind == "survival":
+        found = SurvivalCells(**facts, declared=columns)
+        found = SurvivalCells(**facts, declared=found.time.declared)
+    if len(found.names) < 2 or (kind == "table1" and not reading.right):
+        raise InputError(f"formula of {kind} must be columns like {example!r}, got {formula!r}")
+    return found
+
+
+def numbers_of_declaration(plain: Mapping[str, Any]) -> GroupNumbers:
+    """Return the numbers of a table from plain data, as :attr:`GroupNumbers.declaration` writes it."""
+    return group_numbers(plain["kind"], plain["formula"], declared_of(plain["columns"]))

@@ -1,0 +1,89 @@
+"""Private tables by group of a data frame: survival curves, and the baseline table of a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpalgos.answers.baseline import BaselineTable
+from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.api import estimate
+from dpalgos.formula.columns import Declared
+from dpalgos.formula.fit import declared_columns, declared_rows
+from dpalgos.formula.group_table import group_numbers, noise_std_of
+from dpalgos.formula.time_to_event import declared_times
+from dpalgos.release.noise_source import generator_of
+
+
+def survival(
+    formula: str, frame: Any, *, periods: Sequence[float] | None = None, **options: Any
+) -> SurvivalCurves:
+    """Release survival curves by group.
+
+    Parameters
+    ----------
+    formula : str
+        ``"Surv(time, event) ~ arm"``, by the levels of a category; ``"Surv(time, event) ~ 1"`` for all.
+    frame : pandas.DataFrame or mapping of arrays
+        A row per person.
+    periods : sequence of float, optional
+        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+    **options
+        ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
+        level of pointwise limits, by default 0.95.
+
+    Returns
+    -------
+    SurvivalCurves
+        Curves, numbers at risk, the logrank test and restricted means, from one release of counts.
+    """
+    curves: SurvivalCurves = _released(
+        "survival", formula, frame, declared_times(formula, periods, options), **options
+    )
+    return curves
+
+
+def table_one(formula: str, frame: Any, **options: Any) -> BaselineTable:
+    """Release the baseline table of a paper ("Table 1"): a row per variable, a column per group.
+
+    Parameters
+    ----------
+    formula : str
+        ``"arm ~ age + stage"``: the groups, and the variables.
+    frame : pandas.DataFrame or mapping of arrays
+        A row per person.
+    **options
+        ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
+        level of limits of means and shares, by default none.
+
+    Returns
+    -------
+    BaselineTable
+        Sizes of groups, means with standard deviations, and shares of levels, from one release of means.
+    """
+    declarations = {key: options.pop(key, None) or {} for key in ("bounds", "levels")}
+    columns = declared_columns("gaussian", formula, **declarations)
+    table: BaselineTable = _released("table1", formula, frame, columns, **options)
+    return table
+
+
+def _released(
+    kind: str,
+    formula: str,
+    frame: Any,
+    declared: Declared,
+    *,
+    interval: float | None = None,
+    random_state: int | np.random.Generator | None = None,
+    **options: Any,
+) -> Any:
+    """Release a table; as in regressions of persons, the unit of a budget is a person."""
+    numbers = group_numbers(kind, formula, declared)
+    X = numbers.matrix(declared_rows(frame, numbers.declared))
+    rng = generator_of(random_state, in_budget=options.get("budget") is not None)
+    persons = np.arange(len(X))
+    found = estimate(numbers.estimator, X, rng=rng, user_ids=persons, **numbers.keywords, **options)
+    facts = {"promise": found.promise, "events": found.events, "certified_epsilon": found.certified_epsilon}
+    return numbers.result(found.estimate, noise_std_of(found.events), len(X), interval, **facts)

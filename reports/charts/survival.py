@@ -1,0 +1,46 @@
+"""Survival curves with pointwise limits, and the noisy numbers at risk below them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpalgos.answers.survival import SurvivalCurves
+from reports import palette
+from reports.charts.drawing import Chart, field, marks
+from reports.charts.lines import Axes, Line, line_chart
+
+_BELOW, _ROW = 50, 18  # pixels: from the plot to its legend, and the height of a row
+
+
+def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330) -> Chart:
+    """Return the chart of released curves; a curve ends where too few persons are at risk."""
+    lines, below = list[Line](), height + _BELOW + _ROW * len(curves.groups)
+    numbers = [_texts(["numbers at risk"], [curves.periods[0]], below, palette.MUTED)]
+    for k, (group, own) in enumerate(curves.curves().groupby("group", sort=False)):
+        look = replace(palette.look("private", k), shape=palette.SHAPES[k % len(palette.SHAPES)])
+        shown = own[own["survival"].notna()]
+        limits = list(zip(shown["ci_low"], shown["ci_high"], strict=True))
+        points = list(zip(shown["time"], shown["survival"], strict=True))
+        lines.append(Line(str(group), points, look, limits))
+        at_risk = [f"{max(round(each), 0):,}" for each in own["at_risk"]]
+        numbers.append(_texts(at_risk, list(own["time"]), below + _ROW * (k + 1), look.color))
+    axes = Axes(
+        curves.time,
+        "survival",
+        curves.periods,
+        x_log=False,
+        y_log=False,
+        y_range=(0.0, 1.0),
+        width=width,
+        height=height,
+    )
+    chart = line_chart(lines, axes)
+    return {**chart, "layer": [*chart["layer"], *numbers]}
+
+
+def _texts(texts: Sequence[str], times: Sequence[float], y: float, color: str) -> Chart:
+    """Return a row of texts at some times, below the plot."""
+    rows = [{"text": text, "x": x} for text, x in zip(texts, times, strict=True)]
+    channels = {"x": field("x:Q"), "y": {"value": y}, "text": field("text:N"), "color": {"value": color}}
+    return marks(rows, "text", channels, align="left" if len(rows) == 1 else "center")

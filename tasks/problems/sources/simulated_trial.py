@@ -1,0 +1,122 @@
+"""Synthetic trials with a time to an event: hazard ratios from persons' scores or from counts, and curves.
+
+Hazards are constant within four periods. The log hazard ratios are −0.5 of the arm and 0.4 of the age, which
+is uniform from −2 to 2. Persons are censored uniformly from 1.5 to 4.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+import dpalgos
+from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, person_periods
+from tasks.cells import Cell, Replicates
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.measures.intervals import INTERVALS
+from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits, fit_cell
+from tasks.size_rules import RuleError
+
+_CUTS, _HAZARDS, _EFFECTS = np.arange(5.0), np.array([0.15, 0.25, 0.2, 0.3]), np.array([-0.5, 0.4])
+_BANDS = np.linspace(-2, 2, 5)  # of ages, for counts
+_STEPS = 25  # of Newton's method for counts
+
+
+class SimulatedTrial(RowSource):
+    """Persons of a synthetic trial; ``estimate`` says what is estimated, and from what."""
+
+    estimate: Literal["hazards by scores", "hazards by counts", "curves"]
+
+    source: ClassVar[str] = "synthetic trial"
+
+    @property
+    def traits(self) -> Traits:
+        if self.estimate != "hazards by scores":
+            error = "l2_error" if self.estimate == "hazards by counts" else "sup_error"
+            return Traits(task="counts", errors=(error,))
+        bounds = float(np.log(LEAST_EXPOSURE)), 0.0
+        names = {"offset": "log(exposure)", "offset_bounds": bounds, "has_intercept": True}
+        return Traits(task="glm", family="poisson", of_people=True, **names)  # type: ignore[arg-type]
+
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        if n < 100:
+            raise RuleError(f"n must be at least 100 persons, got {n}")
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"n": n, "d": {"hazards by scores": 7, "hazards by counts": 80, "curves": 20}[self.estimate]}
+
+    def cost(self, n: int) -> Cost:
+        return Cost(elements=100 * n, n_bytes=8 * 100 * n)
+
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
+        for replicate, rng in replicates.generators("data"):
+            yield self._draw(replicate, replicates.n, rng)
+
+    def _draw(self, replicate: int, n: int, rng: np.random.Generator) -> Draw:
+        arm, age = rng.integers(0, 2, n), rng.uniform(-2, 2, n)
+        reached = rng.exponential(size=n) / np.exp(np.stack([arm, age], axis=1) @ _EFFECTS)
+        total = np.append(0, np.cumsum(_HAZARDS))
+        event = np.where(reached < total[-1], np.interp(reached, total, _CUTS), np.inf)
+        censored = rng.uniform(1.5, 4, n)
+        time, happened = np.minimum(event, censored), event <= censored
+        if self.estimate == "hazards by scores":
+            own = person_periods(np.zeros(n), time, happened, _CUTS)
+            periods = np.eye(4)[own.period][:, 1:]
+            columns = (np.log(own.exposure), arm[own.person], age[own.person], periods, np.ones(len(periods)))
+            sample = dpalgos.Sample(np.column_stack(columns), own.event * 1.0, user_ids=own.person)
+            pick = np.eye(2, 7, 1)
+            return Draw(sample=sample, first=replicate, target=_EFFECTS, to_target=pick)
+        is_curve = self.estimate == "curves"
+        bands = np.searchsorted(_BANDS[1:-1], age)
+        group, n_groups = (arm, 2) if is_curve else (arm * 4 + bands, 8)
+        sample = dpalgos.Sample(cell_indicators(time, happened, group, n_groups, _CUTS))
+        target = _survival() if is_curve else _EFFECTS
+        pick = np.eye(len(target), sample.n_features)
+        return Draw(sample=sample, first=replicate, target=target, to_target=pick, fit=_from_counts)
+
+
+def _survival() -> np.ndarray:
+    """Return survival at the cut points by arm, (8,), over uniform ages."""
+    ages = np.linspace(-2, 2, 2001)
+    risks = np.exp(_EFFECTS[0] * np.arange(2)[:, None] + _EFFECTS[1] * ages)
+    return np.asarray(np.exp(-risks[:, None] * np.cumsum(_HAZARDS)[:, None]).mean(axis=2).ravel())
+
+
+def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+    """Return curves, or log hazard ratios, as the first numbers of an estimate from counts."""
+    from dpalgos.answers.survival import SurvivalCurves
+    from dpalgos.central.cumulative_counts import noise_covariance
+    from dpalgos.formula.group_table import noise_std_of
+
+    result = fit_cell(draw, cell, replicates)
+    counts = result.estimate.reshape(-1, 2, len(_CUTS))
+    assert draw.target is not None
+    found = _ratios(counts)
+    if len(draw.target) > 2:
+        noise = noise_covariance(len(_CUTS), noise_std_of(result.events))
+        groups = tuple(range(len(counts)))
+        curves = SurvivalCurves(counts=counts, noise=noise, periods=tuple(_CUTS), groups=groups).curves()
+        found = curves[curves["time"] > 0]["survival"].fillna(0.5).to_numpy()
+    estimate = np.zeros(draw.sample.n_features)
+    estimate[: len(found)] = found
+    return replace(result, estimate=estimate)
+
+
+def _ratios(counts: np.ndarray) -> np.ndarray:
+    """Return log hazard ratios by Poisson regression of counts by period, arm and band of ages."""
+    events = np.maximum(counts[:, 0, :-1], 0.0)
+    after = np.cumsum(counts.sum(axis=1)[:, ::-1], axis=1)[:, ::-1]
+    exposure = np.maximum((after[:, :-1] + after[:, 1:]) / 2, 1.0).ravel()
+    arm, band = np.divmod(np.arange(len(counts)), 4)
+    cells = np.column_stack([arm, (_BANDS[band] + _BANDS[band + 1]) / 2])
+    X = np.column_stack([np.repeat(cells, 4, axis=0), np.tile(np.eye(4), (len(counts), 1))])
+    beta = np.append([0.0, 0.0], np.full(4, np.log(events.sum() / exposure.sum() + 1e-9)))
+    for _ in range(_STEPS):
+        mean = exposure * np.exp(np.clip(X @ beta, -20, 20))
+        step = np.linalg.solve(X.T * mean @ X + 1e-3 * np.eye(6), X.T @ (events.ravel() - mean))
+        beta = beta + np.clip(step, -1, 1)
+    return np.asarray(beta[:2])
+
+
+KINDS = {"trial_simulation": Kind(SimulatedTrial, ESTIMATION, intervals=INTERVALS)}

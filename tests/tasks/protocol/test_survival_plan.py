@@ -1,0 +1,113 @@
+"""A plan of a trial with survival as outcome: hazard ratios, curves and a baseline table."""
+
+import numpy as np
+import pytest
+
+import flows.protocol
+import tasks.advice.releases
+import tasks.release.release
+from data.ledger import open_ledger
+from dpalgos import InputError
+from dpalgos.protocol import Plan
+from flows.studies.find_study import find_study
+from tasks.errors import SpecError
+from tasks.protocol.plan_file import read_plan
+from tasks.protocol.prepare import prepare_plan, reserve_plan
+from tasks.report.coefficients import by_group_of, read_record
+from tests.builders import refused
+from tests.dpalgos.test_group_tables import PUBLIC, trial
+from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized
+from tests.tasks.protocol.test_plans import in_process
+from tests.tasks.release.test_survival_release import BOUNDS
+
+N = 4000
+PLAN = """
+[plan]
+dataset = "trial"
+study = "mine.toml"
+epsilon = 12.0
+delta = 1e-6
+
+[[question]]
+name = "hazards"
+formula = "Surv(time, died) ~ arm + age"
+precision = { "arm[T.drug]" = 0.4 }
+test = "arm[T.drug] = 0"
+
+[[question]]
+name = "unadjusted"
+submodel = "hazards"
+formula = "Surv(time, died) ~ arm"
+
+[[question]]
+name = "curves"
+survival = "Surv(time, died) ~ arm"
+precision = { "2.5" = 0.06, "drug at 5" = 0.1 }
+
+[[question]]
+name = "baseline"
+table1 = "arm ~ age + stage"
+
+[[table]]
+out = "table1.md"
+columns = ["baseline"]
+
+[[table]]
+out = "curves.md"
+columns = ["curves"]
+"""
+
+
+@pytest.fixture
+def file(tmp_path, home, monkeypatch):
+    monkeypatch.setattr(tasks.advice.releases, "_OF_TIMES", 4)
+    monkeypatch.setattr(tasks.release.release, "draw_release", drawn_from_a_seed)
+    monkeypatch.setattr(flows.protocol, "release_question", in_process)
+    open_ledger(home).open_dataset("trial", 12.0, 1e-6)
+    study = initialized(tmp_path, trial(N).round(6), bounds=BOUNDS, categories=PUBLIC["levels"])
+    edited(study, "upper = 5", "upper = 5\nperiods = [0, 1, 2.5, 5]")
+    study.write_text(study.read_text() + "\n[guesses]\nmean = { died = 0.5 }\nstd = { age = 12.0 }\n")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path / "plan.toml"
+
+
+def test_a_plan_of_times_is_forecast_reserved_and_released(file):
+    prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
+    assert prepared.split.refusal == ""
+    terms = {name: each.get("terms", ()) for name, each in prepared.forecasts.items()}
+    forecast = {name: {row[0]: row[2] for row in rows} for name, rows in terms.items()}
+    assert forecast["hazards"]["arm[T.drug]"] < 0.4
+    assert max(forecast["curves"][f"{arm} at 2.5"] for arm in ("placebo", "drug")) < 0.06
+    assert forecast["baseline"] == {}
+    reserve_plan(prepared, open_ledger())
+    folder = file.parent / "out"
+    (methods,) = flows.protocol.protocol.fn(str(file), str(folder))
+    page = (folder / "protocol.md").read_text()
+    assert all(word in page for word in ("planned test", "Logrank test", "age, mean (SD)", "hazard ratio"))
+    assert all(word in methods for word in ("hazard ratios", "survival curves by group", "baseline table"))
+    assert "ours" not in methods
+    assert "– III" in (folder / "table1.md").read_text()
+    assert "at risk" in (folder / "curves.md").read_text()
+    for name in ("hazards", "curves"):  # a forecast tells what is released
+        answer = {each["name"]: each for each in read_record(folder / name)["release"]["answer"]}
+        for term, half_width in forecast[name].items():
+            released = (answer[term]["upper"] - answer[term]["lower"]) / 2
+            assert 0.4 < released / half_width < 2.5, (name, term)
+    curves = by_group_of(read_record(folder / "curves")["release"])
+    assert curves.periods == (0, 1, 2.5, 5)
+    assert not np.isnan(curves.logrank().pvalue)
+
+
+def test_a_study_of_times_names_what_to_use_instead(file):
+    study = file.with_name("mine.toml")
+    study.write_text('formula = "Surv(time, died) ~ arm"\n' + study.read_text())
+    refused(lambda: find_study(str(study)), SpecError, "Surv(time, died) ~ arm", "plan")
+
+
+@pytest.mark.parametrize(
+    "question", ['formula = "Surv(time, died) ~ arm"', 'survival = "Surv(time, died) ~ arm"']
+)
+def test_a_plan_on_frames_refuses_times_and_names_the_command(question):
+    text = f'[plan]\nepsilon = 2.0\ndelta = 1e-6\n[[question]]\nname = "one"\n{question}\n'
+    plan = Plan.from_toml(text, n_rows=500, bounds={"time": (0, 5), "died": (0, 1)}, levels=PUBLIC["levels"])
+    refused(plan.forecast, InputError, "'one'", "dpcost protocol release")
