@@ -1,4 +1,4 @@
-"""Survival curves by group, the logrank test and restricted means, from released counts of persons by cell.
+"""Survival curves, logrank test, hazard ratios and restricted means, from released counts of persons by cell.
 
 A cell is a group, a period, and whether the person had the event in the period or was censored in it. The
 last period is the time after the longest. For periods k = 1 … K of a group, with E events and C censored:
@@ -20,7 +20,8 @@ smallest before it.
 A period is hidden if fewer persons are at risk than five standard deviations of the noise of their number.
 
 The logrank test compares E with what the hazard of all groups together predicts. Its covariance is the
-hypergeometric one plus that of the noise, to first order.
+hypergeometric one plus that of the noise, to first order. The hazard ratio of two groups is the root of a
+similar score. Its variance has the same two parts.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
 
 _VISIBLE = 5.0  # persons at risk must exceed so many standard deviations of their noise
+_LARGEST_LOG = 8.0  # of a hazard ratio
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,6 +69,11 @@ class _LifeTable:
     def exposed(self) -> FloatArray:
         """Persons at risk, less half of those censored in the period."""
         return np.maximum(self.remaining @ self.events + self.halved @ self.censored, 1.0)
+
+    @cached_property
+    def person_periods(self) -> FloatArray:
+        """The time at risk in each period, in periods; events, too, are in the middle."""
+        return np.maximum(self.exposed - self.events[:-1] / 2, 0.5)
 
     @cached_property
     def hazard(self) -> FloatArray:
@@ -279,6 +286,48 @@ class SurvivalCurves:
         return frame_of(
             columns | {"difference_low": difference - apart, "difference_high": difference + apart}
         )
+
+    def hazard_ratios(self) -> Any:
+        """Return the hazard ratio of each group to the first, if hazards are proportional.
+
+        Returns
+        -------
+        DataFrame
+            Columns group, hazard_ratio, ci_low and ci_high, for all groups but the first. NaN where the noise
+            hides the ratio.
+        """
+        used = np.logical_and.reduce([table.visible for table in self._tables])
+        found = [self._log_hazard_ratio(g, used) for g in range(1, len(self.groups))]
+        logs, errors = np.reshape(found, (-1, 2)).T
+        z = normal_quantile(self.level)
+        columns: dict[str, Any] = {"group": list(self.groups[1:]), "hazard_ratio": np.exp(logs)}
+        return frame_of(columns | {"ci_low": np.exp(logs - z * errors), "ci_high": np.exp(logs + z * errors)})
+
+    def _log_hazard_ratio(self, g: int, used: Any) -> tuple[float, float]:
+        """Return the root β of Σ (1 − p) E_g − p E_0 over periods that are shown, and its standard error.
+
+        p = t_g e^β / (t_0 + t_g e^β), t the time at risk, is the probability that an event is in group g.
+        """
+        first, other = self._tables[0], self._tables[g]
+        events = np.where(used, self.counts[[0, g], 0, :-1], 0.0)
+        log_ratio = np.log(other.person_periods / first.person_periods)
+
+        def score(beta: float) -> float:
+            p = scipy.special.expit(beta + log_ratio)
+            return float(((1 - p) * events[1] - p * events[0]).sum())
+
+        if not score(-_LARGEST_LOG) > 0 > score(_LARGEST_LOG):
+            return np.nan, np.nan
+        beta = float(scipy.optimize.brentq(score, -_LARGEST_LOG, _LARGEST_LOG))
+        p = scipy.special.expit(beta + log_ratio)
+        total = np.maximum(first.events + other.events, 0.0)[:-1]
+        information = float((used * total * p * (1 - p)).sum())
+        of_other = other.covariances((used * (1 - p))[None], np.minimum(total * p / other.exposed, 1.0))[1]
+        of_first = first.covariances((used * p)[None], np.minimum(total * (1 - p) / first.exposed, 1.0))[1]
+        noise = float(of_other[0, 0] + of_first[0, 0])
+        if information < _VISIBLE * np.sqrt(noise):
+            return np.nan, np.nan
+        return beta, float(np.sqrt(information + noise)) / information
 
     def __repr__(self) -> str:
         title = f"Survival by {self.group}" if self.group else "Survival"

@@ -38,6 +38,13 @@ def _notes(curves: SurvivalCurves) -> list[str]:
     if len(curves.groups) > 1 and not math.isnan((test := curves.logrank()).pvalue):
         p = p_text(test.pvalue) if test.pvalue < 0.001 else f"= {p_text(test.pvalue)}"
         notes.append(f"Logrank test: χ² = {num(test.statistic)}, df = {test.df}, p {p}.")
+    ratios = [
+        f"{row['group']} {num_in(row['hazard_ratio'], row['ci_low'], row['ci_high'])} "
+        f"{_span(row['ci_low'], row['ci_high'])}"
+        for row in curves.hazard_ratios().to_dict("records")
+        if not math.isnan(row["hazard_ratio"])
+    ]
+    notes += [f"Hazard ratio to {curves.groups[0]}: {'; '.join(ratios)}."] if ratios else []
     try:
         means = curves.restricted_means()
     except InputError:  # nothing is shown of some group

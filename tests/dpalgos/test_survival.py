@@ -8,6 +8,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.duration.hazard_regression import PHReg
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dpalgos
@@ -126,6 +127,12 @@ def test_a_large_epsilon_gives_the_curves_and_the_tests_of_statsmodels():
     test = found.logrank()
     assert test.statistic == pytest.approx(chi2, rel=0.02)
     assert np.log(test.pvalue) == pytest.approx(np.log(pvalue), rel=0.05)
+    model = PHReg(frame["time"], frame["arm"] == "drug", status=frame["died"]).fit()
+    ratio = found.hazard_ratios().iloc[0]
+    assert ratio["group"] == "drug"
+    assert np.log(ratio["hazard_ratio"]) == pytest.approx(model.params[0], abs=0.1 * model.bse[0])
+    half = np.log(ratio["ci_high"] / ratio["ci_low"]) / 2
+    assert half == pytest.approx(1.96 * model.bse[0], rel=0.05)
     areas = [np.trapezoid(each["survival"], each["time"]) for _, each in table.groupby("group", sort=False)]
     np.testing.assert_allclose(found.restricted_means(5.0)["mean"], areas)
 
@@ -147,7 +154,7 @@ def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
 
 @pytest.mark.parametrize(("n", "epsilon", "n_periods"), [(1000, 1.0, 8), (1000, 3.0, 20)])
 def test_pointwise_limits_cover_and_the_logrank_test_keeps_its_size(n, epsilon, n_periods):
-    covered, rejected, means = [], [], []
+    covered, rejected, means, ratios = [], [], [], []
     times = np.linspace(0, 4, n_periods + 1)[1:]
     for curves in simulated(n, epsilon, n_periods, range(200)):
         table = curves.curves().query("time > 0")
@@ -156,12 +163,15 @@ def test_pointwise_limits_cover_and_the_logrank_test_keeps_its_size(n, epsilon, 
             ((table["ci_low"] <= truth) & (truth <= table["ci_high"])).where(table["ci_low"].notna())
         )
         rejected.append(curves.logrank().pvalue < 0.05)
+        ratio = curves.hazard_ratios().iloc[0]
+        ratios.append(ratio["ci_low"] <= 1 <= ratio["ci_high"])
         mean = curves.restricted_means(2.0)
         means.append(mean["difference_low"][1] <= 0 <= mean["difference_high"][1])
     assert np.nanmean(np.array(covered, dtype=float)) > 0.94
     assert np.nanmean(np.array(covered, dtype=float), axis=0).min() > 0.89  # of 200
     assert 0.01 < np.mean(rejected) < 0.1
     assert np.mean(means) > 0.9
+    assert np.mean(ratios) > 0.9
 
 
 def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
