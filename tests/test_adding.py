@@ -42,7 +42,7 @@ private = dpalgos.estimate("range_mean", X, epsilon=1.0, delta=1e-5, value_bound
 assert private.certified_epsilon <= 1.0
 assert np.abs(private.estimate - np.clip(X, -1, 1).mean(axis=0)).max() < 0.2
 spend = Spend(Transcript(NoNoise([rng])), {"rows": Allowance(noise_multiplier=2.0)})
-counted = noisy_count(np.ones((5, 1)), spend, Release("rows", 1.0, count))
+counted = noisy_count(np.ones((5, 1)), spend, Release("rows", count, share=1.0))
 assert (counted.value.item(), counted.std.item()) == (5.0, 2.0)
 assert "two_trials" in family_names()
 y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))

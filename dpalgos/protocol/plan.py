@@ -25,7 +25,7 @@ from dpalgos.forecast.simulated_rows import (
     table_count,
 )
 from dpalgos.formula import fit
-from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.nested import check_nested
@@ -167,7 +167,8 @@ class AnalysisPlan(QuestionSet):
         """Refuse a question that only files can ask."""
         known = [*self._declared.get("bounds", ()), *self._declared.get("levels", ())]
         extra = [*question.declared.keys() & _OF_FILES]
-        is_time = bool(question.formula) and len(read_formula(question.formula, known).left) > 1
+        response = read_formula(question.formula, known).response if question.formula else ""
+        is_time = bool(response) and call_of(response)[0] == SURVIVAL
         if extra or is_time:
             raise InputError(
                 f"question {question.name!r} must be a formula of one response or a mean, without "

@@ -128,7 +128,8 @@ def structure_of(
     estimator: str, offset_bounds: tuple[float, float] | None, max_weight: float | None
 ) -> dict[str, Any]:
     """Return the keywords by which an estimator knows of the constant, of an offset and of weights."""
-    structure = {INTERCEPT: True, OFFSET: offset_bounds, MAX_WEIGHT: max_weight}
+    bounds = offset_bounds and list(offset_bounds)  # as JSON has it
+    structure = {INTERCEPT: True, OFFSET: bounds, MAX_WEIGHT: max_weight}
     takes = dpalgos.get_estimator(estimator).takes
     return {name: value for name, value in structure.items() if value is not None and takes(name)}
 

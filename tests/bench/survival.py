@@ -30,6 +30,7 @@ TABLES = {
 }
 PERIODS = 4, 8, 16, 32
 REPETITIONS = 1000
+_SETTINGS = (500, 1.0), (1000, 1.0), (3000, 0.5), (3000, 1.0)
 
 
 def _table(name: str) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
@@ -39,14 +40,14 @@ def _table(name: str) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
     return table[["time", "died", *bounds]].dropna(), bounds
 
 
-def bench_periods() -> Measurement:
+def bench_periods(small: bool = False) -> Measurement:
     """Compare log hazard ratios of periods of equal length, almost without noise, with Cox regression."""
     if "SURVIVAL_TABLES" not in os.environ:
         return Measurement(
             figure="not measured: SURVIVAL_TABLES names no folder", goals=[], data="public tables"
         )
     apart: dict[int, list[float]] = {k: [] for k in PERIODS}
-    for name in TABLES:
+    for name in [*TABLES][: 1 if small else None]:
         table, bounds = _table(name)
         cox = sm.PHReg(table["time"], table[list(bounds)], table["died"], ties="efron").fit()
         for k in PERIODS:
@@ -69,7 +70,7 @@ def bench_periods() -> Measurement:
     )
 
 
-def _rejections(n: int, epsilon: float, ratio: float) -> tuple[float, float, float]:
+def _rejections(n: int, epsilon: float, ratio: float, repetitions: int) -> tuple[float, float, float]:
     """Return how often private and plain logrank tests reject, and what theory with noise predicts.
 
     The plain statistic has mean 1 + shift². Noise of variance σ² in all counts of events adds Kσ²/2 to the
@@ -77,7 +78,7 @@ def _rejections(n: int, epsilon: float, ratio: float) -> tuple[float, float, flo
     """
     cuts, private, plain = np.linspace(0, 4, 9), list[float](), list[float]()
     events, variance = list[float](), 0.0
-    for seed in range(REPETITIONS):
+    for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         group = rng.integers(0, 2, n)
         event, censored = rng.exponential(size=n) / np.where(group, 0.2 * ratio, 0.2), rng.uniform(1, 6, n)
@@ -95,11 +96,12 @@ def _rejections(n: int, epsilon: float, ratio: float) -> tuple[float, float, flo
     return float(np.mean(np.array(private) > z**2)), float(np.mean(np.array(plain) > z**2)), expected
 
 
-def bench_logrank() -> Measurement:
+def bench_logrank(small: bool = False) -> Measurement:
     """Measure the size and the power of the logrank test from released counts."""
     goals: list[Goal] = []
-    for n, epsilon in ((500, 1.0), (1000, 1.0), (3000, 0.5), (3000, 1.0)):
-        size, _, _ = _rejections(n, epsilon, 1.0)
+    repetitions = 20 if small else REPETITIONS
+    for n, epsilon in _SETTINGS[: 1 if small else None]:
+        size, _, _ = _rejections(n, epsilon, 1.0, repetitions)
         goals.append(
             Goal(
                 what=f"n = {n}, ε = {epsilon:g}: size",
@@ -109,7 +111,7 @@ def bench_logrank() -> Measurement:
                 unit="%",
             )
         )
-        power, plain, expected = _rejections(n, epsilon, 0.75)
+        power, plain, expected = _rejections(n, epsilon, 0.75, repetitions)
         what = f"n = {n}, ε = {epsilon:g}: power over {expected:.2f} of theory ({plain:.2f} without noise)"
         goals.append(Goal(what=what, values=[power / expected], wanted=0.8))
         print(*(goal.cells() for goal in goals[-2:]), flush=True)

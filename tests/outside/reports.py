@@ -25,7 +25,7 @@ import dpalgos.formula as private
 from data.columns import Declaration, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
-from data.formats.plink import open_plink
+from data.formats.plink import read_plink
 from data.ledger.content import Fingerprinter
 from data.tables.declared import UserIds, count_users, read_declared
 from data.tables.reading import opened_table
@@ -247,13 +247,13 @@ def plink(bits, snps, people, mode=b"\x01", encoding="utf-8"):
     files = [Path(tempfile.mkdtemp()) / f"set.{part}" for part in ("bed", "bim", "fam")]
     for file, content in zip(files, (b"\x6c\x1b" + mode + bytes(bits), snps, people), strict=True):
         file.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
-    return open_plink(*files)
+    return read_plink(files[0], dict(zip(("bim", "fam"), files[1:], strict=True)))
 
 
 def calls(bits, people=4, snps=1, mode=b"\x01"):
     of_snps = "".join(f"1\trs{j}\t0\t{j + 1}\tA\tC\n" for j in range(snps))
     found = plink(bits, of_snps, "".join(f"f{i} p{i} 0 0 1 2\n" for i in range(people)), mode)
-    return np.concatenate([block.calls for block in found.blocks(np.ones(people, dtype=bool))]).tolist()
+    return found.calls.tolist()
 
 
 def names(encoding, name):

@@ -21,10 +21,9 @@ from unittest.mock import Mock
 import pytest
 from small_project import Standing, processes_of, until
 
-from data.store.folders import LOCK
 from flows import ServerError, serve
 from flows.local_server import answers
-from flows.lock import locked
+from flows.lock import LOCK, locked
 from tests.builders import copied_project
 from tests.own_processes import private_postgres
 
