@@ -43,8 +43,8 @@ def read_plink(bed: Path, companions: Mapping[str, Path]) -> PlinkSet:
     content, (snps, people) = read_bytes(bed), (_fields(companions[part]) for part in ("bim", "fam"))
     if len(content) != 3 + len(snps) * -(-len(people) // 4) or not content.startswith(HEADER):
         raise CorruptSource(
-            f"{bed.name} is no SNP-major PLINK 1 bed file of {len(people):,} people and {len(snps):,} SNPs, "
-            f"which {companions['fam'].name} and {companions['bim'].name} list; get all three again, or convert "
+            f"{bed.name} is no SNP-major PLINK 1 bed file of {len(people):,} people and "
+            f"{len(snps):,} SNPs, which {companions['fam'].name} and {companions['bim'].name} list; get all three again, or convert "
             "them with `plink --make-bed`"
         )
     with TemporaryDirectory() as folder:
@@ -77,8 +77,8 @@ def _fields(path: Path) -> list[tuple[str, ...]]:
     # Only ASCII blanks separate fields: a name may contain other blanks.
     lines = (line.split() for line in content.splitlines())
     rows = [tuple(field.decode(encoding) for field in line) for line in lines if line]
-    if not rows or any(len(row) != len(_COLUMNS) for row in rows):
-        raise CorruptSource(f"{path.name} has no rows, or rows without exactly 6 fields; get it again")
+    if any(len(row) != len(_COLUMNS) for row in rows):
+        raise CorruptSource(f"{path.name} has rows without exactly 6 fields; get it again")
     return rows
 
 
