@@ -44,8 +44,8 @@ def read_plink(bed: Path, companions: Mapping[str, Path]) -> PlinkSet:
     if len(content) != 3 + len(snps) * -(-len(people) // 4) or not content.startswith(HEADER):
         raise CorruptSource(
             f"{bed.name} is no SNP-major PLINK 1 bed file of {len(people):,} people and "
-            f"{len(snps):,} SNPs, which {companions['fam'].name} and {companions['bim'].name} list; get all three again, or convert "
-            "them with `plink --make-bed`"
+            f"{len(snps):,} SNPs, which {companions['fam'].name} and {companions['bim'].name} list; get all "
+            "three again, or convert them with `plink --make-bed`"
         )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "set.bed"
