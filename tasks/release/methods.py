@@ -39,8 +39,8 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         budget = "" if is_one else f" (ε = {loss['epsilon']:.4g})"
         groups.setdefault(how, []).append(f"{_estimated(release)}{budget}")
     references = {name: level for model in models for name, level in model["references"].items()}
-    estimator, ledger = get_estimator(releases[0]["estimator"]), releases[-1]["ledger"]
-    relation = estimator.relation or Relation.CENTRAL
+    ledger, unit = releases[-1]["ledger"], records[0]["deployment"]["privacy_loss"]["privacy_unit"].lower()
+    relation = Relation.USER if unit == Relation.USER.unit_of_privacy else Relation.CENTRAL
     epsilon = f"ε = {losses[0]['epsilon']:g}, δ = {losses[0]['delta']:g}"
     if not is_one:
         epsilon = f"the ε in parentheses and δ = {losses[0]['delta']:g}"
@@ -52,7 +52,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         if references
         else "",
         "Columns, bounds, levels and settings were fixed before the program read the data.",
-        f"The estimates are differentially private for each {estimator.unit_of_privacy} at {epsilon}: "
+        f"The estimates are differentially private for each {unit} at {epsilon}: "
         f"neighboring data are {REPLACED[relation]}.",
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
         f"All releases from these data spend ε = {ledger['epsilon_spent']:.3g} of a total of "

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from data.columns import Column
 from data.store.folders import atomic_write
-from dpalgos.accounting.events import Relation
 from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
 from tasks.errors import SpecError
@@ -116,7 +115,7 @@ def _deployment(
 ) -> dict[str, dict[str, Any]]:
     """Return the fields of the registry."""
     request, n_units, estimator = released.request, model["n"], released.request.estimator
-    relation, user_id = estimator.relation or Relation.CENTRAL, request.columns.user_id
+    relation, user_id = request.relation, request.columns.user_id
     unit = relation.unit_of_privacy
     columns = ", ".join(request.named_columns)
     by = f"; users by the column {user_id}" if user_id else ""
@@ -188,7 +187,7 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
 def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
     request = released.request
-    unit, table = request.estimator.unit_of_privacy, request.table
+    unit, table = request.relation.unit_of_privacy, request.table
 
     def fact(what: str, value: object, source: str) -> dict[str, str]:
         return {"what": what, "value": str(value), "source": source}
@@ -225,7 +224,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     is_time = bool(request.by_formula and request.by_formula.survival)
     return {
         "n": released.rows.n_units,
-        "counted": "rows in the file" if _drops_rows(request) else f"{request.estimator.unit_of_privacy}s",
+        "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
         "preparation": preparation_of(request),
         "parts": _preparation(request),
         "response": (request.columns.y or "").removeprefix("~ "),

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from data.errors import numbered
 from dpalgos import InputError
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
@@ -137,6 +138,12 @@ class ReleaseRequest:
         return tuple(
             dict.fromkeys(name for each in self.columns.all_numbers for name in uses.get(each, (each,)))
         )
+
+    @property
+    def relation(self) -> Relation:
+        """The neighboring relation in words: where each row is a person, rows differ."""
+        is_of_rows = self.estimator.relation is Relation.USER and not self.columns.user_id
+        return Relation.CENTRAL if is_of_rows else self.estimator.relation or Relation.CENTRAL
 
     @property
     def unit(self) -> str:

@@ -116,6 +116,7 @@ def test_a_release_without_noise_is_the_weighted_regression(tmp_path, home, monk
         assert answer.estimate[name] == pytest.approx(expected[name], abs=2e-4)
     model = record_of(answer)["release"]
     assert "Rows have the weights w, clipped to 0 to 3." in model["methods"]
+    assert f"private for each {'user' if user_id else 'row'} at" in model["methods"]
     assert {"what": "weights w", "value": "0 to 3", "source": "declared in the study file"} in model["public"]
 
 
