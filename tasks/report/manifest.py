@@ -51,12 +51,14 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     n = max(_FEW_ROWS, min(spec.headline.n, _NUMBERS // sizes["d"]))
     X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
     keywords = item.keywords(sizes)
-    if dpalgos.get_estimator(item.name).unit_of_privacy == "user":
+    of_users = dpalgos.get_estimator(item.name).unit_of_privacy == "user"
+    if of_users:
         keywords["range_failure"] = 1.0  # too few to find any range
+    users = np.arange(n) if of_users or panel.problem.traits.of_people else None
     y_or_none = None if spec.task_of(panel) == "mean" else y
     result = dpalgos.estimate(
         item.name,
-        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=np.arange(n)),
+        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=users),
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta_at(spec.headline.delta, spec.headline.n),

@@ -22,7 +22,7 @@ from flows.studies.find_study import find_study
 from tasks.audit import audit
 from tasks.cache import result
 from tasks.errors import Fault, guarded
-from tasks.report.manifest import StudyResults, build_manifest
+from tasks.report.manifest import StudyResults, build_manifest, released_events
 from tasks.report.write import write_index, write_report
 from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
@@ -278,3 +278,11 @@ def test_a_stored_audit_of_the_same_code_is_shown(ready, block, tmp_path, monkey
         "n_trials": 2000,
     }
     stored_audits.cache_clear()
+
+
+@pytest.mark.parametrize(("study", "unit"), [("housing", "row"), ("user_regression", "user")])
+def test_the_risk_of_an_estimator_is_that_of_the_unit_which_the_study_protects(study, unit):
+    spec = find_study(study)
+    (item, *_) = (each for each in spec.estimators_of(spec.head_panel) if each.name.startswith("precond"))
+    events = released_events(spec, spec.head_panel, item)
+    assert {event.relation.unit_of_privacy for event in events} == {unit}
