@@ -275,9 +275,7 @@ def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_
 def test_stored_answers_of_this_version_bar_no_other_question(folder):
     ledger = Ledger(folder / "home")
     ledger.open_dataset("t", 10.0, 1e-5)
-    estimates = []
     for request in QUESTIONS["requests"][1:5]:
         config = asked(folder, **request)
-        estimates.append(release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).estimate)
+        assert not release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).replayed
     assert len(ledger.account("t").charges) == 4
-    assert len({tuple(sorted(each.items())) for each in estimates}) == 4
