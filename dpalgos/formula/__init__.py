@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from dpalgos.formula.time_to_event import SurvivalResult, phreg
 
 __all__ = ["FormulaResult", "SurvivalResult", "logit", "ols", "phreg", "poisson", "survival", "table_one"]
-_FILES = dict.fromkeys(("survival", "table_one"), "tables") | {"SurvivalResult": "time_to_event"}
+_FILES = dict.fromkeys(("survival", "table_one"), "tables")
+_FILES |= dict.fromkeys(("SurvivalResult", "phreg"), "time_to_event")
 
 
 def __getattr__(name: str) -> Any:
     """Load the fits on first use: a reader of formulas needs none."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    file = {**_FILES, "phreg": "time_to_event"}.get(name, "fit")
-    return getattr(import_module(f"dpalgos.formula.{file}"), name)
+    return getattr(import_module(f"dpalgos.formula.{_FILES.get(name, 'fit')}"), name)

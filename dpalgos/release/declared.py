@@ -29,7 +29,7 @@ class Release:
         Share of μ², or of ρ where not all noise is Gaussian: a number, or a function of ``params``. If it is
         None, the estimator's plan states it.
     when : callable
-        ``(params) -> bool``, whether a release with a share is made.
+        ``(params) -> bool``, False if the release is never made with these parameters.
     witness : callable or None
         ``(params, d, published) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity, given
         earlier releases. It is the executable half of the privacy argument.

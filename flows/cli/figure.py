@@ -1,6 +1,7 @@
 """``dpcost figure``: the chart of a study's page, for a paper."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -52,21 +53,17 @@ def figure(
     from tasks.errors import SpecError
 
     page, results = stored_page(study, reports)
-    path = out or Path(f"{page.name}.{form}")
-    data_path = path.with_name(f"{path.stem}-figure.csv")
     folder = (reports or REPORTS) / page.name
     stored = [folder / "results.parquet", folder / "manifest.json"]
     inputs = [*stored, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
-    check_outputs([path, data_path], inputs=inputs, force=force)
+    files = _checked_files(out or Path(f"{page.name}.{form}"), inputs, force=force)
     try:
-        drawn, data = draw_figure(results, page, form, width)
+        contents = draw_figure(results, page, form, width)
     except FigureError as error:
         raise SpecError(str(error)) from None
     if page.warning:
         say(f"note: {page.warning}")
-    atomic_write(path, drawn)
-    atomic_write(data_path, data)
-    typer.echo(f"{path}, {data_path}")
+    _write(files, contents)
 
 
 def _curves(record: Path, path: Path, form: Any, width: float, *, force: bool) -> None:
@@ -79,8 +76,18 @@ def _curves(record: Path, path: Path, form: Any, width: float, *, force: bool) -
     curves = by_group_of(read_record(record)["release"])
     if not isinstance(curves, SurvivalCurves):
         raise SpecError(f"STUDY must be a study, or the record of survival curves, got the record {record}")
-    data_path = path.with_name(f"{path.stem}-figure.csv")
-    check_outputs([path, data_path], inputs=[record], force=force)
-    for file, content in zip((path, data_path), draw_curves(curves, form, width), strict=True):
+    files = _checked_files(path, [record], force=force)
+    _write(files, draw_curves(curves, form, width))
+
+
+def _checked_files(path: Path, inputs: Sequence[Path], *, force: bool) -> tuple[Path, Path]:
+    """Return the files of a figure and of its data; refuse one that is there or is read."""
+    files = path, path.with_name(f"{path.stem}-figure.csv")
+    check_outputs([*files], inputs=inputs, force=force)
+    return files
+
+
+def _write(files: tuple[Path, Path], contents: tuple[bytes, bytes]) -> None:
+    for file, content in zip(files, contents, strict=True):
         atomic_write(file, content)
-    typer.echo(f"{path}, {data_path}")
+    typer.echo(", ".join(map(str, files)))

@@ -173,11 +173,13 @@ class AnalystTable(Strict):
         return clusters
 
     @model_validator(mode="after")
-    def _users_are_counted(self) -> "AnalystTable":
-        if bool(self.user_id) != (self.users is not None):
-            raise ValueError(
-                f"user_id and users belong together, got {self.user_id!r} and {self.users!r}; write both"
-            )
+    def _users_and_weights_are_whole(self) -> "AnalystTable":
+        for name, other in (("user_id", "users"), ("weights", "max_weight")):
+            column, number = getattr(self, name), getattr(self, other)
+            if bool(column) != (number is not None):
+                raise ValueError(
+                    f"{name} and {other} belong together, got {column!r} and {number!r}; write both"
+                )
         if (self.rows is None) != bool(self.user_id):
             raise ValueError(
                 f"rows must be left out exactly if user_id is declared, got rows = {self.rows} and user_id = "
@@ -187,11 +189,6 @@ class AnalystTable(Strict):
 
     @model_validator(mode="after")
     def _no_covariate_is_special(self) -> "AnalystTable":
-        if bool(self.weights) != (self.max_weight is not None):
-            raise ValueError(
-                f"weights and max_weight belong together, got {self.weights!r} and {self.max_weight!r}; "
-                "write both"
-            )
         names = [column.name for column in (*self.columns, *self.fitted)]
         for what, name in (("user ids", self.user_id), ("weights", self.weights)):
             if name in names:
