@@ -7,7 +7,7 @@ all.
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, get_type_hints
@@ -33,6 +33,7 @@ __all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "
 __all__ += ["catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
 __all__ += ["register", "shares_of", "with_interval"]
 
+LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups that they query in turn
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
@@ -93,8 +94,6 @@ class Estimator:
         Public keywords that suit rows and responses of order one; used by the contract tests.
     releases : tuple of Release
         Every release that it may make.
-    witnesses : callable or None
-        ``(params, d, published) -> {label: (X, y, X', y')}``, from ``releases``, or given separately.
     public : str
         Further public inputs, in addition to its required keywords; empty if there are none.
     check_data : callable or None
@@ -131,7 +130,6 @@ class Estimator:
     function: EstimatorFunction
     example: dict[str, Any] = field(default_factory=dict, hash=False)
     releases: tuple[Release, ...] = ()
-    witnesses: Callable[[Any, int, Published], dict[str, Neighbors]] | None = None
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False
@@ -204,6 +202,11 @@ class Estimator:
         """The change of that unit between neighbors; empty for a non-private estimator."""
         return self.relation.neighboring_relation if self.relation else ""
 
+    def witnesses(self, params: Any, d: int, published: Published) -> dict[str, Neighbors]:
+        """Return neighbors (X, y, X', y') that attain each sensitivity, given earlier releases."""
+        n_people = LOCAL_PEOPLE if self.relation is Relation.LOCAL else 1
+        return witnesses_of(self.releases, params, d, published, n_people)
+
     def example_params(self, calibration: str) -> Params:
         """Return the keywords of the example; for a private estimator, with some ε and δ."""
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration} if self.private else {}
@@ -244,8 +247,6 @@ def register(
         if not isinstance(keywords, type) or not issubclass(keywords, Params):
             raise PluginError(f"params of {own_name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
-        if releases := settings.get("releases"):
-            settings.setdefault("witnesses", partial(witnesses_of, releases))
         entry = Estimator(
             name=own_name,
             relation=relation,
@@ -277,8 +278,8 @@ def _faults(entry: Estimator) -> Iterator[str]:
             yield f"keyword {item['name']} has no documentation"
     if entry.private and not entry.has_interval and not entry.no_interval:
         yield "no_interval must say why the estimator has no intervals"
-    if entry.private and entry.witnesses is None:
-        yield "releases must be declared for a private estimator, with data that attain each sensitivity"
+    if entry.private and not entry.releases:
+        yield "releases must be declared for a private estimator"
     for each in entry.variants:
         if unknown := set(each.calibrations) - {"tight", "paper"}:
             yield f"calibrations must be 'tight' or 'paper', got {', '.join(map(repr, sorted(unknown)))}"

@@ -1,10 +1,11 @@
-"""A plugin: a mean whose sensitivity lacks √d, so that its own witness contradicts it."""
+"""A plugin: a mean whose sensitivity lacks √d, so that rows at opposite limits contradict it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import pair, register
+from dpalgos.catalog import Release, register
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams
 
 
@@ -17,7 +18,7 @@ class HastyParams(PrivateParams):
     **{"title": "Hasty mean", "order": 986, "task": "mean", "reference": "theirs"},
     **{"summary": "A mean that moves by more than it says.", "calibrations": ("tight",)},
     no_interval="none",
-    witnesses=lambda params, d, published: {"mean": pair(np.ones((1, d)), -np.ones((1, d)))},
+    releases=(Release("mean", ball_mean),),
 )
 def hasty_mean(sample, params: HastyParams, transcript):
     multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")

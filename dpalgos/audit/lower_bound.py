@@ -1,6 +1,6 @@
 """Audits: an empirical lower bound on ε, by an adversary who sees every release of many runs.
 
-1. Replay: measure how far each private value moves between an estimator's own witnesses, given the same
+1. Replay: measure how far each private value moves between neighbors, given the same
    history, in units of its declared sensitivity.
 2. Compare: make a few runs on the four pairs whose private values are farthest apart in units of noise. Keep
    the farthest pair, and the pair with the largest predicted bound.
@@ -13,8 +13,8 @@ another event tests its trade-off curve, by μ ≥ Φ⁻¹(p_low) − Φ⁻¹(q_
 thresholds of the second event are near the median, where a hundred thousand runs detect noise that is 10% too
 small. :func:`attack` also audits mechanisms of other libraries.
 
-The pairs are the estimator's own witnesses, given the releases of a run up to its first, middle and last one.
-Other pairs have rows far outside of every bound, as large as the input validation admits.
+The pairs have rows far outside of every bound (:func:`dpalgos.release.declared.shared_pairs`). Some releases
+have pairs of their own, given the releases of a run up to its first, middle and last one.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
 (:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.
@@ -357,7 +357,7 @@ class _Audit:
         compared = far[:_N_COMPARED] or candidates
         # Sensitivities mean nothing if a release is unprotected.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
-        moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]
+        moves = [found.largest for found, _ in replayed if is_stated]
         if (mu := exact_mu(events)) is not None:
             self = dataclasses.replace(self, bounds=dataclasses.replace(self.bounds, mu=mu))
 

@@ -21,13 +21,11 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.api import run_estimator
-from dpalgos.catalog import Estimator
+from dpalgos.catalog import LOCAL_PEOPLE, Estimator
 from dpalgos.errors import InputError
-from dpalgos.local.rounds import neighbors
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise, fill_draws
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.blocks import LARGEST_VALUE
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -35,8 +33,6 @@ _BYTES = 48_000_000
 _LARGEST_CHUNK = 50_000
 _FIRST_CHUNK = 500
 NoiseFactory = Callable[[np.random.Generator, int], Noise]
-_FAR = 1e6
-_PEOPLE = 6  # enough for the groups of people that local algorithms query in turn
 
 
 @dataclass(frozen=True)
@@ -302,16 +298,19 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
 
 
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
-    """Return the pairs of neighbors that an audit tries."""
-    neighbors = _witness_pairs(estimator, params, n_features, rng)
+    """Return the pairs of neighbors that an audit tries: the estimator's own, after some of its releases."""
+    published = _publish_few_rows(estimator, params, n_features, rng)
+    neighbors: list[Pair] = []
+    for history in (published, published[: (len(published) + 1) // 2], published[:1]):
+        try:
+            witnesses = estimator.witnesses(params, n_features, history)
+        except IndexError:  # a witness may need a whole run's history
+            continue
+        neighbors += [Pair(label, *each) for label, each in witnesses.items()]
     if estimator.relation is Relation.USER and estimator.takes_people:
-        neighbors += [_with_more_rows(pair) for pair in [*neighbors, *_far_pairs(n_features)]]
-    if estimator.relation is not Relation.USER:
-        neighbors += _far_pairs(n_features)
-    if estimator.relation is Relation.LOCAL:
-        neighbors = [pair for pair in neighbors if len(pair.X) == _PEOPLE] + _far_people(n_features)
+        neighbors += [_with_more_rows(pair) for pair in neighbors]
     if estimator.task == "glm":
-        neighbors += _far_labels(n_features)
+        neighbors += [_with_labels(pair) for pair in neighbors]
     if estimator.task == "mean":
         neighbors = [dataclasses.replace(pair, y=None, other_y=None) for pair in neighbors]
     by_content = {(_content(pair), _content(pair.swapped)): pair for pair in reversed(neighbors)}
@@ -322,49 +321,15 @@ def _content(pair: Pair) -> tuple[bytes, bytes]:
     return pair.X.tobytes(), b"" if pair.y is None else pair.y.tobytes()
 
 
-def _witness_pairs(
-    estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
-) -> list[Pair]:
-    if estimator.witnesses is None:
-        return []
-    published = _publish_few_rows(estimator, params, n_features, rng)
-    last = len(published)
-    stages = {"last": published, "middle": published[: (last + 1) // 2], "first": published[:1]}
-    pairs_made = []
-    for stage, history in stages.items():
-        try:
-            witnesses = estimator.witnesses(params, n_features, history)
-        except IndexError:  # needs a whole run's history
-            continue
-        pairs_made += [
-            Pair(f"witness of {name!r} at the {stage} release", *w) for name, w in witnesses.items()
-        ]
-    return pairs_made
-
-
 def _publish_few_rows(
     estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
 ) -> Sequence[FloatArray]:
     recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
-    n = _PEOPLE if estimator.relation is Relation.LOCAL else 1
+    n = LOCAL_PEOPLE if estimator.relation is Relation.LOCAL else 1
     X = rng.uniform(-1, 1, (n, n_features))
     y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
     run_estimator(estimator, trial_sample(estimator, X, y), params, recorded)
     return recorded.published
-
-
-def _far_pairs(d: int) -> list[Pair]:
-    row, far, axes = _FAR * np.eye(1, d), np.full(1, _FAR), _FAR * np.eye(d)
-    responses, lost_axis, flipped = np.full(d, _FAR), axes.copy(), np.full(d, _FAR)
-    lost_axis[-1], flipped[-1] = axes[0], -_FAR
-    beyond = np.full((1, d), LARGEST_VALUE)
-    return [
-        Pair("far rows, opposite responses", row, far, row, -far),
-        Pair("far rows, opposite rows", row, far, -row, far),
-        Pair("far row against zeros", row, far, 0 * row, 0 * far),
-        Pair("far rows, one axis lost", axes, responses, lost_axis, flipped),
-        Pair("largest row against zeros", beyond, LARGEST_VALUE * np.ones(1), 0 * beyond, np.zeros(1)),
-    ]
 
 
 def _with_more_rows(pair: Pair) -> Pair:
@@ -373,22 +338,7 @@ def _with_more_rows(pair: Pair) -> Pair:
     return dataclasses.replace(pair, label=f"{pair.label}, three times", X=np.repeat(pair.X, 3, axis=0), y=y)
 
 
-def _far_people(d: int) -> list[Pair]:
-    """Return pairs of equal people who differ in one person, far outside of every bound."""
-    far, other, zero = np.full(d, _FAR), -np.full(d, _FAR), np.zeros(d)
-    beyond = np.full(d, LARGEST_VALUE)
-    return [
-        Pair("far people, opposite responses", *neighbors(_PEOPLE, (far, _FAR), (far, -_FAR))),
-        Pair("far people, opposite rows", *neighbors(_PEOPLE, (far, _FAR), (other, _FAR))),
-        Pair("zeros against a far person", *neighbors(_PEOPLE, (zero, 0.0), (far, _FAR))),
-        Pair("zeros against a far axis", *neighbors(_PEOPLE, (zero, 0.0), (_FAR * np.eye(d)[0], _FAR))),
-        Pair("zeros against the largest row", *neighbors(_PEOPLE, (zero, 0.0), (beyond, LARGEST_VALUE))),
-    ]
-
-
-def _far_labels(d: int) -> list[Pair]:
-    row, zero, one = _FAR * np.eye(1, d), np.zeros(1), np.ones(1)
-    return [
-        Pair("far rows, opposite labels", row, zero, row, one),
-        Pair("far rows, opposite rows of a label", row, zero, -row, zero),
-    ]
+def _with_labels(pair: Pair) -> Pair:
+    """Return the pair with responses of 0 and 1, which every family allows."""
+    y, other_y = ((each > 0).astype(float) for each in (pair.y, pair.other_y) if each is not None)
+    return dataclasses.replace(pair, label=f"{pair.label}, labels", y=y, other_y=other_y)

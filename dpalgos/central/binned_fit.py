@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Form, Release, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.sensitivity import histogram, lemma
@@ -77,26 +77,14 @@ def fit_sensitivity() -> FloatArray:
     return np.asarray(np.sqrt(np.float64(8)))
 
 
-def _opposite_rows(params: BinnedFitParams, d: int, _: Published) -> Neighbors:
-    """Return rows whose predictors are clipped to opposite limits."""
-    row = 1e6 * np.sign(for_columns("coef", params.coef, d)[:, 0])
-    return pair(row, -row)
-
-
-def _opposite_rows_with_far_responses(params: BinnedFitParams, d: int, _: Published) -> Neighbors:
-    one, other = _opposite_rows(params, d, [])[::2]
-    far = 1.0 if params.family == "logistic" else 1e40
-    return pair(one, other, far)
-
-
 def check_rows(sample: Sample, params: BinnedFitParams) -> None:
     """Refuse coefficients of other columns, and labels outside the family."""
     for_columns("coef", params.coef, sample.n_features)
     check_labels(sample, params)
 
 
-ROWS_BY_PREDICTOR = Release("rows by predictor", histogram, share=0.4, witness=_opposite_rows)
-SUMS_BY_BIN = Release("binned fit", fit_sensitivity, share=0.6, witness=_opposite_rows_with_far_responses)
+ROWS_BY_PREDICTOR = Release("rows by predictor", histogram, share=0.4)
+SUMS_BY_BIN = Release("binned fit", fit_sensitivity, share=0.6)
 RELEASES = ROWS_BY_PREDICTOR, SUMS_BY_BIN
 
 

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Release, register, with_interval
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -53,13 +53,11 @@ from dpalgos.intervals.means import (
     interval_of_entries,
     interval_shares,
     pure_spend,
-    with_entry_witnesses,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import IntervalParams, checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -105,9 +103,9 @@ def _limits(params: BoxMeanParams, d: int) -> tuple[FloatArray, FloatArray]:
     return for_columns("lower", params.lower, d).T, for_columns("upper", params.upper, d).T
 
 
-def _rows_by_limit(params: BoxMeanParams, d: int, _: Published) -> list[FloatArray]:
+def _middle_and_limit(params: BoxMeanParams, d: int, _: Published) -> Neighbors:
     lower, upper = _limits(params, d)
-    return [(lower + upper) / 2, upper, upper + 2 * (upper - lower)]
+    return pair((lower + upper) / 2, upper)
 
 
 def _is_gaussian(params: BoxMeanParams) -> bool:
@@ -122,13 +120,13 @@ def _when(condition: Any, *releases: Release) -> tuple[Release, ...]:
     return tuple(replace(one, when=lambda p: with_interval(p) and condition(p)) for one in releases)
 
 
-MEAN_IN_CUBE = Release("mean", interval, when=_in_cubes, witness=opposite_rows)
-MEAN = Release("mean", box, when=_is_gaussian, witness=opposite_rows)
+MEAN_IN_CUBE = Release("mean", interval, when=_in_cubes)
+MEAN = Release("mean", box, when=_is_gaussian)
 RELEASES = (
     MEAN_IN_CUBE,
     MEAN,
-    *_when(_is_gaussian, *with_entry_witnesses(ENTRY_SQUARES, ENTRY_TAIL, _rows_by_limit)),
-    *_when(_in_cubes, *with_entry_witnesses(PURE_SQUARES, PURE_TAIL, _rows_by_limit)),
+    *_when(_is_gaussian, replace(ENTRY_SQUARES, witness=_middle_and_limit), ENTRY_TAIL),
+    *_when(_in_cubes, PURE_SQUARES, PURE_TAIL),
 )
 
 

@@ -42,7 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
@@ -52,8 +52,6 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-
-_ANGLES = 100_001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,18 +79,9 @@ class NoisyDescentParams(PrivateParams):
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
         """Return the family, after releasing what it needs, and a gradient's noise multiplier if tight."""
 
-    @abstractmethod
-    def family_of(self, published: Published) -> tuple[Family, Published]:
-        """Return the family that was released first, and what was released after it."""
-
     def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
         """Return β ↦ the mean gradient of clipped rows, both in the shape of coefficients."""
         return Risk(family, sample, row_bound=self.covariate_bound).gradient
-
-    @property
-    @abstractmethod
-    def far_response(self) -> float:
-        """Return a response of a largest residual, for witnesses."""
 
     @property
     @abstractmethod
@@ -132,9 +121,6 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
         return self.family_object(), self.steps_multiplier()
 
-    def family_of(self, published: Published) -> tuple[Family, Published]:
-        return self.family_object(), published
-
     @property
     def step(self) -> float:
         if self.step_size is not None:
@@ -145,38 +131,13 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         return 1 / (curvature * self.covariate_bound**2)
 
     @property
-    def far_response(self) -> float:
-        return 0.0 if self.response_bound is None else float(np.ceil(10 * self.response_bound) + 10)
-
-    @property
     def printed_residual(self) -> float:
         """R + c1, a bound on |y| + ψ', or the clip of residuals where ψ' has none."""
         c1 = self.family_object().derivative_bound
         return 1.0 + c1 if np.isfinite(c1) else self.family_object().residual_bound
 
 
-def last_gradients_apart(params: NoisyDescentParams, d: int, published: Published) -> Neighbors:
-    """Return neighbors whose last gradients differ by the sensitivity, given the published ones.
-
-    Mirror images about the axis of β, with the same response: 0, or a huge one where it counts by its bound.
-    With classes, opposite rows across the coefficients, which attain it at β = 0 and come near elsewhere.
-    """
-    family, published = params.family_of(published)
-    coef: FloatArray = np.zeros((d, *family.classes, 1))
-    for gradient in published[: params.n_iterations - 1]:
-        coef = params.stepped(coef, gradient.reshape(coef.shape))
-    directions = coef.reshape(d, -1).T
-    basis = np.linalg.svd(directions)[2]
-    along, across = basis[0] * np.sign(basis[0] @ directions[0] or 1.0), basis[-1]
-    t = np.zeros(1)
-    if not family.classes:
-        b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
-        t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
-    one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
-    return pair(one, other, params.far_response)
-
-
-GRADIENT = Release("gradient", ball_mean, share=1.0, witness=last_gradients_apart)
+GRADIENT = Release("gradient", ball_mean, share=1.0)
 
 
 @register(

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
-from dpalgos.catalog import Form, Published, register
+from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescentParams, noisy_descent
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
@@ -49,7 +49,6 @@ from dpalgos.tuning.truncation import (
     check_response_truncation,
     check_truncation,
     response_truncation,
-    symmetric_bound,
     truncation_choice,
 )
 from dpalgos.typing import FloatArray
@@ -70,22 +69,11 @@ class LinearRegressionParams(PrivateParams):
         super().__post_init__()
         check_response_truncation(self.truncation, self.calibration, self.residual_bound)
 
-    @property
-    def far_response(self) -> float:
-        """Return a response of a largest residual, for witnesses."""
-        return -1e6 * max(self.response_bound, self.residual_bound or 1.0)
-
     def family_at(self, level: float | FloatArray, largest: float | FloatArray) -> Family:
         """Return the family, of responses that are truncated to ± ``level`` or of clipped residuals."""
         if self.residual_bound is not None:
             return get_family("gaussian", response_bound=self.residual_bound, private=True)
         return TruncatedGaussian(level=level, largest=largest)
-
-    def released_level(self, published: Published) -> tuple[float | FloatArray, Published]:
-        """Return the bound on responses that was released first, and what was released after it."""
-        if self.truncation != "private_quantiles":
-            return self.response_bound, published
-        return symmetric_bound(published[0][:, :, :1], self.response_bound), published[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +102,6 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         epsilon = noise.epsilon_of(LABEL) if self.truncation == "private_quantiles" else np.nan
         levels = response_truncation(transcript, sample, self.response_bound, self.truncation, epsilon)
         return self.family_at(*levels), multiplier
-
-    def family_of(self, published: Published) -> tuple[Family, Published]:
-        level, later = self.released_level(published)
-        return self.family_at(level, level), later
 
     def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
         """Return β ↦ the mean gradient: from second moments where no residual is clipped."""

@@ -44,7 +44,6 @@ from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, positive
-from dpalgos.release.declared import far_row_and_zeros, opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
@@ -82,7 +81,7 @@ class DPMeanParams(IntervalParams):
             )
 
 
-MEAN = Release("mean", box, witness=opposite_rows)
+MEAN = Release("mean", box)
 
 
 @register(
@@ -95,8 +94,8 @@ MEAN = Release("mean", box, witness=opposite_rows)
     releases=(
         MEAN,
         *COLUMN_RELEASES,
-        replace(ENTRY_SQUARES, witness=far_row_and_zeros),
-        replace(ENTRY_TAIL, witness=far_row_and_zeros),
+        replace(ENTRY_SQUARES),
+        replace(ENTRY_TAIL),
     ),
     forms={
         "private quantiles": Form(

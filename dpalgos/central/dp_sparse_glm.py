@@ -35,15 +35,14 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.noisy_iht import Round, planned_rounds, printed_rounds, tight_rounds
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.mechanisms.top_k import SparseRelease, selected_l2_sensitivity
+from dpalgos.mechanisms.top_k import selected_l2_sensitivity
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
@@ -101,28 +100,8 @@ def projected(params: SparseDescent, coef: FloatArray) -> FloatArray:
     return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
 
 
-def rows_off_support(
-    params: SparseDescent, d: int, published: Published, response: float, *, of_values: bool
-) -> Neighbors:
-    """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
-
-    ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size. The rows
-    suit the round with the largest ‖β‖₁; for the values, among rounds that selected nothing of the support.
-    """
-    coef: FloatArray = np.zeros(d)
-    worst = coef
-    for t in range(min(len(published) // 2, params.n_iterations)):
-        selected, values = published[2 * t][:, 0].astype(int), published[2 * t + 1]
-        if not (of_values and coef[selected].any()):
-            worst = max(worst, coef, key=lambda iterate: float(np.abs(iterate).sum()))
-        released = SparseRelease(support=selected[:, None], values=values[:, :1], n_features=d)
-        coef = projected(params, released.dense())[:, 0]
-    along, off = (params.covariate_bound * part for part in (np.sign(worst), worst == 0))
-    return pair(along + off, along - off, response)
-
-
-SELECTION = Release("step: selection", ball_mean, witness=opposite_rows)
-VALUES = Release("step: values", selected_l2_sensitivity, witness=opposite_rows)
+SELECTION = Release("step: selection", ball_mean)
+VALUES = Release("step: values", selected_l2_sensitivity)
 
 
 @register(

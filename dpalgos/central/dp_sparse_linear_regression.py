@@ -38,16 +38,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.catalog import Form, Neighbors, Published, register
+from dpalgos.catalog import Form, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
-from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, rows_off_support, sparse_descent
+from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, sparse_descent
 from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
 from dpalgos.models.shrinkage import prune_noise
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -71,21 +70,13 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
         return self.step_size or 1.5 / self.covariate_bound**2
 
 
-def _rows_off_support(of_values: bool) -> Witness:
-    def witness(params: DPSparseLinearRegressionParams, d: int, published: Published) -> Neighbors:
-        _, published = params.released_level(published)
-        return rows_off_support(params, d, published, params.far_response, of_values=of_values)
-
-    return witness
-
-
 def _is_released(params: DPSparseLinearRegressionParams) -> bool:
     return not params.is_printed
 
 
 RELEASES = (
-    replace(SELECTION, when=_is_released, witness=_rows_off_support(of_values=False)),
-    replace(VALUES, when=_is_released, witness=_rows_off_support(of_values=True)),
+    replace(SELECTION, when=_is_released),
+    replace(VALUES, when=_is_released),
     *RESPONSE_RELEASES,
     PRINTED_CHOICE,
 )

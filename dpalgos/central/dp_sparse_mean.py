@@ -42,7 +42,6 @@ from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.models.shrinkage import james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
@@ -80,8 +79,8 @@ def _is_released(params: DPSparseMeanParams) -> bool:
     return not params.is_printed
 
 
-SELECTION = Release("mean: selection", ball_mean, when=_is_released, witness=opposite_rows)
-VALUES = Release("mean: values", box, when=_is_released, witness=opposite_rows)
+SELECTION = Release("mean: selection", ball_mean, when=_is_released)
+VALUES = Release("mean: values", box, when=_is_released)
 RELEASES = (
     SELECTION,
     VALUES,

@@ -48,7 +48,6 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_factor
@@ -198,7 +197,7 @@ def check_panel(sample: Sample, params: Any) -> None:
     params.axes(sample)
 
 
-MEAN = Release("mean", ball_mean, share=1.0, witness=opposite_rows)
+MEAN = Release("mean", ball_mean, share=1.0)
 
 
 @register(

@@ -16,14 +16,12 @@ Reference: Wang (2018), Revisiting differentially private linear regression, Alg
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Release, register, shares_of
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
 from dpalgos.params import PrivateParams, positive
-from dpalgos.release.declared import opposite_responses, orthogonal_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
@@ -42,19 +40,9 @@ class AdaSSPParams(PrivateParams):
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
 
-def axis_left_empty(params: Any, d: int, _: Published) -> Neighbors:
-    """Return rows along all axes, of which the last axis loses its only row."""
-    axes = params.covariate_bound * np.eye(d)
-    other = axes.copy()
-    other[-1] = axes[0]
-    return pair(axes, other)
-
-
-SMALLEST_EIGENVALUE = Release(
-    "least eigenvalue", eigenvalue_sensitivity, share=1 / 3, witness=axis_left_empty
-)
-GRAM = Release("X'X", outer_product, share=1 / 3, witness=orthogonal_rows)
-CROSS_PRODUCTS = Release("X'y", ball_mean, share=1 / 3, witness=opposite_responses)
+SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity, share=1 / 3)
+GRAM = Release("X'X", outer_product, share=1 / 3)
+CROSS_PRODUCTS = Release("X'y", ball_mean, share=1 / 3)
 RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
 
 

@@ -43,7 +43,6 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram, lemma
 from dpalgos.params import PrivateParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.declared import opposite_responses, opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
@@ -134,10 +133,10 @@ def _rows_in_halves(params: BinAggRegressionParams, d: int, _: Published) -> Nei
     return pair(*max(apart, key=lambda each: distance(*each)))
 
 
-ROWS_IN_HALVES = Release("rows in halves", histogram, share=0.1, witness=opposite_rows)
-ROWS_IN_BOXES = Release("rows in boxes", histogram, share=0.3, witness=opposite_rows)
+ROWS_IN_HALVES = Release("rows in halves", histogram, share=0.1)
+ROWS_IN_BOXES = Release("rows in boxes", histogram, share=0.3)
 SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity, share=0.3, witness=_rows_in_halves)
-SUMS_OF_RESPONSES = Release("sums of responses", ball_mean, share=0.3, witness=opposite_responses)
+SUMS_OF_RESPONSES = Release("sums of responses", ball_mean, share=0.3)
 RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
 
 

@@ -32,7 +32,6 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.declared import opposite_responses
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
@@ -59,7 +58,7 @@ def _residual_share(params: BoostedAdaSSPParams) -> float:
     return params.n_rounds / (params.n_rounds + 2)
 
 
-RESIDUALS = Release("X' residuals", ball_mean, share=_residual_share, witness=opposite_responses)
+RESIDUALS = Release("X' residuals", ball_mean, share=_residual_share)
 RELEASES = (
     replace(SMALLEST_EIGENVALUE, share=_moment_share),
     replace(GRAM, share=_moment_share),

@@ -28,7 +28,6 @@ from dpalgos.accounting.budget import printed_rho
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.declared import opposite_responses
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import row_lengths
@@ -48,7 +47,7 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-GRADIENT = Release("gradient", ball_mean, share=1.0, witness=opposite_responses)
+GRADIENT = Release("gradient", ball_mean, share=1.0)
 
 
 @register(

@@ -38,17 +38,18 @@ Aumüller, Lebeda, Nelson & Pagh (2023), PLAN: variance-aware private mean estim
 find the spreads by quantiles; mean squares also count columns with rare values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Published, Release, register, shares_of
+from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
+    BALL_SQUARES,
+    BALL_TAIL,
     ReleasedOffset,
-    ball_releases,
     interval_in_ball,
     interval_shares,
 )
@@ -56,7 +57,6 @@ from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.declared import far_row_and_zeros, opposite_rows, orthogonal_rows
 from dpalgos.release.spend import Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
@@ -105,21 +105,17 @@ class ClippedMeanParams(IntervalParams):
         return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
 
 
-def _coarse_center(params: ClippedMeanParams, d: int, published: Published) -> FloatArray:
+def _center_and_far_row(params: ClippedMeanParams, d: int, published: Published) -> Neighbors:
+    """Return a row at the last private center, and a far one."""
     center: FloatArray = np.zeros((d, 1))
-    for offset in published[: _n_stages(params)]:
-        center = truncate(center + offset[:, :1], params.mean_bound or 0.0)
-    return center
-
-
-def _last_center(params: ClippedMeanParams, d: int, published: Published) -> FloatArray:
-    if params.mean_bound is None:
-        return np.broadcast_to(_public_center(params, d), (d, 1))
-    center = _coarse_center(params, d, published)
-    if params.spreads_differ:
-        refined = published[_n_stages(params) + counts_needed(_N_LEVELS)]
-        center = truncate(center + refined[:, :1], params.mean_bound)
-    return center
+    if params.mean_bound is not None:
+        n_stages = _n_stages(params)
+        offsets = [*published[:n_stages]]
+        if params.spreads_differ:
+            offsets += [published[n_stages + counts_needed(_N_LEVELS)]]
+        for offset in offsets:
+            center = truncate(center + offset[:, :1], params.mean_bound)
+    return pair(center.T, np.full((1, d), 1e9))
 
 
 def _spreads_differ(params: ClippedMeanParams) -> bool:
@@ -131,17 +127,20 @@ CENTER = Release(
     ball_mean,
     share=lambda params: 0.08 if params.spreads_differ else 0.1,
     when=lambda params: params.mean_bound is not None,
-    witness=opposite_rows,
 )
-OUTSIDE_LEVEL = Release(
-    "rows outside a level", count, share=0.03, when=_spreads_differ, witness=far_row_and_zeros
+OUTSIDE_LEVEL = Release("rows outside a level", count, share=0.03, when=_spreads_differ)
+MEAN = Release("mean", ball_mean)
+SPREAD = Release("spread", outer_product, share=0.05, when=_spreads_differ)
+OUTSIDE_BALL = Release("rows outside the ball", count, share=0.06, when=_spreads_differ)
+RELEASES = (
+    CENTER,
+    OUTSIDE_LEVEL,
+    MEAN,
+    SPREAD,
+    OUTSIDE_BALL,
+    BALL_SQUARES,
+    replace(BALL_TAIL, witness=_center_and_far_row),
 )
-MEAN = Release("mean", ball_mean, witness=opposite_rows)
-SPREAD = Release("spread", outer_product, share=0.05, when=_spreads_differ, witness=orthogonal_rows)
-OUTSIDE_BALL = Release(
-    "rows outside the ball", count, share=0.06, when=_spreads_differ, witness=far_row_and_zeros
-)
-RELEASES = CENTER, OUTSIDE_LEVEL, MEAN, SPREAD, OUTSIDE_BALL, *ball_releases(_last_center)
 
 
 @register(

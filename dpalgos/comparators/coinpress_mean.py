@@ -29,11 +29,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
-from dpalgos.catalog import Form, Published, Release, register
-from dpalgos.intervals.means import ReleasedOffset, ball_releases, interval_in_ball, interval_shares
+from dpalgos.catalog import Form, Release, register
+from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, ReleasedOffset, interval_in_ball, interval_shares
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import IntervalParams, count, positive
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset
@@ -58,12 +57,8 @@ class CoinPressMeanParams(IntervalParams):
         return self.split_budget(rounds, interval_shares(self))
 
 
-def _last_center(params: CoinPressMeanParams, d: int, published: Published) -> FloatArray:
-    return sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
-
-
-CENTER = Release("center", ball_mean, when=lambda params: params.n_rounds > 1, witness=opposite_rows)
-MEAN = Release("mean", ball_mean, witness=opposite_rows)
+CENTER = Release("center", ball_mean, when=lambda params: params.n_rounds > 1)
+MEAN = Release("mean", ball_mean)
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -84,7 +79,7 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
     reference="Biswas et al. (2020), Algorithms 1 and 2",
     summary="Means of rows clipped to a shrinking ball, each centered at the one before.",
     example={"mean_bound": 1.0, "std_bound": 0.6},
-    releases=(CENTER, MEAN, *ball_releases(_last_center)),
+    releases=(CENTER, MEAN, BALL_SQUARES, BALL_TAIL),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:

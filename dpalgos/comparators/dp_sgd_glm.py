@@ -37,7 +37,6 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, positive
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2
@@ -62,7 +61,7 @@ class DPSGDGLMParams(PrivateFamilyParams):
     )
 
 
-GRADIENT = Release("gradient", ball_mean, share=1.0, witness=opposite_rows)
+GRADIENT = Release("gradient", ball_mean, share=1.0)
 
 
 @register(

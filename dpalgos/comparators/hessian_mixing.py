@@ -33,12 +33,10 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
 from dpalgos.catalog import Release, register
-from dpalgos.comparators.adassp import axis_left_empty
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.declared import opposite_responses
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
@@ -67,8 +65,8 @@ class MixingNoise:
     ridge: float
 
 
-SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity, witness=axis_left_empty)
-PRODUCT = Release("residual product", ball_mean, witness=opposite_responses)
+SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity)
+PRODUCT = Release("residual product", ball_mean)
 SKETCH = Release("sketch", eigenvalue_sensitivity)
 FAILURE = Release("the smallest eigenvalue is overestimated", failure_sensitivity)
 

@@ -29,7 +29,7 @@ Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates shar
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,6 @@ from dpalgos.intervals.means import (
     RowSpread,
     entry_interval,
     interval_shares,
-    with_entry_witnesses,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
@@ -53,7 +52,6 @@ from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_bound
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -97,28 +95,23 @@ class KarwaVadhanMeanParams(IntervalParams):
         return self.std_bounds[0] == self.std_bounds[1]
 
 
-def _rows_in_other_bins(_: KarwaVadhanMeanParams, d: int, __: Published) -> Neighbors:
-    return pair(np.zeros((2, d)), np.vstack([np.zeros((1, d)), np.full((1, d), 1e9)]))
-
-
-def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Published) -> list[FloatArray]:
-    std, far = np.full((d, 1), params.std_bounds[1]), np.full((1, d), 1e9)
+def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Published) -> Neighbors:
+    std = np.full((d, 1), params.std_bounds[1])
     if not params.std_known:
         std = _spread_of(params, published[0][:, :1])
     most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
-    return [(std * (published[-4][:, :1] - most)).T, far, far]
+    return pair((std * (published[-4][:, :1] - most)).T, np.full((1, d), 1e9))
 
 
-SPREAD = Release(
-    "spread", count, share=0.1, when=lambda params: not params.std_known, witness=_rows_in_other_bins
-)
-CENTER = Release("center", count, share=0.1, witness=opposite_rows)
-MEAN = Release("mean", box, witness=opposite_rows)
+SPREAD = Release("spread", count, share=0.1, when=lambda params: not params.std_known)
+CENTER = Release("center", count, share=0.1)
+MEAN = Release("mean", box)
 RELEASES = (
     SPREAD,
     CENTER,
     MEAN,
-    *with_entry_witnesses(ENTRY_SQUARES, ENTRY_TAIL, _center_and_far_rows),
+    replace(ENTRY_SQUARES, witness=_center_and_far_rows),
+    ENTRY_TAIL,
 )
 
 

@@ -56,7 +56,6 @@ from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample
@@ -103,7 +102,7 @@ def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArra
     return np.asarray(ball_mean(gradient_bound, n_rows))
 
 
-MINIMUM = Release("minimum", gradient_sensitivity, share=1.0, witness=opposite_rows)
+MINIMUM = Release("minimum", gradient_sensitivity, share=1.0)
 
 
 @register(

@@ -30,7 +30,6 @@ from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -60,7 +59,7 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-MINIMUM = Release("minimum", minimum_sensitivity, share=1.0, witness=opposite_rows)
+MINIMUM = Release("minimum", minimum_sensitivity, share=1.0)
 
 
 @register(

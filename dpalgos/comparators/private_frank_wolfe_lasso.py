@@ -31,7 +31,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
-from dpalgos.catalog import Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
@@ -56,22 +56,6 @@ class PrivateFrankWolfeLassoParams(PrivateParams):
     value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
 
 
-def _opposite_rows(params: PrivateFrankWolfeLassoParams, d: int, published: Published) -> Neighbors:
-    """Return rows of equal, largest residual and opposite covariates off the support, at the last step.
-
-    Where the support is everything, the first step attains its sensitivity: θ = 0. For means, the rows ±R·1.
-    """
-    if params.covariate_bound is None or params.response_bound is None:
-        row = np.full(d, _needed(params.value_bound, "value_bound", "a mean (y=None)"))
-        return pair(row, -row)
-    theta = np.zeros((d, 1))
-    for t, vertex in enumerate(published[:-1], start=1):
-        theta = theta + _toward(theta, vertex[0], t, params.coef_l1_bound)
-    bound, on = params.covariate_bound, theta[:, 0] if (theta == 0).any() else np.zeros(d)
-    along, off = bound * np.sign(on), bound * (on == 0)
-    return pair(along + off, along - off, -params.response_bound)
-
-
 @lemma("C₁ c/n")
 def score_sensitivity(
     largest_change: float | FloatArray, coef_l1_bound: float, n_rows: FloatArray
@@ -86,7 +70,7 @@ def score_sensitivity(
     return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)
 
 
-VERTEX = Release("vertex", score_sensitivity, share=1.0, witness=_opposite_rows)
+VERTEX = Release("vertex", score_sensitivity, share=1.0)
 
 
 @register(

@@ -45,7 +45,6 @@ from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.params import checked, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_factor
@@ -123,8 +122,8 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
     )
 
 
-SCORES = Release("scores", ball_mean, witness=opposite_rows)
-STEP = Release("step", ball_mean, witness=opposite_rows)
+SCORES = Release("scores", ball_mean)
+STEP = Release("step", ball_mean)
 
 
 @register(

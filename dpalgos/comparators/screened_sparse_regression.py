@@ -32,7 +32,6 @@ from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import get_family
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import opposite_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
@@ -65,7 +64,7 @@ def _orthogonal_rows(params: ScreenedSparseRegressionParams, d: int, published: 
 
 
 MOMENTS = Release("moments", outer_product, share=0.5, witness=_orthogonal_rows)
-RELEASES = replace(SCORES, share=0.5, witness=opposite_rows), MOMENTS
+RELEASES = replace(SCORES, share=0.5), MOMENTS
 
 
 @register(

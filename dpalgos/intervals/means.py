@@ -5,13 +5,11 @@ clipping. Entries have them per column (:mod:`dpalgos.intervals.spread`), offset
 (:mod:`dpalgos.rows.ball`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release, pair, with_interval
+from dpalgos.catalog import Release, with_interval
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
@@ -27,7 +25,6 @@ from dpalgos.intervals.tails import (
 )
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.params import IntervalParams
-from dpalgos.release.declared import orthogonal_rows
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_squares
@@ -193,28 +190,3 @@ ENTRY_SQUARES = Release(SCORE_MOMENTS, box, share=SHARES[SCORE_MOMENTS], when=wi
 ENTRY_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
 PURE_SQUARES = Release(SCORE_MOMENTS, interval, when=with_interval)
 PURE_TAIL = Release(TAIL, tail_l1_sensitivity, when=with_interval)
-
-
-def ball_releases(center: Callable[[Any, int, Published], FloatArray]) -> tuple[Release, Release]:
-    """Return the releases for an interval, with far rows as witnesses, given the last center (d, 1)."""
-
-    def against_center(params: Any, d: int, published: Published) -> Neighbors:
-        return pair(np.full(d, 1e9), center(params, d, published).T)
-
-    return replace(BALL_SQUARES, witness=orthogonal_rows), replace(BALL_TAIL, witness=against_center)
-
-
-def with_entry_witnesses(
-    squares: Release, tail: Release, rows: Callable[[Any, int, Published], Sequence[FloatArray]]
-) -> tuple[Release, Release]:
-    """Return releases with witnesses of ``rows``: middles of the intervals, limits, and rows outside."""
-
-    def inside(params: Any, d: int, published: Published) -> Neighbors:
-        middle, limit, _ = rows(params, d, published)
-        return pair(middle, limit)
-
-    def outside(params: Any, d: int, published: Published) -> Neighbors:
-        middle, _, far = rows(params, d, published)
-        return pair(middle, far)
-
-    return replace(squares, witness=inside), replace(tail, witness=outside)

@@ -44,17 +44,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, Release, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (
     LocalParams,
     PublicState,
     ReportPart,
     check_printed,
-    first_state,
     mechanism_choice,
-    neighbors,
-    public_groups,
     run_rounds,
 )
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -201,23 +198,7 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     )
 
 
-def _person_of_the_last_round(params: LDPIHTParams, d: int, published: Published) -> Neighbors:
-    """Return a person whose gradient at the last iterate has the norm r_t, against the opposite row.
-
-    All rounds must be published: the group of a person depends on the number of people.
-    """
-    n_people = sum(len(reports) // d for reports in published)
-    rounds, state = algorithm(params, d, n_people), first_state(d)
-    if len(published) < rounds.n_rounds:
-        raise IndexError("needs the history of a whole run")
-    groups = public_groups(n_people, rounds.n_rounds)
-    for people, reports in zip(groups[:-1], published, strict=False):
-        state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))
-    row, far = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d), rounds.response_level
-    return neighbors(n_people, (row, -far), (-row, -far), who=int(groups[-1][-1]))
-
-
-GRADIENT = Release("gradient", report_sensitivity, witness=_person_of_the_last_round)
+GRADIENT = Release("gradient", report_sensitivity)
 
 _SHARED: dict[str, Any] = {
     "task": "linear_regression",

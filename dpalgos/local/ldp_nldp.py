@@ -32,7 +32,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, Release, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.local.noisy_moments import (
     GramReport,
     MomentNoise,
@@ -45,7 +45,7 @@ from dpalgos.local.noisy_moments import (
     score_variance_bound,
 )
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
-from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
+from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, run_rounds
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
@@ -55,31 +55,10 @@ from dpalgos.typing import FloatArray
 _LEAST_SHARE = 0.01
 
 
-def _opposite_reports(params: MomentParams, d: int, published: Published) -> Neighbors:
-    n = len(published[0]) // (d * (d + 1) // 2 + d)
-    row = least_noise_scaling(d, params.row_norm(d), params.covariate_bound).longest_row
-    response = params.response_level(d, n)
-    return neighbors(n, (row, response), (row, -response))
-
-
-def _orthogonal_rows(params: MomentParams, d: int, published: Published) -> Neighbors:
-    n, axes = len(published[0]) // (d * (d + 1) // 2), params.row_norm(d) * np.eye(d)
-    response = params.response_level(d, n)
-    return neighbors(n, (axes[0], response), (axes[-1], response))
-
-
-def _opposite_responses(params: MomentParams, d: int, published: Published) -> Neighbors:
-    n, row = len(published[0]) // (d * (d + 1) // 2), np.full(d, params.covariate_bound)
-    response = params.response_level(d, n)
-    return neighbors(n, (row, response), (row, -response))
-
-
 RELEASES = (
-    Release(
-        "xx' and xy", report_sensitivity, share=1.0, when=lambda p: not p.gaussian, witness=_opposite_reports
-    ),
-    Release("xx'", outer_product, when=lambda p: p.gaussian, witness=_orthogonal_rows),
-    Release("xy", report_sensitivity, when=lambda p: p.gaussian, witness=_opposite_responses),
+    Release("xx' and xy", report_sensitivity, share=1.0, when=lambda p: not p.gaussian),
+    Release("xx'", outer_product, when=lambda p: p.gaussian),
+    Release("xy", report_sensitivity, when=lambda p: p.gaussian),
 )
 
 

@@ -34,10 +34,10 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
-from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
+from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, run_rounds
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
@@ -62,14 +62,7 @@ class LDPNLDPPublicParams(MomentParams):
         check_public_columns(self.public_X, n_features)
 
 
-def _opposite_responses(params: LDPNLDPPublicParams, d: int, published: Published) -> Neighbors:
-    """Return inputs with opposite responses."""
-    n = len(published[0]) // d
-    row, response = params.longest_row(d), params.response_level(d, n)
-    return neighbors(n, (row, response), (row, -response))
-
-
-PRODUCTS = Release("xy", report_sensitivity, share=1.0, witness=_opposite_responses)
+PRODUCTS = Release("xy", report_sensitivity, share=1.0)
 
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:

@@ -21,7 +21,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.interval import Interval
 from dpalgos.local.randomizers import PureRandomizer, Randomizer
@@ -263,16 +262,6 @@ def run_rounds(
     if intervals:
         transcript.interval = Interval.joined(intervals)
     return np.concatenate(states, axis=1)
-
-
-def neighbors(
-    n_people: int, person: tuple[FloatArray, float], other: tuple[FloatArray, float], who: int = -1
-) -> Neighbors:
-    """Return n equal people, (row, response) each, and the same with one of them replaced."""
-    X, y = np.tile(person[0], (n_people, 1)), np.full(n_people, person[1])
-    other_X, other_y = X.copy(), y.copy()
-    other_X[who], other_y[who] = other
-    return X, y, other_X, other_y
 
 
 def _simulate(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm) -> FloatArray:

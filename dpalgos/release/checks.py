@@ -12,6 +12,8 @@ from dpalgos.typing import FloatArray, is_number
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
+# Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
+LARGEST_VALUE = 1e60
 
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.typing import FloatArray
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Published = Sequence[FloatArray]  # what was released so far, in order
-Witness = Callable[[Any, int, Published], Neighbors | None]
+Witness = Callable[[Any, int, Published], Neighbors]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Release:
         ``(params) -> bool``, False if the release is never made with these parameters.
     witness : callable or None
         ``(params, d, published) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity, given
-        earlier releases. It is the executable half of the privacy argument.
+        earlier releases. It is the executable half of the privacy argument. If it is None, one of
+        :func:`shared_pairs` attains it.
     """
 
     label: str
@@ -57,21 +59,34 @@ def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:
 
 
 def witnesses_of(
-    releases: Sequence[Release], params: Any, d: int, published: Published
+    releases: Sequence[Release], params: Any, d: int, published: Published, n_people: int = 1
 ) -> dict[str, Neighbors]:
-    """Return the witnesses of releases by label; persons have as many rows as count."""
-    possible = [one for one in releases if one.when(params)]
-    witnesses = {one.label: one.witness(params, d, published) for one in possible if one.witness}
+    """Return neighbors that attain the sensitivities, by description: hand-made ones, and shared ones.
+
+    A person has as many rows as count. With several people of one row each, the last one is replaced.
+    """
+    witnesses = shared_pairs(d)
+    for one in releases:
+        if one.witness and one.when(params):
+            witnesses[f"witness of {one.label!r}"] = one.witness(params, d, published)
+    single = {label for label, (X, _, other_X, _) in witnesses.items() if len(X) == len(other_X) == 1}
+    if n_people > 1:
+        return {label: _among(n_people, witnesses[label]) for label in single}
     n_rows = getattr(params, "max_rows", None) or 1
-    return {label: _repeated(pair, n_rows) for label, pair in witnesses.items() if pair is not None}
+    return {label: _repeated(pair, n_rows) if label in single else pair for label, pair in witnesses.items()}
 
 
 def _repeated(neighbors: Neighbors, n_rows: int) -> Neighbors:
     """Return neighbors of one row each with that row several times."""
-    X, _, other_X, _ = neighbors
-    if len(X) != 1 or len(other_X) != 1:
-        return neighbors
-    return tuple(np.repeat(each, n_rows, axis=0) for each in neighbors)  # type: ignore[return-value]
+    X, y, other_X, other_y = (np.repeat(part, n_rows, axis=0) for part in neighbors)
+    return X, y, other_X, other_y
+
+
+def _among(n_people: int, neighbors: Neighbors) -> Neighbors:
+    """Return several equal people, and the same with the last one replaced."""
+    X, y, other_X, other_y = neighbors
+    rows, responses = np.repeat(X, n_people, axis=0), np.repeat(y, n_people)
+    return rows, responses, np.vstack([rows[1:], other_X]), np.append(responses[1:], other_y)
 
 
 def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:
@@ -80,31 +95,28 @@ def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None
     return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)
 
 
-# Witnesses that attain most sensitivities: far rows and responses, which the estimator clips.
 _FAR, _FAR_RESPONSE = 1e9, 1e15
 
 
-def opposite_rows(params: Any, d: int, _: Published) -> Neighbors:
-    """Return opposite rows with one far response, or with a label of the family."""
-    row = np.full(d, _FAR)
-    return pair(row, -row, getattr(params, "far_response", _FAR_RESPONSE))
-
-
-def opposite_responses(_: Any, d: int, __: Published) -> Neighbors:
-    """Return a far row along the first axis, with opposite responses."""
-    row = _FAR * np.eye(1, d)
-    return pair(row, row, _FAR_RESPONSE, -_FAR_RESPONSE)
-
-
-def orthogonal_rows(_: Any, d: int, __: Published) -> Neighbors:
-    """Return far rows along the first and the last axis; a far row and zeros if there is one axis."""
-    first, last = _FAR * np.eye(d)[0], _FAR * np.eye(d)[-1]
-    return pair(first, last * (d > 1))
-
-
-def far_row_and_zeros(_: Any, d: int, __: Published) -> Neighbors:
-    """Return a far row, and zeros."""
-    return pair(np.full(d, _FAR), np.zeros(d), 1.0)
+def shared_pairs(d: int) -> dict[str, Neighbors]:
+    """Return pairs that attain most sensitivities: rows and responses far outside of every bound."""
+    row, axes = np.full(d, _FAR), _FAR * np.eye(d)
+    farthest = np.array([*np.full(d - 1, 1e20), _FAR_RESPONSE])
+    narrow = np.array([*np.ones(d - 1), 1e-6])
+    lost_axis, responses = np.vstack([axes[:-1], axes[:1]]), np.full(d, _FAR_RESPONSE)
+    opposite = np.append(responses[:-1], -_FAR_RESPONSE)
+    zeros = np.zeros((2, d))
+    return {
+        "far rows, opposite rows": pair(row, -row, -_FAR_RESPONSE),
+        "far rows, opposite responses": pair(axes[0], axes[0], _FAR_RESPONSE, -_FAR_RESPONSE),
+        "far rows along two axes": pair(axes[0], axes[-1] * (d > 1), 1e12, 0.0),
+        "far rows along two later axes": pair(axes[1 % d], axes[-1] * (d > 2), 1e12, 0.0),
+        "far row against zeros": pair(row, 0 * row, _FAR_RESPONSE, -_FAR_RESPONSE),
+        "far row against a narrow one": pair(farthest, narrow, _FAR_RESPONSE, -_FAR_RESPONSE),
+        "far rows, one axis lost": (axes, responses, lost_axis, opposite),
+        "one far row next to zeros": pair(zeros, np.vstack([zeros[:1], row])),
+        "largest row against zeros": pair(np.full(d, LARGEST_VALUE), 0 * row, LARGEST_VALUE, 0.0),
+    }
 
 
 def with_interval(params: Any) -> bool:

@@ -26,11 +26,8 @@ from typing import TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.release.checks import unmasked
+from dpalgos.release.checks import LARGEST_VALUE, unmasked
 from dpalgos.typing import BoolArray, FloatArray, IntArray
-
-# Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
-LARGEST_VALUE = 1e60
 
 _ROWS_PER_BLOCK = 256
 # Elements of a block of double precision, where rows are short.

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, Release
+from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
 from dpalgos.params import choice
@@ -159,30 +159,11 @@ def truncated_means(
     return means
 
 
-def quantile_witness(bound: float, d: int) -> Neighbors:
-    """Return neighbors that move every rank and score by 1: one of many rows at R moves to −R."""
-    rows, responses = np.full((_WITNESS_ROWS, d), bound), np.full(_WITNESS_ROWS, bound)
-    other_rows, other_responses = rows.copy(), responses.copy()
-    other_rows[0], other_responses[0] = -bound, -bound
-    return rows, responses, other_rows, other_responses
-
-
 def _truncates(choice: str) -> Callable[[Any], bool]:
     return lambda params: bool(params.truncation == choice)
 
 
-def _far_entries(params: Any, d: int, _: Published) -> Neighbors:
-    return quantile_witness(params.value_bound, d)
-
-
-def _far_responses(params: Any, d: int, _: Published) -> Neighbors:
-    return quantile_witness(params.response_bound, d)
-
-
 _QUANTILES = Release(LABEL, count, when=_truncates("private_quantiles"))
 _NONE = Release("untruncated entries", unbounded_sensitivity, when=_truncates("none"))
-COLUMN_RELEASES = replace(_QUANTILES, witness=_far_entries), _NONE
-RESPONSE_RELEASES = (
-    replace(_QUANTILES, witness=_far_responses),
-    replace(_NONE, label="untruncated responses"),
-)
+COLUMN_RELEASES = _QUANTILES, _NONE
+RESPONSE_RELEASES = _QUANTILES, replace(_NONE, label="untruncated responses")

@@ -36,7 +36,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
 from dpalgos.accounting.events import Event, PureEvent
-from dpalgos.catalog import Neighbors, Published, Release
+from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -65,7 +65,6 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
-from dpalgos.release.declared import Witness, far_row_and_zeros, opposite_rows
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
@@ -343,20 +342,8 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
     return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
 
 
-def of_two_rows(witness: Witness) -> Witness:
-    """Return a witness whose rows are two of one user each."""
-
-    def doubled(params: Any, d: int, published: Published) -> Neighbors:
-        neighbors = witness(params, d, published)
-        assert neighbors is not None
-        X, y, other_X, other_y = (np.repeat(part, 2, axis=0) for part in neighbors)
-        return X, y, other_X, other_y
-
-    return doubled
-
-
 def mean_releases(name: str) -> MeanReleases:
-    """Return the releases of a mean over users called ``name``, with their witnesses."""
+    """Return the releases of a mean over users called ``name``."""
 
     def has_range(params: Any) -> bool:
         return bool(params.aggregation == "winsorized")
@@ -364,14 +351,12 @@ def mean_releases(name: str) -> MeanReleases:
     def is_refined(params: Any) -> bool:
         return has_range(params) and params.calibration == "tight"
 
-    rows = of_two_rows(opposite_rows)
     return MeanReleases(
         Release(
             f"range of the {name}",
             row_count,
             when=has_range,
-            witness=of_two_rows(far_row_and_zeros),
         ),
-        Release(f"first {name}", ball_mean, when=is_refined, witness=rows),
-        Release(name, ball_mean, witness=rows),
+        Release(f"first {name}", ball_mean, when=is_refined),
+        Release(name, ball_mean),
     )

@@ -59,11 +59,6 @@ class UserLevelMeanParams(IntervalParams, AggregationParams):
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
 
 
-def _user(row: FloatArray) -> FloatArray:
-    """Return the two rows of one user, (2, d)."""
-    return np.repeat(row, 2, axis=0)
-
-
 def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatArray:
     """Return the last released center as a row (1, d)."""
     if params.aggregation != "winsorized" or params.calibration != "tight":
@@ -76,22 +71,16 @@ def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatA
     return (center if d == 1 else center + published[1][:, :1]).T
 
 
-def _users_along_axes(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
-    if d == 1:
-        return _user_and_center(params, d, published)
-    return pair(1e9 * _user(np.eye(1, d)), 1e9 * _user(np.eye(d)[-1:]))
-
-
 def _user_and_center(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
-    return pair(1e9 * _user(np.eye(1, d)), _user(_center(params, d, published)))
+    return pair(1e9 * np.eye(1, d), _center(params, d, published))
 
 
 MEAN_RELEASES = mean_releases("mean")
 RELEASES = (
     *MEAN_RELEASES,
-    replace(PURE_SQUARES, witness=_users_along_axes),
+    PURE_SQUARES,
     replace(PURE_TAIL, witness=_user_and_center),
-    replace(BALL_SQUARES, witness=_users_along_axes),
+    BALL_SQUARES,
     replace(BALL_TAIL, witness=_user_and_center),
 )
 

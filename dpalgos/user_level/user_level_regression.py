@@ -50,7 +50,6 @@ from dpalgos.intervals.tails import TAIL, counts, release_tail, tail_sensitivity
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.params import IntervalParams, choice, count, positive
-from dpalgos.release.declared import far_row_and_zeros, opposite_responses, orthogonal_rows
 from dpalgos.release.spend import Spend
 from dpalgos.release.symmetric import unsvec
 from dpalgos.release.transcript import Transcript
@@ -59,7 +58,7 @@ from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.moments import weighted_moments
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases, of_two_rows
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
 
 _STEP_SHARE = 0.4  # of μ², with an interval
@@ -124,18 +123,10 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
 
 
 GRADIENT_RELEASES = mean_releases("gradient")
-LAST_GRADIENT = Release(
-    "last gradient", ball_mean, share=0.25, when=with_interval, witness=of_two_rows(opposite_responses)
-)
-CURVATURE = Release(
-    "curvature", outer_product, share=0.15, when=with_interval, witness=of_two_rows(orthogonal_rows)
-)
-SQUARES = Release(
-    SCORE_MOMENTS, outer_product, share=0.06, when=with_interval, witness=of_two_rows(orthogonal_rows)
-)
-SHARES_BY_SIZE = Release(
-    TAIL, tail_sensitivity, share=0.14, when=with_interval, witness=of_two_rows(far_row_and_zeros)
-)
+LAST_GRADIENT = Release("last gradient", ball_mean, share=0.25, when=with_interval)
+CURVATURE = Release("curvature", outer_product, share=0.15, when=with_interval)
+SQUARES = Release(SCORE_MOMENTS, outer_product, share=0.06, when=with_interval)
+SHARES_BY_SIZE = Release(TAIL, tail_sensitivity, share=0.14, when=with_interval)
 INTERVAL_RELEASES = LAST_GRADIENT, CURVATURE, SQUARES, SHARES_BY_SIZE
 
 

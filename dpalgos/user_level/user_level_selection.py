@@ -23,7 +23,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register
+from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
@@ -78,12 +78,6 @@ class UserLevelSelectionParams(UserLevelParams):
         return self.miss_probability / (5 * len(self.candidates))
 
 
-def _no_loss_and_largest(params: UserLevelSelectionParams, d: int, _: Published) -> Neighbors:
-    """Return the rows of a user whose loss at the first candidate is 0, and B."""
-    X = np.repeat(np.eye(1, d), 2, axis=0)
-    return pair(X, X, params.candidates[0][0], 1e9)
-
-
 @lemma("B/n")
 def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
     """Return B/n, for mean losses in [0, B]: a user of no loss against one of the largest.
@@ -93,7 +87,7 @@ def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
     return np.asarray(interval(loss_bound, n_users))
 
 
-CHOICE = Release("choice", loss_sensitivity, share=1.0, witness=_no_loss_and_largest)
+CHOICE = Release("choice", loss_sensitivity, share=1.0)
 
 
 @register(

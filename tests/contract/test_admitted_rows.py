@@ -13,8 +13,9 @@ import pytest
 from dpalgos.accounting import events as kinds
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows, StreamRefused
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import IDS, PRIVATE, SETTINGS, STAGES, keywords, response, whose
 from tests.contract.moves import excess, releases

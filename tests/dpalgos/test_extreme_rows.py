@@ -11,7 +11,8 @@ from dpalgos.central.preconditioned.white_rows import WhiteRows
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum
-from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
+from dpalgos.release.checks import LARGEST_VALUE
+from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
 from tests.dpalgos.silence import recorded

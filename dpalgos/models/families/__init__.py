@@ -237,11 +237,6 @@ class PrivateFamilyParams(PrivateParams):
     def family_object(self) -> Family:
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
-    @property
-    def far_response(self) -> float:
-        """Return a response of a largest residual, or a label, for witnesses."""
-        return 0.0 if self.response_bound is None else 1e9 * float(np.ceil(self.response_bound))
-
 
 @dataclass(frozen=True, kw_only=True)
 class SparseFamilyParams(PrivateFamilyParams):

@@ -14,7 +14,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import AuditResult, audit
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.catalog import Estimator, Release, get_estimator
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.users import UserRows
@@ -180,7 +181,8 @@ def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, 
     zero = np.zeros(len(X))
     about = dict.fromkeys(("title", "reference", "summary"), "")
     about |= {"name": "toy", "task": "mean", "relation": Relation.CENTRAL, "calibrations": ("tight",)}
-    about |= {"witnesses": lambda params, d, published: {"toy": (X, zero, other_X, zero)}, "example": {}}
+    toy = Release("toy", ball_mean, witness=lambda params, d, published: (X, zero, other_X, zero))
+    about |= {"releases": (toy,), "example": {}}
     estimator = Estimator(**about, parameters=PrivateParams, function=function, order=0)
     params = PrivateParams(epsilon=epsilon, delta=delta)
     rng = np.random.default_rng(seed)
