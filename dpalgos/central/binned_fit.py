@@ -131,7 +131,7 @@ def binned_fit(sample: Sample, params: BinnedFitParams, transcript: Transcript) 
         t = np.broadcast_to(np.clip(np.nan_to_num(t), -1, 1), f.shape)
         return [np.ones_like(f), np.clip(np.nan_to_num(f), -1, 1), t, t**2]
 
-    released, std = spend(SUMS_BY_BIN, bins.sums(edges, 4, cells))
+    released, std = spend(SUMS_BY_BIN, fit_sensitivity.of(bins.sums(edges, 4, cells)))
     spend.check_complete()
     rows, f, t, squares = released.reshape(4, _N_BINS, -1)
     known = np.where(rows > _LEAST * std, rows, np.nan)
@@ -190,7 +190,9 @@ def bin_edges(spend: Spend, bins: Bins) -> FloatArray:
     low, high = (np.full(bins.sample.n_replicates, bound) for bound in bins.bounds)
     for _ in range(_N_SEARCHES):
         fine = np.linspace(low, high, _N_FINE - 1)
-        counts, _ = spend(ROWS_BY_PREDICTOR, bins.sums(fine, 1, lambda group, eta: [np.ones_like(eta)]))
+        counts, _ = spend(
+            ROWS_BY_PREDICTOR, histogram.of(bins.sums(fine, 1, lambda group, eta: [np.ones_like(eta)]))
+        )
         below = np.maximum.accumulate(np.cumsum(counts[:-1], axis=0), axis=0) / bins.sample.n_rows
         width = fine[1] - fine[0]
         low, high = (_at_shares(np.array([share]), below, fine)[0] for share in (0.01, 0.99))

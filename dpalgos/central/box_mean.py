@@ -171,7 +171,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     if gaussian:
         spend = Spend.of_budget(transcript, by_mu)
         means = sample.clipped_means(Box(*ends, 0.5), 1.0)
-        scaled, std = spend(MEAN, means, np.sqrt(widths), n)
+        scaled, std = spend(MEAN, box.of(means, np.sqrt(widths), n))
         units, reach = scaled / np.sqrt(widths), np.sqrt(widths) * std
     else:
         spend = pure_spend(transcript, sum(map(by_epsilon.split_epsilon, interval_epsilon(params))))
@@ -183,7 +183,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             epsilon *= group.root / sum(each.root for each in groups)
             allowance = Allowance(epsilon=epsilon, in_cube=True)
             of_group = Spend(transcript, {MEAN_IN_CUBE.label: allowance})
-            units[columns], _ = of_group(MEAN_IN_CUBE, means[columns], 1, n)
+            units[columns], _ = of_group(MEAN_IN_CUBE, interval.of(means[columns], 1, n))
             scale = transcript.box_scale(interval(1, n), epsilon, k)
             reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
     mean = np.asarray(lower + widths * np.clip(units, 0, 1))

@@ -117,6 +117,6 @@ def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript
     totals = sample.map_groups(cells).total(shape, counts)
     A = strategy(params.chain, d)
     spend = Spend.of_budget(transcript, params.split_budget({COUNTS.label: 1.0}))
-    released, _ = spend(COUNTS, A @ totals, params.chain, d)
+    released, _ = spend(COUNTS, cell_sensitivity.of(A @ totals, params.chain, d))
     spend.check_complete()
     return np.linalg.solve(A, released)

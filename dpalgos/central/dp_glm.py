@@ -177,6 +177,8 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
     for _ in range(params.n_iterations):
         norm = printed_norm if params.calibration == "paper" else family.predictor_norm(coef, 2)
         radius = bound * family.gradient_radius(bound * norm)
-        coef = params.stepped(coef, spend(GRADIENT, gradient_at(coef), radius, sample.n_rows).value)
+        coef = params.stepped(
+            coef, spend(GRADIENT, ball_mean.of(gradient_at(coef), radius, sample.n_rows)).value
+        )
     spend.check_complete()
     return family.identified(coef)

@@ -127,7 +127,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     else:
         means = sample.clipped_means(truncate, bound)
     spend = Spend.of_multipliers(transcript, multipliers)
-    released, std = spend(MEAN, means, widths, sample.n_rows)
+    released, std = spend(MEAN, box.of(means, widths, sample.n_rows))
     if params.shrinkage == "james_stein":
         released = james_stein(released, std**2)
     if params.interval is not None:

@@ -162,7 +162,7 @@ def _selected_by_gumbel(sample: Sample, params: DPSparseMeanParams, transcript: 
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
     spend = Spend.of_multipliers(transcript, {VALUES.label: multiplier})
-    values, std = spend(VALUES, selected, widths, sample.n_rows)
+    values, std = spend(VALUES, box.of(selected, widths, sample.n_rows))
     return SparseRelease(support=support, values=values, n_features=len(means), noise_std=std)
 
 

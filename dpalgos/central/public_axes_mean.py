@@ -233,7 +233,7 @@ def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: T
 
     places = sample.map_groups(lambda group: axes.scores(group.X), all_replicates=True)
     means = places.total(is_used.shape, clipped) / sample.n_rows
-    released, _ = spend(MEAN, means, level, sample.n_rows)
+    released, _ = spend(MEAN, ball_mean.of(means, level, sample.n_rows))
     transcript.note("n_axes", n_axes.astype(float))
     factors = np.stack([plan.factors for plan in plans], axis=1)[:, plan_of]
     answer = is_used * axes.units[:, None] * released

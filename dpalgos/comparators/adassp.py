@@ -68,7 +68,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
         printed = {SMALLEST_EIGENVALUE.label: z, GRAM.label: z / np.sqrt(2), CROSS_PRODUCTS.label: z / 2}
         spend, ridge_of = Spend.of_multipliers(transcript, printed), _printed_ridge
     gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
-    cross, _ = spend(CROSS_PRODUCTS, moments[:, :d, d].T, row * response, 1)
+    cross, _ = spend(CROSS_PRODUCTS, ball_mean.of(moments[:, :d, d].T, row * response, 1))
     spend.check_complete()
     ridge = ridge_of(smallest, d, spend.multiplier(SMALLEST_EIGENVALUE), params)
     system = gram + ridge[:, None, None] * np.eye(d)
@@ -79,12 +79,14 @@ def release_gram(
     spend: Spend, gram: FloatArray, row_bound: float, calibration: str
 ) -> tuple[FloatArray, FloatArray]:
     """Release X'X (R, d, d) and its smallest eigenvalue (R,)."""
-    smallest, _ = spend(SMALLEST_EIGENVALUE, np.linalg.eigvalsh(gram)[:, 0], row_bound)
+    smallest, _ = spend(
+        SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(np.linalg.eigvalsh(gram)[:, 0], row_bound)
+    )
     if calibration == "tight":
-        return spend.symmetric(GRAM, gram, row_bound, 1).value, smallest
+        return spend.symmetric(GRAM, outer_product.of(gram, row_bound, 1)).value, smallest
     # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.
     first, second = np.triu_indices(gram.shape[-1])
-    triangle, _ = spend(GRAM, gram[:, first, second].T, row_bound, 1)
+    triangle, _ = spend(GRAM, outer_product.of(gram[:, first, second].T, row_bound, 1))
     return from_upper_triangles(triangle.T, gram.shape[-1]), smallest
 
 

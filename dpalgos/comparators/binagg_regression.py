@@ -162,10 +162,10 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     boxes = grown_boxes(spend, sums[:, 0], params.limits(d), 2 * _MIN_SIZE * np.sqrt(2 * d) * multiplier)
     sums = sums * boxes.leaf[:, None]  # boxes that are no leaves are not released
 
-    rows, _ = spend(ROWS_IN_BOXES, sums[:, 0])
+    rows, _ = spend(ROWS_IN_BOXES, histogram.of(sums[:, 0]))
     reach = boxes.reach[:, :, None]
-    scaled, std = spend(SUMS_OF_ROWS, sums[:, 1:-1] / reach, boxes)
-    responses, _ = spend(SUMS_OF_RESPONSES, sums[:, -1], params.response_bound, 1)
+    scaled, std = spend(SUMS_OF_ROWS, sums_sensitivity.of(sums[:, 1:-1] / reach, boxes))
+    responses, _ = spend(SUMS_OF_RESPONSES, ball_mean.of(sums[:, -1], params.response_bound, 1))
     spend.check_complete()
     min_rows = max(2.0, 3 * float(histogram()) * spend.multiplier(ROWS_IN_BOXES))
     weight = np.where(boxes.leaf & (rows >= min_rows), 1 / np.maximum(rows, min_rows), 0.0)
@@ -214,7 +214,7 @@ def grown_boxes(
     for level in range(n_levels):
         halved = active  # the whole
         if level:
-            released, _ = spend(ROWS_IN_HALVES, counts[2**level - 1 : 2 ** (level + 1) - 1])
+            released, _ = spend(ROWS_IN_HALVES, histogram.of(counts[2**level - 1 : 2 ** (level + 1) - 1]))
             halved = active & (released > min_rows)
         leaves.append(active & ~halved)
         reach.append(np.maximum(np.abs(low), np.abs(high)))

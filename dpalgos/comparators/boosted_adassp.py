@@ -93,7 +93,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_rounds):
         # Residuals are clipped to ±B_y, as responses are elsewhere.
-        score, _ = spend(RESIDUALS, -gradient_at(coef) * sample.n_rows, row * response, 1)
+        score, _ = spend(RESIDUALS, ball_mean.of(-gradient_at(coef) * sample.n_rows, row * response, 1))
         coef = coef + np.linalg.solve(system, score.T[:, :, None])[:, :, 0].T
     spend.check_complete()
     return coef

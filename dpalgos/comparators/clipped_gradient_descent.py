@@ -87,7 +87,7 @@ def clipped_gradient_descent(
     spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, {GRADIENT.label: n_steps})
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(n_steps):
-        gradient, _ = spend(GRADIENT, gradient_at(coef), clip_norm, sample.n_rows)
+        gradient, _ = spend(GRADIENT, ball_mean.of(gradient_at(coef), clip_norm, sample.n_rows))
         coef = coef - params.step_size * gradient
     spend.check_complete()
     return coef

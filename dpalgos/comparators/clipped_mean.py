@@ -176,7 +176,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
         ball = Ball(towards, np.full(sample.n_replicates, params.clip_norm))
     else:
         towards, ball = np.zeros((sample.n_features, 1)), _private_ball(sample, params, spend)
-    offset, std = spend(MEAN, mean_offset(sample, ball), ball.radius, sample.n_rows)
+    offset, std = spend(MEAN, ball_mean.of(mean_offset(sample, ball), ball.radius, sample.n_rows))
     released = ball.center + ball.unit * offset
     transcript.interval = interval_in_ball(
         spend, params.interval, sample, ball, ReleasedOffset(offset, std, sample.n_rows)
@@ -217,7 +217,7 @@ def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ba
 
     def moved(ball: Ball) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Release the mean offset from the center; return the next center and its error, too."""
-        offset, std = spend(CENTER, mean_offset(sample, ball), ball.radius, sample.n_rows)
+        offset, std = spend(CENTER, ball_mean.of(mean_offset(sample, ball), ball.radius, sample.n_rows))
         return offset, truncate(ball.center + offset, bound), np.minimum(std, bound)
 
     def searched(ball: Ball, levels: FloatArray, factor: float, release: Release) -> FloatArray:
@@ -248,7 +248,7 @@ def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ba
     ball = Ball(center, ball.radius)
     ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, OUTSIDE_LEVEL))
     offset, center, error = moved(ball)
-    squares, std = spend(SPREAD, mean_squares(sample, ball), ball.radius, sample.n_rows, d)
+    squares, std = spend(SPREAD, outer_product.of(mean_squares(sample, ball), ball.radius, sample.n_rows, d))
     variance = np.maximum(squares - offset**2 + error**2, 0) + std
     spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
     levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]

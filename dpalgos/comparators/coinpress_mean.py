@@ -91,7 +91,9 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
     spend, coarse = _spend(params, transcript), params.n_rounds - 1
     for t in range(params.n_rounds):
         ball = Ball(center, ball_radius(error, tail, sigma))
-        offset, std = spend(CENTER if t < coarse else MEAN, mean_offset(sample, ball), ball.radius, n)
+        offset, std = spend(
+            CENTER if t < coarse else MEAN, ball_mean.of(mean_offset(sample, ball), ball.radius, n)
+        )
         center = center + offset
         error = tail * np.sqrt(1 / n + (std / sigma) ** 2)
     released = ReleasedOffset(offset, std, n)

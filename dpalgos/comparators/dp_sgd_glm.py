@@ -140,7 +140,7 @@ def _steps_in_turn(
         gradient_bound = family.residual_bound * params.covariate_bound
         with transcript.among(number):
             gradient = risks[number].gradient(coef)
-            return spend(GRADIENT, gradient, gradient_bound, batches[number].n_rows).value
+            return spend(GRADIENT, ball_mean.of(gradient, gradient_bound, batches[number].n_rows)).value
 
     return released
 

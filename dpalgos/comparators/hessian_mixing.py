@@ -93,7 +93,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
         {SMALLEST_EIGENVALUE.label: noise.eigenvalue, PRODUCT.label: noise.product},
         {PRODUCT.label: params.n_iterations},
     )
-    smallest, std = spend(SMALLEST_EIGENVALUE, np.linalg.eigvalsh(gram)[:, 0], row)
+    smallest, std = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(np.linalg.eigvalsh(gram)[:, 0], row))
     transcript.may_fail(_MISSED * params.delta, label=FAILURE.label)
     margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
     sure = np.maximum(smallest - margin * std, 0)
@@ -103,7 +103,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_iterations):
-        product, _ = spend(PRODUCT, -sample.n_rows * gradient_at(coef), row * bound, 1)
+        product, _ = spend(PRODUCT, ball_mean.of(-sample.n_rows * gradient_at(coef), row * bound, 1))
         drawn = transcript.gaussian_sketch(
             sketched,
             n_rows=n_draws,

@@ -153,7 +153,7 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
         return np.asarray(np.clip(center + noisy * widths, center - half, center + half))
     labels = (MEAN.label, *interval_shares(params))
     spend = Spend.of_multipliers(transcript, {label: noise.multiplier(label) for label in labels})
-    released, std = spend(MEAN, relative * root, root, n)
+    released, std = spend(MEAN, box.of(relative * root, root, n))
     mean = np.asarray(np.clip(center + released * root, center - half, center + half))
     if params.interval is not None:
         entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)

@@ -95,4 +95,4 @@ def output_perturbation_glm(
         n_iterations=params.n_iterations,
     )
     spend = Spend.of_budget(transcript, params.split_budget({MINIMUM.label: 1.0}))
-    return spend(MINIMUM, minimum, gradient_bound, params.ridge, n).value
+    return spend(MINIMUM, minimum_sensitivity.of(minimum, gradient_bound, params.ridge, n)).value

@@ -213,7 +213,7 @@ def selected_steps(
     for t, noise_multiplier in enumerate(noise_multipliers):
         spend = Spend.of_multipliers(transcript, {STEP.label: noise_multiplier})
         largest = params.radius * selected.largest_residual(coef)
-        score, std = spend(STEP, selected.mean(coef), largest, n_rows)
+        score, std = spend(STEP, ball_mean.of(selected.mean(coef), largest, n_rows))
         coef = coef + params.step * score
         if t in averaged:
             average += coef / n_averaged

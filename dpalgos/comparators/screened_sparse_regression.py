@@ -93,7 +93,7 @@ def screened_sparse_regression(
     clip_norm = _clip_norm(params)
     spend = Spend.of_multipliers(transcript, {MOMENTS.label: noise.multiplier(MOMENTS.label)})
     moments = _selected_moments(sample, support, clip_norm, params)
-    released, std = spend.symmetric(MOMENTS, moments, np.sqrt(2) * clip_norm, sample.n_rows)
+    released, std = spend.symmetric(MOMENTS, outer_product.of(moments, np.sqrt(2) * clip_norm, sample.n_rows))
     coef, floored = _solve(released, std)
     transcript.note(UNRESOLVED, floored)
     values = params.response_bound / clip_norm * coef

@@ -151,7 +151,7 @@ def _passes_test(
     """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (R,)."""
     spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: Allowance(epsilon=params.epsilon / 4)})
     smallest = np.linalg.eigvalsh(gram)[:, 0]
-    noisy, _ = spend(SMALLEST_EIGENVALUE, smallest, row_bound)
+    noisy, _ = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row_bound))
     margin = 4 * row_bound**2 * np.log(1 / params.delta) / params.epsilon
     passed = noisy > ridge + margin
     missed = min(1.0, float(np.exp(min(params.epsilon / 4, 700.0))) * params.delta / 2)

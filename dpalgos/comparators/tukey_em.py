@@ -172,7 +172,8 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
     boxes = _boxes(sample)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
     distances = np.array([apart[id(each)] for each in boxes], dtype=float)
-    released, _ = Spend(transcript, {DISTANCE.label: Allowance(epsilon=epsilon)})(DISTANCE, distances)
+    spend = Spend(transcript, {DISTANCE.label: Allowance(epsilon=epsilon)})
+    released, _ = spend(DISTANCE, distance_sensitivity.of(distances))
     passed = released > -np.log(2 * params.delta) / epsilon
     middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)
 

@@ -135,10 +135,10 @@ def entry_interval(
     ``noise_std`` is that of the mean.
     """
     if spend.is_gaussian(ENTRY_SQUARES):
-        squares, std = spend(ENTRY_SQUARES, spread.squares, np.ones(len(spread.squares)), n_rows)
+        squares, std = spend(ENTRY_SQUARES, box.of(spread.squares, np.ones(len(spread.squares)), n_rows))
         tail = release_tail(spend, ENTRY_TAIL, spread.above, n_rows)
     else:
-        squares, std = spend(PURE_SQUARES, spread.squares, 1, n_rows)
+        squares, std = spend(PURE_SQUARES, interval.of(spread.squares, 1, n_rows))
         tail = release_tail(spend, PURE_TAIL, spread.above, n_rows)
     half = (entries.upper - entries.lower) / 2
     reach = np.maximum(entries.upper - entries.center, entries.center - entries.lower)

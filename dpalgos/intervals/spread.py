@@ -33,10 +33,10 @@ def release_second_moments(
     """
     square = np.asarray(bound) ** 2
     if moments.ndim < 3:
-        released, std = spend(release, moments / square, 1, n_rows, len(moments))
+        released, std = spend(release, release.lemma.of(moments / square, 1, n_rows, len(moments)))
         return square * released, std * square
     d = moments.shape[1]
-    vectors, std = spend(release, svec(moments) / square, 1, n_rows, d)
+    vectors, std = spend(release, release.lemma.of(svec(moments) / square, 1, n_rows, d))
     eigenvalues, axes = np.linalg.eigh(unsvec(square * vectors, d))
     return (axes * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(axes, 1, 2), std * square
 

@@ -184,7 +184,7 @@ def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: Floa
     """
     bins, columns = bins_between(above), above.ndim == 3
     weight = _weights(above, 0.5 if spend.is_gaussian(release) else 1.0)
-    released, std = spend(release, bins * weight, n_rows, columns)
+    released, std = spend(release, release.lemma.of(bins * weight, n_rows, columns))
     return tail_of_bins(released / weight, std / weight)
 
 

@@ -6,13 +6,21 @@ or released before, a number or one per replicate (R,).
 """
 
 from collections.abc import Callable
-from typing import ParamSpec, Protocol, cast
+from typing import NamedTuple, ParamSpec, Protocol, cast
 
 import numpy as np
 
 from dpalgos.typing import FloatArray, Number
 
 P = ParamSpec("P")
+
+
+class Bounded(NamedTuple):
+    """A private value (…,) or (…, R), how far one row moves it, and the formula of that bound."""
+
+    value: FloatArray
+    sensitivity: FloatArray
+    formula: str
 
 
 class Lemma(Protocol[P]):
@@ -22,13 +30,19 @@ class Lemma(Protocol[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> FloatArray: ...
 
+    def of(self, value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
+        """Return a value with the bound."""
+
 
 def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:
     """Attach the formula of a sensitivity to the function that computes it."""
 
     def attach(function: Callable[P, FloatArray]) -> Lemma[P]:
+        def of(value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
+            return Bounded(value, function(*args, **kwargs), formula)
+
         named = cast(Lemma[P], function)
-        named.formula = formula
+        named.formula, named.of = formula, of  # type: ignore[method-assign]
         return named
 
     return attach
@@ -74,6 +88,22 @@ def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> Fl
     factor = 1.0 if size == 1 else np.sqrt(2)
     moves: FloatArray = np.divide(factor * np.square(radius), n_rows)
     return moves
+
+
+@lemma("2/n")
+def residual_sensitivity(n_rows: Number) -> FloatArray:
+    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
+
+    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
+    at most 4, attained by t = 1 and s = −1.
+    """
+    return np.asarray(np.divide(2, n_rows))
+
+
+@lemma("√2 L/n")
+def curvature_sensitivity(threshold: Number, n_rows: Number) -> FloatArray:
+    """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""
+    return np.asarray(np.sqrt(2) * np.divide(threshold, n_rows))
 
 
 @lemma("w/n")

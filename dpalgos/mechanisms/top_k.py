@@ -157,7 +157,7 @@ def noisy_top_k(
     )
     spend = Spend.of_multipliers(transcript, {release.label: release_multiplier})
     selected = np.take_along_axis(values, support, axis=0)
-    released, std = spend(release, selected, linf_sensitivity, sparsity)
+    released, std = spend(release, release.lemma.of(selected, linf_sensitivity, sparsity))
     return SparseRelease(support=support, values=released, n_features=len(values), noise_std=std)
 
 

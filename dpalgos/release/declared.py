@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpalgos.mechanisms.sensitivity import Lemma
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.typing import FloatArray
 
@@ -38,7 +39,7 @@ class Release:
     """
 
     label: str
-    lemma: Callable[..., FloatArray]
+    lemma: Lemma[...]
     share: float | Callable[[Any], float | None] | None = None
     when: Callable[[Any], bool] = lambda params: True
     witness: Witness | None = None
@@ -46,7 +47,7 @@ class Release:
     @property
     def sensitivity(self) -> str:
         """The sensitivity as a formula."""
-        return str(getattr(self.lemma, "formula", ""))
+        return self.lemma.formula
 
     def share_for(self, params: Any) -> float | None:
         return self.share(params) if callable(self.share) else self.share

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
+from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.release.declared import Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
@@ -46,6 +47,17 @@ class Allowance:
     noise_multiplier: float | None = None
     epsilon: float | None = None
     in_cube: bool = False
+
+
+class Planned(NamedTuple):
+    """The share of a release in a plan, for all its ``times`` together."""
+
+    share: float
+    times: int = 1
+
+    def times_share(self, factor: float) -> "Planned":
+        """Return the same with a factor to the share."""
+        return self._replace(share=factor * self.share)
 
 
 def counts_needed(n_candidates: int) -> int:
@@ -87,6 +99,27 @@ class Spend:
         return cls.of_multipliers(transcript, multipliers, times)
 
     @classmethod
+    def of_plan(
+        cls,
+        transcript: Transcript,
+        epsilon: float,
+        delta: float,
+        plan: Mapping[Release, Planned],
+        *,
+        pure: bool = False,
+    ) -> Self:
+        """Return what spends a plan whose shares sum to 1: of μ², or with ``pure`` of ε, by Laplace noise."""
+        shares = {release.label: planned.share for release, planned in plan.items()}
+        budget = SplitBudget(epsilon=epsilon, delta=delta, shares=shares)
+        if pure:
+            return cls(
+                transcript, {label: Allowance(epsilon=budget.split_epsilon(label)) for label in shares}
+            )
+        return cls.of_budget(
+            transcript, budget, {release.label: planned.times for release, planned in plan.items()}
+        )
+
+    @classmethod
     def of_multipliers(
         cls, transcript: Transcript, multipliers: Mapping[str, float], times: Mapping[str, int] = _ONCE
     ) -> Self:
@@ -102,6 +135,14 @@ class Spend:
     def __contains__(self, release: Release) -> bool:
         return release.label in self._allowances
 
+    def times(self, release: Release) -> int:
+        """Return how often the plan has a release."""
+        return self._allowances[release.label].times if release in self else 0
+
+    def is_left(self, release: Release) -> bool:
+        """Return whether the plan allows the release once more."""
+        return self._made[release.label] < self._allowances[release.label].times
+
     def is_gaussian(self, release: Release) -> bool:
         return self._allowances[release.label].noise_multiplier is not None
 
@@ -113,29 +154,14 @@ class Spend:
         """Return the ε that the plan gives a release with Laplace noise."""
         return float(self._allowances[release.label].epsilon or np.nan)
 
-    def __call__(
-        self,
-        release: Release,
-        value: FloatArray,
-        *sizes: Any,
-        lemma: Callable[..., FloatArray] | None = None,
-    ) -> Noisy:
-        """Release an array.
+    def __call__(self, release: Release, query: Bounded, *, in_place_of: Release | None = None) -> Noisy:
+        """Release a query, whose value is (…, R); with one replicate, the last axis may be missing.
 
-        Parameters
-        ----------
-        release : Release
-        value : (…, R) array
-            The private values. With one replicate, the last axis may be missing.
-        *sizes
-            The arguments of the lemma: public, or released before.
-        lemma : callable, optional
-            Another lemma than the release's own, where what is released may be of two kinds.
+        ``in_place_of`` names the planned release that is not made for this one, at the same cost.
         """
-        allowance = self._allow(release)
-        sensitivity = (lemma or release.lemma)(*sizes)
-        transcript, label = self._transcript, release.label
-        transcript.formulas[label] = getattr(lemma or release.lemma, "formula", "")
+        allowance = self._allow(in_place_of or release)
+        transcript, label, (value, sensitivity, formula) = self._transcript, release.label, query
+        transcript.formulas[label] = formula
         columns = np.reshape(value, (-1, transcript.n_replicates)).astype(float, copy=False)
         if allowance.noise_multiplier is not None:
             multiplier = allowance.noise_multiplier
@@ -152,21 +178,16 @@ class Spend:
             std = np.sqrt((k + 1) * (k + 2) / 3) * transcript.box_scale(sensitivity, epsilon, k)
         return Noisy(noisy.reshape(np.shape(value)), std)
 
-    def symmetric(
-        self,
-        release: Release,
-        matrices: FloatArray,
-        *sizes: Any,
-        lemma: Callable[..., FloatArray] | None = None,
-    ) -> Noisy:
-        """Release symmetric matrices, (R, p, p) or one (p, p), whose Frobenius norm the lemma bounds.
+    def symmetric(self, release: Release, query: Bounded, *, in_place_of: Release | None = None) -> Noisy:
+        """Release symmetric matrices, (R, p, p) or one (p, p), whose Frobenius norm moves by the sensitivity.
 
         The upper triangles are released. svec is an isometry (:mod:`dpalgos.release.symmetric`): the noise
         has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
         """
-        p = matrices.shape[-1]
-        released = self(release, svec(matrices.reshape(-1, p, p)), *sizes, lemma=lemma)
-        return Noisy(unsvec(released.value, p).reshape(matrices.shape), released.std)
+        p, shape = query.value.shape[-1], query.value.shape
+        upper = query._replace(value=svec(query.value.reshape(-1, p, p)))
+        released = self(release, upper, in_place_of=in_place_of)
+        return Noisy(unsvec(released.value, p).reshape(shape), released.std)
 
     def search(
         self, release: Release, candidates: FloatArray, target: float, above: Callable[[int], float]
@@ -196,7 +217,7 @@ class Spend:
         low, high = np.zeros(shape, dtype=int), np.full(shape, n_candidates - 1)
         for _ in range(counts_needed(n_candidates)):
             middle = (low + high) // 2
-            too_many = self(release, above(middle), shape[0]).value > target
+            too_many = self(release, count.of(above(middle), shape[0])).value > target
             low = np.where(too_many, np.minimum(middle + 1, high), low)
             high = np.where(too_many, high, middle)
         return high

@@ -204,7 +204,7 @@ class UserAggregation:
             multipliers = {part: self._budget.gaussian_multiplier(part) for part in self._parts}
             multipliers |= {last.label: self._clipped_multiplier()}
             spend = Spend.of_multipliers(transcript, multipliers)
-        mean, std = spend(last, mean_offset(users, ball), radius, users.n_rows)
+        mean, std = spend(last, last.lemma.of(mean_offset(users, ball), radius, users.n_rows))
         if is_pure and self._interval:
             self._column_interval(transcript, users, ball, mean, std, budget.split_epsilon(INTERVAL))
         elif not is_pure:
@@ -228,11 +228,11 @@ class UserAggregation:
         )
         radius = np.full(users.n_replicates, tau + np.sqrt(size) * (each + each / 4))
         ball = Ball(rotation.rotate_back(center), radius)
-        offset, _ = spend(first, mean_offset(users, ball), ball.radius, users.n_rows)
+        offset, _ = spend(first, first.lemma.of(mean_offset(users, ball), ball.radius, users.n_rows))
         noise_std = noise.multiplier("first means") * ball_mean(ball.radius, users.n_rows)
         moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / LEAVING)))
         ball = Ball(ball.center + offset, np.minimum(tau + moved, ball.radius))
-        offset, std = spend(refined, mean_offset(users, ball), ball.radius, users.n_rows)
+        offset, std = spend(refined, refined.lemma.of(mean_offset(users, ball), ball.radius, users.n_rows))
         self._ball_interval(transcript, spend, users, ball, ReleasedOffset(offset, std, users.n_rows))
         return ball.center + offset
 

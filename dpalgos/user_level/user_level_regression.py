@@ -202,10 +202,10 @@ def interval_by_users(
         return mean_offset(Sample.of_vectors(vectors), ball)
 
     gradient = clipped_mean(objective.gradients(end), gradient_bound)
-    released, std = spend(LAST_GRADIENT, gradient, np.array([gradient_bound]), n_users)
+    released, std = spend(LAST_GRADIENT, ball_mean.of(gradient, np.array([gradient_bound]), n_users))
     steps = NewtonSteps(end.T, -released.T, np.broadcast_to(std, (1,)), gradient_bound, end[:, 0])
     moments = unsvec(clipped_mean(objective.curvatures(end), curvature_bound), d)
-    matrices, noise = spend.symmetric(CURVATURE, moments, np.sqrt(curvature_bound), n_users)
+    matrices, noise = spend.symmetric(CURVATURE, outer_product.of(moments, np.sqrt(curvature_bound), n_users))
     curvature = _curvature(matrices[0], noise.item(), end[:, 0])
     center = center_of(curvature, steps)
 

@@ -188,7 +188,7 @@ def _leave_release(sentence: str) -> NoReturn:
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
-    from dpalgos.central.preconditioned.releases import ROBUST
+    from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.protocol.split import MOST_LIKELY_NONE
     from flows.progress import say
     from tasks.advice.releases import forecast_release, needed_epsilon
@@ -245,7 +245,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
     import numpy as np
 
-    from dpalgos.central.preconditioned.releases import ROBUST
+    from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.coefficients import covered
 
     widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from dpalgos import InputError, Sample, estimate
-from dpalgos.central.preconditioned.releases import ROBUST
+from dpalgos.central.preconditioned.plan import ROBUST
 from dpalgos.forecast.simulated_rows import RowSimulator, matters_most, table_count
 from dpalgos.formula.group_table import GroupNumbers, noise_std_of
 from dpalgos.models.families import family_class

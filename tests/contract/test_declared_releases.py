@@ -38,12 +38,12 @@ each_form = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + IN_F
 
 
 def released(estimator, calibration, monkeypatch, d=3):
-    """Run a form; return its events, and each release that was spent with its lemma, sizes and event."""
+    """Run a form; return its events, and each release that was spent with its query and event."""
     spent, spend = [], Spend.__call__
 
-    def spend_and_record(self, release, value, *sizes, lemma=None):
-        noisy = spend(self, release, value, *sizes, lemma=lemma)
-        spent.append((release, lemma or release.lemma, sizes, self._transcript.events[-1]))
+    def spend_and_record(self, release, query, **options):
+        noisy = spend(self, release, query, **options)
+        spent.append((release, query, self._transcript.events[-1]))
         return noisy
 
     monkeypatch.setattr(Spend, "__call__", spend_and_record)
@@ -66,12 +66,13 @@ def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
         part = spending([event for event in events if event.label == label]).rho / spending(events).rho
         assert part == pytest.approx(stated[label], abs=6e-4), label
     declared = {(one.label, one.lemma) for one in estimator.releases}
-    for release, lemma, sizes, event in spent:
+    for release, query, event in spent:
         assert (release.label, release.lemma) in declared
-        assert lemma.formula
-        assert (lemma.__name__ in LEMMAS) or lemma.__name__.endswith("_sensitivity")
+        assert query.formula
         charged = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-        np.testing.assert_allclose(charged, lemma(*sizes), rtol=1e-12, err_msg=release.label)
+        np.testing.assert_allclose(charged, query.sensitivity, rtol=1e-12, err_msg=release.label)
+    for one in estimator.releases:
+        assert (one.lemma.__name__ in LEMMAS) or one.lemma.__name__.endswith("_sensitivity")
 
 
 @pytest.mark.parametrize("estimator", RELEASED_AT, **IDS)

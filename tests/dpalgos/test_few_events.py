@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import scipy
 
-from dpalgos.central.preconditioned.mean_response import MeanResponse, positive_mean
-from dpalgos.central.preconditioned.queries import mean_logarithm, mean_response
-from dpalgos.mechanisms.sensitivity import interval
+from dpalgos.central.preconditioned.intercept import positive_mean
+from dpalgos.central.preconditioned.queries import mean_logarithm, mean_within
 from dpalgos.models.families import get_family
-from dpalgos.release.spend import Noisy
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
 
@@ -57,12 +55,12 @@ def test_slopes_are_given_where_there_are_events_enough(n_events, least, most):
     assert least <= answers(X, y, 0.5).estimate[:-1].any(axis=0).mean() <= most
 
 
-def test_the_intercept_gets_what_slopes_do_not_and_the_events_are_the_planned_ones():
+def test_what_is_released_and_its_cost_do_not_depend_on_the_events():
     rare, usual = (answers(*table(N, n_events), 0.5) for n_events in (20, 600))
-    costs = [[(event.label, event.noise_multiplier) for event in found.events] for found in (rare, usual)]
+    costs = [[event.noise_multiplier for event in found.events] for found in (rare, usual)]
     assert costs[0] == costs[1]
-    steps = [float(event.l2_sensitivity) for event in rare.events if event.label == "preconditioned score"]
-    assert steps == pytest.approx([1 / N] * len(steps))  # a mean of numbers in [0, 1]
+    labels = [[event.label for event in found.events] for found in (rare, usual)]
+    assert [each.count("mean response") for each in labels] == [13, 1]  # in the place of all steps
     assert rare.certified_epsilon == pytest.approx(0.5, rel=1e-3)
 
 
@@ -82,28 +80,14 @@ def test_the_mean_of_counts_with_many_zeros_is_not_cut(n, epsilon):
     assert 0.92 < np.median(share) / y.mean() < 1.08
 
 
-def test_clipped_steps_do_not_hide_the_released_mean_of_counts():
-    """A quarter of the scores is clipped, mostly those of counts above zero: 0.80 by the steps alone."""
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.random((800, 4)) < 0.3, np.ones(800)])
-    y = rng.poisson(20 * np.exp(X @ [0.8, -0.6, 0.4, -0.2, 0])) * (rng.random(800) < 0.4).astype(float)
-    found = answers(X, y, 1.0, "poisson", replicates=60)
-    assert 0.815 < np.mean(mean_prediction(X, found, "poisson")) / y.mean() < 1
-
-
-def test_another_release_of_a_mean_counts_by_its_precision():
-    mean = MeanResponse(get_family("logistic"), 0.1, 0.02).after(Noisy(np.array(0.2), np.array(0.04)))
-    assert mean.released == pytest.approx(0.12)
-    assert mean.std == pytest.approx((0.02**-2 + 0.04**-2) ** -0.5)
-
-
 @pytest.mark.parametrize(("family", "largest"), [("logistic", 1.0), ("poisson", 31.0)])
 def test_a_mean_response_moves_by_what_is_charged(family, largest):
     X = np.ones((5, 2))
     low, high = (Sample(X, np.array([label, 0, 1, 1, 0])) for label in (0.0, 1.0 if largest == 1 else 1e9))
-    model = get_family(family)
-    moved = mean_response(high, model, largest) - mean_response(low, model, largest)
-    assert moved == pytest.approx(interval(largest, 5))
+    one, other = (
+        mean_within(each, lambda group: np.clip(group.y, 0, largest), largest) for each in (high, low)
+    )
+    assert one.value - other.value == pytest.approx(one.sensitivity)
     if family == "poisson":
-        logarithms = [mean_logarithm(sample, 3.0, 0.9) for sample in (low, high)]
-        assert np.abs(logarithms[1] - logarithms[0]).sum() == pytest.approx(interval(3.9, 5))
+        one, other = (mean_logarithm(sample, 3.0, 0.9) for sample in (low, high))
+        assert np.abs(one.value - other.value).sum() == pytest.approx(one.sensitivity)

@@ -5,8 +5,8 @@ import pytest
 import statsmodels.api as sm
 
 import dpalgos
-from dpalgos.central.preconditioned.queries import clipped_moments, columns_and_response, mean_of
-from dpalgos.central.preconditioned.white_rows import WhiteRows
+from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, mean_within
+from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.models.families import get_family
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
@@ -148,18 +148,18 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, co
         scores = rows.at(np.array([0.3, -0.2, 0.1]))
         levels = np.array([0.5, 2.0, 8.0])
         queries = {
-            "mean": (n * mean_of(sample, lambda group: np.clip(group.y, -1, 1)) / 2, 1),
-            "moments": (n * clipped_moments(columns_and_response(sample), np.eye(4), 2.0), np.sqrt(2) * 4),
-            "white moments": (n * rows.clipped_moments(2.0), np.sqrt(2) * 4),
-            "score": (n * scores.clipped_mean(1.5), 3),
-            "score moments": (n * scores.clipped_moments(1.5), np.sqrt(2) * 1.5**2),
-            "curvature": (n * scores.curvature(1.5).clipped_mean(2.0), np.sqrt(2) * 2),
+            "mean": (n * mean_within(sample, lambda group: np.clip(group.y, -1, 1), 2).value / 2, 1),
+            "moments": (n * clipped_moments(joined_rows(sample), np.eye(4), 2.0).value, np.sqrt(2) * 4),
+            "white moments": (n * rows.clipped_moments(2.0).value, np.sqrt(2) * 4),
+            "score": (n * scores.clipped_mean(1.5).value, 3),
+            "score moments": (n * scores.clipped_moments(1.5).value, np.sqrt(2)),
+            "curvature": (n * scores.curvature(1.5).clipped_mean(2.0).value, np.sqrt(2) * 2),
             **{f"above {k}": (scores.norms().counts_above(levels)(k), 1) for k in range(3)},
         }
         if not model.is_bounded:
             queries |= {
-                "residual": (n * scores.residual_moments(0.8), 2),
-                "far": (scores.far_rows(1.0), 1),
+                "residual": (n * scores.residual_moments(0.8).value, 2),
+                "far": (scores.far_rows(1.0).value, 1),
                 "shares": (np.diff(n * scores.norms().shares_above(1.0, levels)), np.sqrt(2)),
             }
         for name, (value, bound) in queries.items():

@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
-from dpalgos.central.preconditioned.combine import combined
-from dpalgos.central.preconditioned.mean_response import MeanResponse
-from dpalgos.central.preconditioned.origin import released_column_centers
-from dpalgos.central.preconditioned.releases import FAR_ROWS, MEDIANS
+from dpalgos.central.preconditioned.plan import FAR_ROWS, Numbers
+from dpalgos.central.preconditioned.steps import combined
 from dpalgos.intervals.tails import TAIL
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Spend, counts_needed
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, recorded
 from tests.dpalgos.test_glm import responses
@@ -178,7 +172,7 @@ def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():
     y = labels("logistic", X @ [0.5, 0.5, 0.5, 0.5, -4.5], rng)
     asked = {"replicates": 20, "family": "logistic", "intercept": True}
     few, many = (missed(X, y, answers(X, y, e, **asked).estimate, "logistic") for e in (3, 20))
-    assert many <= 0.23 * few
+    assert many <= 0.5 * few <= 0.0025
 
 
 def test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped():
@@ -316,29 +310,15 @@ def test_without_an_intercept_a_column_of_a_linear_regression_needs_no_unit():
     assert errors[0] < 0.002
 
 
-@pytest.mark.parametrize(("family", "center"), [("logistic", 0), ("poisson", -2)])
-def test_indicators_of_events_keep_their_origin_and_far_columns_get_centers(family, center):
-    rng, n = np.random.default_rng(26), 20_000
-    indicators = [np.where(rng.random(n) < share, far, -far) for share, far in ((0.1, 1), (0.002, 2))]
-    others = [scale * rng.standard_normal(n) + c for scale, c in ((1, 1), (1, -20), (100, 0))]
-    X = with_one(*indicators, *others)
-    budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS.label: 1.0})
-    transcript = Transcript(Noise([np.random.default_rng(27)]))
-    spend = Spend.of_budget(transcript, budget, {MEDIANS.label: counts_needed(plan.N_CENTERS)})
-    found = released_column_centers(spend, Sample(X, np.zeros(n)), get_family(family))
-    np.testing.assert_allclose(found.centers, [0, center, 0, -20, 0, 0, 0], atol=1)
-    np.testing.assert_array_equal(found.units, 1)
-
-
-@pytest.mark.parametrize(("size", "released"), [(190, False), (210, True)])
+@pytest.mark.parametrize(("size", "released"), [(65, False), (70, True)])
 def test_centers_are_released_from_a_public_number_of_rows_on(size, released):
-    """Of four columns and the constant, from 100 √4 on."""
+    """Of four columns and the constant, from 30 √5 on."""
     rng, n = np.random.default_rng(23), round(size / gaussian_mu(1.0, 1e-8))
     X, y = with_one(rng.standard_normal((n, 4))), rng.integers(2, size=n).astype(float)
     for intercept in (True, False):
         result = answers(X, y, delta=1e-8, seed=1, family="logistic", intercept=intercept)
         labels = {event.label for event in result.events}
-        assert ("values above a candidate center" in labels) == (released and intercept)
+        assert ("means about centers" in labels) == (released and intercept)
 
 
 def test_intervals_of_events_move_with_the_columns():
@@ -352,15 +332,13 @@ def test_intervals_of_events_move_with_the_columns():
     np.testing.assert_allclose((move[:3, :3] @ moved).mean(axis=1), found.mean(axis=1), rtol=0.2)
 
 
-def test_a_mean_response_is_unsure_unless_it_is_known_within_a_factor_of_two():
-    counts = get_family("poisson")
-    assert not MeanResponse(counts, 1.0, 0.2, 10.0).is_unsure
-    assert MeanResponse(counts, 1.0, 0.3, 10.0).is_unsure
-
-
 def test_the_public_threshold_of_scores_rises_with_the_budget():
     """Clipping rows of a wrong model biases slopes: more so, relative to noise, as the budget grows."""
-    low, high = (plan.public_threshold(mu, 1000.0, 4) for mu in (0.25, 8.0))
+    family = get_family("logistic")
+    low, high = (
+        plan.public_threshold(Numbers(n_rows=1000.0, d=4, mu=mu, family=family, intercept=True), 1000.0)
+        for mu in (0.25, 8.0)
+    )
     assert high / low == pytest.approx(2)
 
 

@@ -34,16 +34,16 @@ def planned(kind=Spend, n_replicates=1, epsilon=2.0):
 def test_a_release_beyond_the_plan_is_refused_before_its_noise_is_drawn():
     made, spend = planned()
     for _ in range(3):
-        spend(MEAN, np.zeros(4), 1.5, 50.0)
+        spend(MEAN, ball_mean.of(np.zeros(4), 1.5, 50.0))
     for release in (MEAN, OTHER):
         with pytest.raises(RuntimeError, match="exceeds the plan"):
-            spend(release, np.zeros(4), 1.5, 50.0)
+            spend(release, ball_mean.of(np.zeros(4), 1.5, 50.0))
     assert len(made.events) == 3
 
 
 def test_a_run_that_leaves_out_a_planned_release_is_refused():
     _, spend = planned()
-    spend(MEAN, np.zeros(4), 1.5, 50.0)
+    spend(MEAN, ball_mean.of(np.zeros(4), 1.5, 50.0))
     with pytest.raises(RuntimeError, match="are not the planned ones"):
         spend.check_complete()
 
@@ -54,7 +54,7 @@ def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
     if law == "Laplace":
         spend = Spend(made, {"mean": Allowance(epsilon=0.7)})
     value = np.full((1, N_DRAWS), 3.0)
-    released = spend(MEAN, value, 1.5, 50.0)
+    released = spend(MEAN, ball_mean.of(value, 1.5, 50.0))
     np.testing.assert_allclose(np.std(released.value - value), np.mean(released.std), rtol=0.06)
 
 
@@ -62,7 +62,7 @@ def test_the_noise_of_a_symmetric_matrix_is_that_on_its_diagonal_and_less_beside
     matrix = np.diag([1.0, 2.0, 3.0])
     budget = SplitBudget(epsilon=2.0, delta=1e-6, shares={"moments": 1.0})
     spend = Spend.of_budget(transcript(), budget, {"moments": N_DRAWS})
-    drawn = [spend.symmetric(MOMENTS, matrix, 1.5, 50.0) for _ in range(N_DRAWS)]
+    drawn = [spend.symmetric(MOMENTS, outer_product.of(matrix, 1.5, 50.0)) for _ in range(N_DRAWS)]
     noise, std = np.array([each.value for each in drawn]) - matrix, float(drawn[0].std)
     np.testing.assert_array_equal(noise, np.swapaxes(noise, 1, 2))
     expected = std * np.where(np.eye(3) == 1, 1, np.sqrt(0.5))

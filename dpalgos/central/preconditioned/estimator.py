@@ -1,7 +1,7 @@
 """Private regression by whitening first and then a few clipped Newton steps (ours): all families.
 
     W = M_xx^(−1/2),  M = the released second moments of clipped rows z         (whitening)
-    θ ← θ + η (H(θ) + λ I)⁻¹ ( mean_i w_i u_i (y_i − ψ'(u_i'θ))' + noise ),   u_i = W'x_i          (T steps)
+    θ ← θ + (H(θ) + λ I)⁻¹ ( mean_i w_i u_i (y_i − ψ'(u_i'θ))' + noise ),   u_i = W'x_i          (T steps)
     β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Rows, responses and coefficients need no bound.
@@ -14,36 +14,34 @@ Clipping then depends on the row, but not on its label: the mean score is 0 at t
 Stefanski & Carroll 1989). For other responses r_i is the size of the residual.
 
 Why it is private. The estimator is the function :func:`fit`: each ``spend`` releases one query of
-:mod:`dpalgos.central.preconditioned.queries` with Gaussian noise. Let μ = μ(ε, δ). A release with share f of
-μ² and ℓ2 sensitivity Δ gets noise Δ/(μ √f). Shares that sum to 1 compose to exactly (ε, δ). All else follows
-from released and public numbers. :mod:`dpalgos.central.preconditioned.releases` lists the releases, and
-``fit`` checks that those made are the planned ones.
+:mod:`dpalgos.central.preconditioned.queries` or :mod:`dpalgos.central.preconditioned.scores`, which states
+its sensitivity Δ, with Gaussian noise. Let μ = μ(ε, δ). A release with share f of μ² gets noise Δ/(μ √f).
+Shares that sum to 1 compose to exactly (ε, δ). All else follows from released and public numbers.
+:mod:`dpalgos.central.preconditioned.plan` has all releases and their shares, and ``fit`` checks that those
+made are the planned ones.
 
 Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
-(:mod:`dpalgos.central.preconditioned.origin`). The coefficients are for the columns as given. Linear steps
-start from the ridge regression of the released M. Other steps start from the released mean response
-(:mod:`dpalgos.central.preconditioned.intercept`). Without an intercept, steps for counts start at about the
-released upper quartile, rounded down to a power of two.
+(:mod:`dpalgos.central.preconditioned.intercept`). The coefficients are for the columns as given. Linear steps
+start from the ridge regression of the released M. Other steps start from the released mean response. Without
+an intercept, events start at zero.
 
-Few events: the released mean response may show that slopes are not worth their noise. A step then releases
-the mean response again, in place of the mean score. The cost is the same. If this holds until the last step,
-the estimate is the intercept alone (:mod:`dpalgos.central.preconditioned.mean_response`). With an interval,
-all steps release scores.
+Few events: if the released mean response shows that slopes are not worth their noise, steps release it again,
+at the same cost. With an interval, all steps release scores.
 
 Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise.
-For events, the limit is 24 √(d + 1). Without an intercept, a linear model below 15 √d takes five steps at
-public thresholds. Slopes that do not stand out of their noise are 0, too: their released squares must be at
-least twice what noise explains. ``diagnostics["slopes_help"]`` is the probability that slopes predict better
-than the intercept alone (:mod:`dpalgos.central.preconditioned.combine`).
+For events, the limit is 24 √(d + 1). With an intercept, slopes that do not stand out of their noise are 0,
+too: their released squares must be at least twice what noise explains. ``diagnostics["slopes_help"]`` is the
+probability that slopes predict better than the intercept alone
+(:mod:`dpalgos.central.preconditioned.steps`).
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
 are clipped for every offset.
 
 Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
-follows the same plan with the rest. One thing differs: rows may be whitened again even in good units. The
-interval is centered at steps before shrinkage. Below nμ = 30 √d, no interval is computed and no budget is
-spent on it.
+follows the same plan with the rest. Two things differ: rows of linear models may be whitened again even in
+good units, and late steps of other models get most of the budget. The interval is centered at steps before
+shrinkage. Below nμ = 30 √d, no interval is computed and no budget is spent on it.
 
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it
 stays near the start. ``diagnostics["unresolved_directions"]`` counts these directions. A direction in which
@@ -54,72 +52,54 @@ private preconditioning). Künsch, Stefanski & Carroll (1989), Conditionally unb
 estimation in general regression models.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos import goodness
-from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN
-from dpalgos.central.preconditioned.combine import combined_estimate
 from dpalgos.central.preconditioned.intercept import (
-    released_class_predictors,
-    released_linear_mean,
-    released_mean_response,
-    released_typical_offset,
-    released_typical_response,
+    Origin,
+    Start,
+    released_origin,
+    released_start,
+    with_released_total,
 )
-from dpalgos.central.preconditioned.interval import (
-    TIMES,
-    RegressionIntervalParams,
-    interval_shares,
-    released_interval,
-)
-from dpalgos.central.preconditioned.mean_response import MeanResponse
-from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.origin import Origin, released_column_centers, released_origin
+from dpalgos.central.preconditioned.interval import RegressionIntervalParams, released_interval
 from dpalgos.central.preconditioned.plan import (
-    N_CENTERED,
-    WHITE_THRESHOLD,
-    FitPlan,
-    plan_of,
-    public_threshold,
-    row_search,
-    step_search,
-)
-from dpalgos.central.preconditioned.queries import (
-    clipped_moments,
-    joined_rows,
-    mean_of,
-    mean_response,
-    n_rows_of,
-    row_norms,
-)
-from dpalgos.central.preconditioned.releases import (
     CONSTANT,
-    EXPOSURE,
     LAST_STEP,
     MOMENTS,
+    N_SEARCHES,
     RELEASES,
-    RESPONSES_ABOVE,
     ROWS_ABOVE,
     SCORES_ABOVE,
     STEP,
     WEIGHT,
+    WHITE_MOMENTS,
+    Numbers,
+    plan_of,
+    public_threshold,
+    row_search,
+    score_search,
+    white_candidates,
+    white_threshold,
 )
-from dpalgos.central.preconditioned.white_rows import WhiteRows
-from dpalgos.central.preconditioned.whitening import Whitening, whitening_of
+from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, n_rows_of, row_norms
+from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
-from dpalgos.mechanisms.sensitivity import interval, outer_product
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.params import choice, count
-from dpalgos.release.spend import Allowance, Noisy, Spend
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
+
+_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,213 +197,129 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     """Return the coefficients of the covariates, (d,), or (d, K) with classes."""
     sample.check_response()
     sample = params.with_units(sample)
-    family, d = params.family_object(), sample.n_features
-    plan = plan_of(
-        gaussian_mu(params.epsilon, params.delta),
-        sample.planned_rows,
-        d,
-        family,
-        intercept=params.intercept,
-        has_offset=sample.offset_bounds is not None,
-        for_interval=params.interval is not None,
-        has_private_total=params.has_private_total,
-    )
-    spend = planned_spend(params, plan, transcript, sample.planned_rows, d)
-    if WEIGHT in spend:
-        sample = _with_released_total(spend, sample, params.largest_change)
-        plan = replace(plan, size=plan.mu * n_rows_of(sample))
-    n_rows = n_rows_of(sample)
-    if family.is_bounded:
-        plan = replace(plan, score_threshold=public_threshold(plan.mu, n_rows, d))
-    start, offset, mean = _start(spend, sample, family, plan, intercept=params.intercept)
-    if plan.intercept_only:
-        return _intercept_only(spend, params, transcript, start, mean)
+    numbers = Numbers.of(params, sample)
+    plan, family = plan_of(numbers), numbers.family
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=MOMENTS not in plan)
+    if WEIGHT in plan:
+        sample = with_released_total(spend, sample, params.largest_change)
+    start = released_start(spend, plan, sample, family)
+    intercept = np.zeros((numbers.d, *family.classes))
+    intercept[-1] = (start.predictor - start.offset) * numbers.intercept
+    if MOMENTS not in plan:
+        if start.is_mean:
+            spend.note(UNSURE_MEAN, start.is_unsure)
+        spend.note(UNRESOLVED, numbers.d - 1.0)
+        spend.note(SLOPES_HELP, 0.0)
+        spend.check_complete()
+        transcript.interval = None if params.interval is None else Interval.missing(numbers.d, 1, FEW)
+        return intercept
+    origin = released_origin(spend, plan, sample, family)
     if family.is_linear:
-        origin = released_origin(spend, sample)
-        start = origin.coef
-    else:
-        origin = released_column_centers(spend, sample, family)
-    white = _released_whitening(spend, sample, family, plan, origin, intercept=params.intercept)
-    rows = WhiteRows(sample, family, white.matrix, start, reach=plan.reach)
-    state = State(
-        family=family,
-        n_rows=n_rows,
-        white=white,
-        theta=np.zeros_like(start),
-        origin=np.asarray(start[-1] + offset),
-        clip=plan.relative_clip(d),
+        intercept[-1] = origin.centers[-1]
+    white = _released_whitening(spend, numbers, sample, origin)
+    state, start_variance = _first_point(white, numbers, start, intercept)
+    rows, state, start, clipped_share = _released_steps(
+        spend, numbers, sample, origin, start, state, intercept
     )
-    start_variance = 0.0
-    if family.is_linear:
-        coef, start_variance = white.ridge_start()
-        state = state._replace(theta=np.linalg.solve(white.matrix, coef), unit=origin.unit)
-    elif mean is not None:
-        state = state.about(mean)
-    elif RESPONSES_ABOVE in spend:
-        unit = released_typical_response(spend, sample)
-        theta = np.linalg.solve(white.matrix, white.ridge_start()[0]) * (np.log(unit) - offset)
-        state = state._replace(theta=theta, unit=unit)
-    state, rows, clipped_share = released_steps(spend, plan, rows, state)
     spend.note(UNRESOLVED, state.white.n_unresolved)
     if params.interval is not None:
-        transcript.interval = _interval(spend, params, plan, rows, state)
+        transcript.interval = released_interval(spend, plan, params, rows, state)
     spend.check_complete()
-    if state.mean is not None:
-        spend.note(UNSURE_MEAN, state.mean.is_unsure)
-        if state.hides_slopes(plan) or not state.points:
+    if start.is_mean:
+        spend.note(UNSURE_MEAN, start.is_unsure)
+        if start.hides_slopes(numbers) or not state.points:
             spend.note(SLOPES_HELP, 0.0)
-            return np.append(np.zeros(d - 1), state.mean.predictor - offset)
-    estimate, slopes_help, stand_out = combined_estimate(
-        state, plan, start_variance, clipped_share, intercept=params.intercept
+            return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
+    estimate, slopes_help, stand_out = state.estimate(
+        start_variance, clipped_share, intercept=numbers.intercept
     )
     spend.note(SLOPES_HELP, slopes_help)
-    if plan.longest is not None:
-        estimate = estimate * min(1.0, plan.longest / max(float(np.linalg.norm(estimate)), plan.longest))
     coef = rows.coef(estimate)
-    return coef if stand_out else np.append(np.zeros(d - 1), coef[-1])
+    if not stand_out:
+        coef[:-1] = 0.0
+    return coef if stand_out or numbers.intercept else np.zeros_like(coef)
 
 
-def _with_released_total(spend: Spend, sample: Sample, largest: float) -> Sample:
-    """Release the mean weight of units, at least its noise; return the sample with the sum of weights."""
-    count = n_rows_of(sample)
-    released = spend(WEIGHT, mean_of(sample, lambda group: np.ones(len(group.X))), largest, count)
-    mean = min(max(float(released.value), float(released.std), 1 / count), 1.0)
-    return sample.with_total(mean * count)
-
-
-def _intercept_only(
-    spend: Spend,
-    params: PreconditionedParams,
-    transcript: Transcript,
-    start: FloatArray,
-    mean: MeanResponse | None,
-) -> FloatArray:
-    """Return the released intercept, where rows are too few for slopes."""
-    spend.note(UNRESOLVED, len(start) - 1.0)
-    spend.note(SLOPES_HELP, 0.0)
-    if mean is not None:
-        spend.note(UNSURE_MEAN, mean.is_unsure)
-    spend.check_complete()
-    if params.interval is not None:
-        transcript.interval = Interval.missing(len(start), 1, FEW)
-    return start
-
-
-def released_steps(
-    spend: Spend, plan: FitPlan, rows: WhiteRows, state: State
-) -> tuple[State, WhiteRows, float]:
-    """Release the steps of a plan: scores, or in their place moments of white rows, or the mean response.
-
-    Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
-    """
-    family, d, n_rows = rows.family, rows.sample.n_features, state.n_rows
-    clipped_share, largest_threshold = 0.0, 0.0
-    for t in range(plan.n_steps):
-        step = LAST_STEP if t >= plan.times[STEP] else STEP
-        looks = state.wants_mean(plan)
-        whitens = not looks and state.wants_whitening(plan, t, spend.multiplier(STEP))
-        scores = rows.at(state.theta)
-        threshold = state.threshold
-        if plan.score_threshold is not None:
-            threshold = WHITE_THRESHOLD * float(np.sqrt(d)) if whitens else plan.score_threshold
-        elif t < plan.n_searches:
-            search = step_search(
-                plan, family, n_rows, d, whitens=whitens, last=state.threshold, unit=state.unit
-            )
-            above = (rows if whitens else scores).norms().counts_above(search.candidates)
-            threshold = spend.search(SCORES_ABOVE, search.candidates, search.target, above)
-            if not whitens:  # candidates of later searches are near to the threshold before
-                largest_threshold = largest_threshold or search.candidates[-1]
-                spend.note(SCORES_BEYOND, threshold >= largest_threshold)
-            clipped_share = search.target / n_rows
-            threshold = threshold if whitens else max(threshold, float(np.sqrt(d)) * state.least)
-        assert threshold is not None
-        if looks and state.mean is not None:
-            largest = state.mean.largest
-            value = mean_response(rows.sample, family, largest)
-            released = spend(step, value, largest, n_rows, lemma=interval)
-            state = state.about(state.mean.after(released))._replace(threshold=threshold)
-        elif whitens:
-            moments = rows.clipped_moments(threshold)
-            released = spend.symmetric(STEP, moments, threshold, n_rows, lemma=outer_product)
-            state = state.whitened(released)
-            rows = rows.whitened_by(state.white.matrix)
-        else:
-            released = spend(step, scores.clipped_mean(threshold), threshold, n_rows)
-            state = state.stepped(released, threshold)
-    return state, rows, clipped_share
-
-
-def planned_spend(
-    params: PreconditionedParams, plan: FitPlan, transcript: Transcript, n_rows: float, d: int
-) -> Spend:
-    """Return the object that spends the plan; shares of an interval are of the whole, others of the rest."""
-    shares = {release.label: share for release, share in plan.shares.items()}
-    times = {release.label: n for release, n in {**plan.times, **TIMES}.items()}
-    if plan.intercept_only:
-        budget = params.split_budget(shares)
-        pure = {part: Allowance(epsilon=budget.split_epsilon(part)) for part in shares}
-        return Spend(transcript, pure)
-    budget = params.split_budget(shares, interval_shares(params, n_rows, d))
-    return Spend.of_budget(transcript, budget, times)
-
-
-def _start(
-    spend: Spend, sample: Sample, family: Family, plan: FitPlan, *, intercept: bool
-) -> tuple[FloatArray, float, MeanResponse | None]:
-    """Return a start whose last coefficient is the released intercept, a typical offset, and the mean."""
-    start = np.zeros((sample.n_features, *family.classes))
-    offset, mean = float(np.mean(sample.offset_bounds or 0.0)), None
-    if CONSTANT in spend and family.classes:
-        start[-1] = released_class_predictors(spend, sample, family, plan)
-    elif CONSTANT in spend and family.is_linear:
-        start[-1] = released_linear_mean(spend, sample)
-    elif CONSTANT in spend:
-        mean = released_mean_response(spend, sample, family, plan)
-        start[-1] = mean.predictor
-    if EXPOSURE in spend:
-        offset = released_typical_offset(spend, sample)
-    if intercept and not family.is_linear:
-        start[-1] -= offset
-    return start, offset, mean
-
-
-def released_moments(
-    spend: Spend, plan: FitPlan, sample: Sample, coordinates: FloatArray, *, with_response: bool
-) -> tuple[Noisy, float]:
-    """Release second moments (d + 1, d + 1) of clipped rows z in some coordinates; return their threshold."""
-    rows, n_rows = joined_rows(sample, with_response=with_response), n_rows_of(sample)
-    threshold = plan.row_threshold
-    if threshold is None:
-        search = row_search(plan, n_rows, sample.n_features, spend.multiplier(ROWS_ABOVE))
-        above = row_norms(rows, coordinates).counts_above(search.candidates)
-        threshold = spend.search(ROWS_ABOVE, search.candidates, search.target, above)
-        spend.note(ROWS_BEYOND, threshold == search.candidates[-1])
-    moments = clipped_moments(rows, coordinates, threshold)
-    return spend.symmetric(MOMENTS, moments, threshold, n_rows), threshold
-
-
-def _released_whitening(
-    spend: Spend, sample: Sample, family: Family, plan: FitPlan, origin: Origin, *, intercept: bool
-) -> Whitening:
-    """Return the first whitening, of rows z about their origin."""
-    coordinates, linear = origin.coordinates, family.is_linear
-    released, threshold = released_moments(spend, plan, sample, coordinates, with_response=linear)
-    white = whitening_of(released, coordinates, sample.n_features - 1 if intercept else None)
+def _released_whitening(spend: Spend, numbers: Numbers, sample: Sample, origin: Origin) -> Whitening:
+    """Return the whitening by released moments (d + 1, d + 1) of rows z about their origin."""
+    linear, coordinates, n_rows = numbers.family.is_linear, origin.coordinates, n_rows_of(sample)
+    rows = joined_rows(sample, with_response=linear)
+    threshold = float(np.sqrt(numbers.d + 1))
+    if ROWS_ABOVE in spend:
+        candidates, target = row_search(numbers, n_rows, spend.multiplier(ROWS_ABOVE))
+        above = row_norms(rows, coordinates).counts_above(candidates)
+        threshold = spend.search(ROWS_ABOVE, candidates, target, above)
+        spend.note(ROWS_BEYOND, threshold == candidates[-1])
+    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold))
+    white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:
-        notes = (*released, threshold, white.coordinates)
+        notes = (*released, threshold, coordinates)
         for name, note in zip(goodness.MOMENTS, notes, strict=True):
             spend.note(name, note)
     return white
 
 
-def _interval(
-    spend: Spend, params: PreconditionedParams, plan: FitPlan, rows: WhiteRows, state: State
-) -> Interval:
-    """Release the interval, where the plan has one."""
-    if not interval_shares(params, rows.sample.planned_rows, rows.sample.n_features):
-        return Interval.missing(rows.sample.n_features, 1, FEW)
-    if state.family.is_linear:
-        return released_interval(spend, params, rows, state, state.released_steps)
-    middle = float(state.white.mean_row @ state.theta + state.origin)
-    return released_interval(spend, params, rows, state, state.released_steps.last(N_CENTERED), middle)
+def _first_point(
+    white: Whitening, numbers: Numbers, start: Start, intercept: FloatArray
+) -> tuple[Steps, float]:
+    """Return the state before all steps, and the variance of noise in it."""
+    family = numbers.family
+    state = Steps(family, white, np.zeros_like(intercept), np.asarray(intercept[-1] + start.offset))
+    if family.is_linear:
+        theta, variance = white.ridge_start()
+        return state._replace(theta=theta), variance
+    if family.has_counts and not numbers.intercept:
+        return state._replace(theta=white.ridge_start()[0] * (start.predictor - start.offset)), 0.0
+    return state, 0.0
+
+
+def _released_steps(
+    spend: Spend,
+    numbers: Numbers,
+    sample: Sample,
+    origin: Origin,
+    start: Start,
+    state: Steps,
+    intercept: FloatArray,
+) -> tuple[WhiteRows, Steps, Start, float]:
+    """Release the steps: scores, or in the place of first ones moments of white rows, or the mean response.
+
+    Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
+    """
+    family, n_rows = numbers.family, n_rows_of(sample)
+    reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
+    rows = WhiteRows(sample, family, state.white.matrix, intercept, reach)
+    clipped_share, largest = 0.0, 0.0
+    if SCORES_ABOVE not in spend:
+        public = public_threshold(numbers, n_rows)
+        state = state._replace(clip=public / numbers.root, threshold=public)
+    for t in range(sum(spend.times(step) for step in (STEP, LAST_STEP))):
+        step = STEP if spend.is_left(STEP) else LAST_STEP
+        hides = start.hides_slopes(numbers)
+        whitens = not (hides or state.points) and state.white.wants_another(
+            numbers, t, spend.multiplier(STEP)
+        )
+        scores, threshold = rows.at(state.theta), white_threshold(numbers.d)
+        if SCORES_ABOVE in spend and t < N_SEARCHES:
+            unit = origin.unit if family.is_linear else start.unit
+            candidates, target = score_search(numbers, n_rows, unit, state.threshold)
+            candidates = white_candidates(numbers.d) if whitens else candidates
+            above = (rows if whitens else scores).norms().counts_above(candidates)
+            threshold = spend.search(SCORES_ABOVE, candidates, target, above)
+            if not whitens:  # candidates of later searches are near to the threshold before
+                largest = largest or candidates[-1]
+                spend.note(SCORES_BEYOND, threshold >= largest)
+                state = state._replace(threshold=max(threshold, numbers.root * start.least))
+            clipped_share = target / n_rows
+        if hides:  # all that is left goes to the mean response
+            better = start.after(spend(CONSTANT, start.query(sample), in_place_of=step))
+            change = (better.predictor - start.predictor) * state.white.one
+            start, state = better, state._replace(theta=state.theta + change)
+        elif whitens:
+            moments = rows.clipped_moments(threshold)
+            state = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step))
+            rows = WhiteRows(sample, family, state.white.matrix, intercept, reach)
+        else:
+            assert state.threshold is not None
+            state = state.after(spend(step, scores.clipped_mean(state.threshold)))
+    return rows, state, start, clipped_share

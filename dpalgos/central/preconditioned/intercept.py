@@ -1,103 +1,254 @@
-"""The intercept of a generalized linear model, from a released mean response.
+"""Where steps start: a released mean response, and the origin of rows [x, y].
 
-Responses are numbers up to 1, indicators of classes, or counts cut at a threshold. With an offset the
-intercept follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
+**The mean response** of events, counts or classes. A positive mean m is released as r = m + noise of standard
+deviation s. Its estimate is the mean of the normal distribution N(r, s²) truncated to positive values,
+s (z + φ(z)/Φ(z)) with z = r/s. For events m is the share of the rarer label. With an offset the intercept
+follows from the mean of e^offset, too: exactly for counts, nearly for rare events. If the mean shows that
+slopes are not worth their noise, all that is left of the budget goes to further releases of it. Counts are
+cut:
 
-There are two ways to spend on it.
+- Next to other releases, at twice the lowest power of two that no more counts exceed than noise may hide.
+- Alone, at 6 (e^(m/q) − 1). Here m is the released mean of log(1 + y), and q the share of counts above zero:
+  many zeros do not lower the cut. If noise hides it, q is 1. For m counts are cut at 2¹⁵, or lower: the scale
+  of its noise is at most a third. With L the largest logarithm, m and 0.3 L q are released together.
 
-Next to other releases, noise is Gaussian, and shares are of μ². Counts are cut at twice the lowest power of
-two that no more of them exceed than noise may hide. A search finds it, which releases four numbers of counts
-above a candidate.
+Alone, noise is Laplace noise. If a neighbor moves one number by Δ, its standard deviation is √2 Δ/ε. That is
+less than the Δ/μ of Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶).
 
-Alone, where rows are too few for slopes, noise is Laplace noise, and shares are of ε, which add up. If a
-neighbor moves one number by Δ, its noise has standard deviation √2 Δ/ε. That is less than the Δ/μ of
-Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶). Counts are cut at 6 (e^(m/q) − 1). Here m is the
-released mean of log(1 + y), and q the share of counts above zero: many zeros do not lower the cut. If noise
-hides it, q is 1. For m counts are cut at 2¹⁵, or lower: the scale of its noise is at most a third. With L
-the largest logarithm, m and 0.3 L q are released together. A row moves both by at most 1.3 L/n in ℓ1.
+**The origin.** The estimator works with (z_j − c_j x_d)/s_j, where x_d is the constant. The coefficients are
+the same, except for the intercept. Medians are found for all columns at once by a search of eleven counts, to
+six binary digits where units may lie. They need no unit to begin with. The unit of a linear model's response
+comes from the numbers of rows with 2^k ≤ |y − c| < 2^(k+1). Only numbers that stand out of the noise count,
+for 4^(k + ½) a row. A unit smaller than the declared one needs most rows to stand out: others might be rare
+and large. Means of rows follow, about the medians or about 0, clipped to a norm that is public or searched
+for. Each is shrunk by its noise. If a mean exceeds 2/3 of the norm about medians, noise misled their search,
+and the center is 0.
 """
 
-import numpy as np
+from dataclasses import dataclass, replace
 
-from dpalgos.central.preconditioned import plan as plans
-from dpalgos.central.preconditioned.mean_response import MeanResponse
-from dpalgos.central.preconditioned.plan import FitPlan
+import numpy as np
+import scipy
+
+from dpalgos.central.preconditioned.plan import (
+    CONSTANT,
+    EXPOSURE,
+    FAR_FROM_CENTERS,
+    LOGARITHM,
+    MEANS,
+    MEDIANS,
+    N_COUNT_CUTS,
+    N_LEVELS,
+    RESPONSES_ABOVE,
+    UNITS,
+    WEIGHT,
+    Numbers,
+    Plan,
+)
 from dpalgos.central.preconditioned.queries import (
+    class_shares,
+    clipped_mean,
+    counts_by_place,
+    joined_rows,
     mean_logarithm,
-    mean_of,
-    mean_response,
+    mean_within,
     n_rows_of,
     responses,
+    row_norms,
+    shares_by_place,
 )
-from dpalgos.central.preconditioned.releases import CONSTANT, EXPOSURE, LOGARITHM, RESPONSES_ABOVE
-from dpalgos.mechanisms.sensitivity import histogram, interval
+from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
-from dpalgos.release.spend import Spend
-from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
+from dpalgos.release.spend import Noisy, Spend
+from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.typing import FloatArray, IntArray
 
-_COUNTS = 2.0 ** np.arange(plans.N_COUNT_CUTS) - 0.5
-_RESPONSES = 2.0 ** np.arange(plans.N_RESPONSES) - 0.5
-_MOST_LARGE, _DETECTABLE_COUNT = 0.25, 4.0  # of the rows; times the noise of a count
-_ABOVE = 2.0  # times the power of two that is found, where counts are cut
-_LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarithm says
-_WEIGHT = 0.3  # of the share of counts above zero, next to their mean logarithm
-_CLEAR, _MARGIN = 3.0, 2.0  # standard deviations of the noise in that share
-_WIDEST = 2.0  # units of the response of a linear model
+_TINY = float(np.finfo(float).tiny)
+_NORMAL = 1.96
+_ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes are worth their noise
+_CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
+_MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
+_ABOVE = 2.0  # times the power of two that is found
+_CUT_AT = 6.0  # times what the mean logarithm says
+_LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
+_WEIGHT, _CLEAR, _MARGIN = 0.3, 3.0, 2.0  # of q next to m; standard deviations of the noise in q
+_WIDEST = 2.0  # units of the response of a linear model
+_REACHES = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
+_FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
+_BOUNDS, _CENTERED, _ABOUT = (
+    2.0,
+    1.4,
+    1.5,
+)  # times √p: norms of rows at their bounds, near means, about medians
+_MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
+
+# Candidates of medians, between 2^low and 2^high, by binary digits after the first.
+_LOWEST, _N_POWERS, _DIGITS = -24, 64, 5
+_RANGES = (-22, -10, 2), (-10, 14, _DIGITS), (14, 40, 3)
+_SIZES = np.concatenate(
+    [
+        np.outer(2.0 ** np.arange(low, high), 1 + np.arange(1 << digits) / (1 << digits)).ravel()
+        for low, high, digits in _RANGES
+    ]
+)
+_CENTERS = np.concatenate([-_SIZES[::-1], _SIZES])
+# The place of a number among powers of two, and among centers, by its first bits: sign, exponent, digits.
+_EXPONENTS = np.arange(1 << 11) - 1023 - _LOWEST + 1
+_POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
+_SIZE_PLACES = np.searchsorted(
+    _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
+)
+_CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
+_MOST_ROWS, _STANDS_OUT = 0.5, 5.0  # of the rows, for a unit smaller than declared; standard deviations
 
 
-def released_mean_response(spend: Spend, sample: Sample, family: Family, plan: FitPlan) -> MeanResponse:
-    """Release the mean response of a family without classes."""
-    largest = 1.0
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Start:
+    """A released mean response, and what follows for residuals.
+
+    Attributes
+    ----------
+    family : Family
+    offset : float
+        A typical one.
+    value : () or (K,) array
+        The released mean, of responses cut at ``largest`` if they are counts, or the predictors of classes.
+    std : float
+        The standard deviation of its noise.
+    """
+
+    family: Family
+    offset: float
+    value: FloatArray
+    std: float = np.nan
+    largest: float = 1.0
+
+    @property
+    def mean(self) -> float:
+        """The mean count, or the share of the rarer label."""
+        value = float(self.value)
+        if self.family.has_counts:
+            return positive_mean(value, self.std)
+        return min(positive_mean(min(value, 1 - value), self.std), 0.5)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether a mean count or a share of events was released."""
+        return bool(np.isfinite(self.std))
+
+    @property
+    def predictor(self) -> FloatArray:
+        """The linear predictor at the mean, () or (K,)."""
+        if not self.is_mean:
+            return self.value
+        if self.family.has_counts:
+            return np.asarray(np.log(self.mean))
+        log_odds = np.log(self.mean / (1 - self.mean))
+        return np.asarray(log_odds if self.value < 0.5 else -log_odds)
+
+    @property
+    def unit(self) -> float:
+        """The unit of residuals."""
+        return max(self.mean, 1.0) if self.family.has_counts else 1.0
+
+    @property
+    def least(self) -> float:
+        """The minimum of thresholds of scores over √d.
+
+        The scores of rare counts are not clipped below their own size: that would bias the intercept.
+        """
+        return max(1 - 2 * self.mean, 0.0) if self.family.has_counts else 0.0
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the mean is not known within a factor of two, at 95%."""
+        return _NORMAL * self.std > self.mean / 2
+
+    def hides_slopes(self, of: Numbers) -> bool:
+        """Return whether the mean says that slopes are not worth their noise; with an interval they are.
+
+        They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
+        """
+        noise = max(self.std, self.largest * of.root / of.size)
+        enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
+        return self.is_mean and not of.interval and self.mean < enough * noise
+
+    def query(self, sample: Sample) -> Bounded:
+        """Return the mean of the cut responses."""
+        return mean_within(sample, lambda group: np.clip(group.y, 0, self.largest), self.largest)
+
+    def after(self, again: Noisy) -> "Start":
+        """Return the precision-weighted mean of this release and another one."""
+        precision, other = self.std**-2, float(again.std) ** -2
+        value = (precision * self.value + other * again.value) / (precision + other)
+        return replace(self, value=value, std=float((precision + other) ** -0.5))
+
+
+def with_released_total(spend: Spend, sample: Sample, largest: float) -> Sample:
+    """Release the mean weight of units, at least its noise; return the sample with the sum of weights."""
+    count = n_rows_of(sample)
+    released = spend(WEIGHT, mean_within(sample, lambda group: np.ones(len(group.X)), largest))
+    mean = min(max(float(released.value), float(released.std), 1 / count), 1.0)
+    return sample.with_total(mean * count)
+
+
+def released_start(spend: Spend, plan: Plan, sample: Sample, family: Family) -> Start:
+    """Release what the plan has of a mean response."""
+    offset = float(np.mean(sample.offset_bounds or 0.0))
+    start = Start(family=family, offset=offset, value=np.zeros(family.classes))
+    if CONSTANT not in plan:
+        return start
+    if family.is_linear:  # the width of declared bounds
+        mean = mean_within(sample, lambda group: np.clip(group.y, -_WIDEST, _WIDEST), 2 * _WIDEST)
+        return replace(start, value=spend(CONSTANT, mean).value)
+    if family.classes:
+        return replace(start, value=_class_predictors(spend, sample, family))
     if family.has_counts:
-        largest = _mean_cut(spend, sample) if plan.intercept_only else _searched_cut(spend, sample)
-    released = spend(CONSTANT, mean_response(sample, family, largest), largest, n_rows_of(sample))
-    return MeanResponse(family, float(released.value), float(released.std), largest)
+        cut = _cut_alone(spend, sample) if LOGARITHM in plan else _searched_cut(spend, sample)
+        start = replace(start, largest=cut)
+    released = spend(CONSTANT, start.query(sample))
+    offset = _typical_offset(spend, sample) if EXPOSURE in plan else offset
+    return replace(start, value=released.value, std=float(released.std), offset=offset)
 
 
-def released_linear_mean(spend: Spend, sample: Sample) -> float:
-    """Release the mean of the response of a linear model, cut to ±2 units: the width of declared bounds."""
-    mean = mean_of(sample, lambda group: np.clip(group.y, -_WIDEST, _WIDEST))
-    return float(spend(CONSTANT, mean, 2 * _WIDEST, n_rows_of(sample)).value)
+def positive_mean(released: float, std: float) -> float:
+    """Return E[m | m > 0] for m ~ N(released, std²)."""
+    z = released / std
+    log_ratio = -(z**2) / 2 - np.log(2 * np.pi) / 2 - scipy.special.log_ndtr(z)
+    return float(max(std * (z + np.exp(log_ratio)), _TINY))
 
 
-def released_class_predictors(spend: Spend, sample: Sample, family: Family, plan: FitPlan) -> FloatArray:
+def _class_predictors(spend: Spend, sample: Sample, family: Family) -> FloatArray:
     """Release the shares of classes, and return predictors (K,) of which they are the means.
 
     A share below its noise counts as that.
     """
-    shares, n_rows = mean_response(sample, family, 1.0), n_rows_of(sample)
-    if plan.intercept_only:
-        released = spend(CONSTANT, shares, 2.0, n_rows, lemma=interval)
-    else:
-        released = spend(CONSTANT, shares, 1, n_rows, lemma=histogram)
-    mean = np.maximum(released.value, np.maximum(released.std, np.finfo(float).tiny))
+    released = spend(CONSTANT, class_shares(sample, family, in_l1=not spend.is_gaussian(CONSTANT)))
+    mean = np.maximum(released.value, np.maximum(released.std, _TINY))
     return np.asarray(np.log(mean / mean.sum()))
 
 
 def _searched_cut(spend: Spend, sample: Sample) -> float:
     """Return twice the lowest power of two that no more counts exceed than noise may hide."""
-    target = min(_DETECTABLE_COUNT * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
-    above = responses(sample).counts_above(_COUNTS)
-    return _ABOVE * spend.search(RESPONSES_ABOVE, _COUNTS, target, above)
+    target = min(_DETECTABLE * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
+    return _ABOVE * spend.search(RESPONSES_ABOVE, _CUTS, target, responses(sample).counts_above(_CUTS))
 
 
-def _mean_cut(spend: Spend, sample: Sample) -> float:
+def _cut_alone(spend: Spend, sample: Sample) -> float:
     """Return where counts are cut, from the released means of logarithms and of counts above zero."""
     n_rows = n_rows_of(sample)
     largest = float(min(_LARGEST_SCALE * n_rows * spend.epsilon(LOGARITHM), np.log1p(_LARGEST_COUNT)))
     weight = _WEIGHT * largest
-    released = spend(LOGARITHM, mean_logarithm(sample, largest, weight), largest + weight, n_rows)
+    released = spend(LOGARITHM, mean_logarithm(sample, largest, weight))
     std = float(released.std)
     logarithm, share = float(released.value[0]), float(released.value[1]) / weight
-    # Zeros do not lower the cut.
     share = min(share + _MARGIN * std / weight, 1.0) if share > _CLEAR * std / weight else 1.0
     typical = np.expm1(np.clip(logarithm / share, min(std, largest), largest))
     return float(max(_CUT_AT * typical, 1.0))
 
 
-def released_typical_offset(spend: Spend, sample: Sample) -> float:
+def _typical_offset(spend: Spend, sample: Sample) -> float:
     """Release the mean of e^offset, and return its logarithm.
 
     A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound,
@@ -105,17 +256,107 @@ def released_typical_offset(spend: Spend, sample: Sample) -> float:
     """
     assert sample.offset_bounds is not None
     low, high = sample.offset_bounds
-
-    mean = mean_of(
-        sample, lambda group: np.exp(np.ravel(group.offset) - high) * np.clip(group.X[:, -1], 0, 1)
+    mean = mean_within(
+        sample, lambda group: np.exp(np.ravel(group.offset) - high) * np.clip(group.X[:, -1], 0, 1), 1.0
     )
-    released = spend(EXPOSURE, mean, 1.0, n_rows_of(sample))
+    released = spend(EXPOSURE, mean)
     least = np.maximum(released.std, np.exp(low - high))
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))
 
 
-def released_typical_response(spend: Spend, sample: Sample) -> float:
-    """Release about the upper quartile of the responses; return the power of two below it, at least 1."""
-    above = responses(sample).counts_above(_RESPONSES)
-    quartile = spend.search(RESPONSES_ABOVE, _RESPONSES, 0.25 * n_rows_of(sample), above)
-    return max((quartile + 0.5) / 2, 1.0)
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Released centers of the columns of [x, y], (d + 1,), and the released unit of y."""
+
+    centers: FloatArray
+    unit: float = 1.0
+
+    @property
+    def coordinates(self) -> FloatArray:
+        """B (d + 1, d + 1), with rows [x, y] B centered and in units."""
+        units = self.units
+        coordinates: FloatArray = np.diag(1 / units)
+        coordinates[-2] -= self.centers / units  # the row of the constant, whose own center is 0
+        return coordinates
+
+    @property
+    def units(self) -> FloatArray:
+        """The units of all columns, (d + 1,)."""
+        return np.append(np.ones(len(self.centers) - 1), self.unit)
+
+    def placed(self, columns: IntArray, centers: FloatArray) -> "Origin":
+        whole = self.centers.copy()
+        whole[columns] = centers
+        return replace(self, centers=whole)
+
+    def moved(self, columns: IntArray, means: FloatArray) -> "Origin":
+        """Return the origin whose centers of some columns are moved by means in units."""
+        return self.placed(columns, self.centers[columns] + self.units[columns] * means)
+
+
+def released_origin(spend: Spend, plan: Plan, sample: Sample, family: Family) -> Origin:
+    """Release the centers and the unit that the plan has; of models that are not linear, those of x alone."""
+    d, rows = sample.n_features, joined_rows(sample)
+    columns = np.delete(np.arange(d + 1), d - 1) if family.is_linear else np.arange(d - 1)  # not the constant
+    origin = Origin(np.zeros(d + 1))
+    if MEDIANS in plan:
+        sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
+        origin = origin.placed(sought, _medians(spend, rows, sought))
+    if UNITS in plan:
+        origin = replace(origin, unit=_response_unit(spend, rows, origin.centers[-1]))
+    origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
+    if MEDIANS in plan and FAR_FROM_CENTERS not in plan:
+        return _about_medians(spend, rows, origin, columns) if MEANS in plan else origin
+    root = float(np.sqrt(len(columns)))
+    for t in range(plan[MEANS].times if MEANS in plan else 0):
+        reach = root * (_CENTERED if t else _BOUNDS)
+        coordinates = origin.coordinates[:, columns]
+        if FAR_FROM_CENTERS in plan:
+            n_rows, candidates = n_rows_of(sample), root * _REACHES
+            target = max(_FAR_ROWS * n_rows, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
+            above = row_norms(rows, coordinates).counts_above(candidates)
+            reach = spend.search(FAR_FROM_CENTERS, candidates, target, above)
+            if not t and reach == candidates[-1]:  # noise misled the search for medians
+                origin = replace(origin, centers=np.zeros_like(origin.centers))
+        released = spend(MEANS, clipped_mean(rows, coordinates, reach))
+        origin = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
+    return origin
+
+
+def _about_medians(spend: Spend, rows: Grouped[FloatArray], origin: Origin, columns: IntArray) -> Origin:
+    reach = _ABOUT * float(np.sqrt(len(origin.centers)))
+    released = spend(MEANS, clipped_mean(rows, origin.coordinates[:, columns], reach))
+    moved = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
+    misled = np.abs(released.value) > _MISLED * reach
+    return moved.placed(columns, np.where(misled, 0.0, moved.centers[columns]))
+
+
+def _medians(spend: Spend, rows: Grouped[FloatArray], columns: IntArray) -> FloatArray:
+    """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
+    counts = counts_by_place(rows, columns, _CENTER_PLACES)
+    above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(columns))
+    half = 0.5 * n_rows_of(rows.sample)
+    medians = spend.searches(
+        MEDIANS, above.shape[1], lambda middle: above[each, middle], (len(columns),), half
+    )
+    return np.asarray((_CENTERS[np.maximum(medians - 1, 0)] + _CENTERS[medians]) / 2)
+
+
+def _response_unit(spend: Spend, rows: Grouped[FloatArray], center: float) -> float:
+    """Release the powers of two of the response, the last column, about its center; return its unit."""
+    d = rows.sample.n_features
+    released = spend(UNITS, shares_by_place(rows, d, _POWER_PLACES, float(center) or None))
+    standing = np.where(released.value > _STANDS_OUT * released.std, released.value, 0.0)
+    n_standing = float(standing.sum())
+    if n_standing == 0:
+        return 1.0
+    mean = float(standing @ (2 * 4.0 ** (_LOWEST + np.arange(_N_POWERS)))) / n_standing
+    power = float(np.round(np.log2(mean) / 2))
+    if abs(power) == 1:  # a half and two count as right
+        return 1.0
+    return 2.0**power if power >= 0 or n_standing > _MOST_ROWS * n_rows_of(rows.sample) else 1.0
+
+
+def _shrunk(means: FloatArray, variance: float) -> FloatArray:
+    """Return means shrunk to 0 by their noise."""
+    return np.asarray(means * np.maximum(1 - variance / np.maximum(means**2, _TINY), 0))

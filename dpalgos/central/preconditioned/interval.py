@@ -37,32 +37,29 @@ only:
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import shares_of
-from dpalgos.central.preconditioned import plan as plans
-from dpalgos.central.preconditioned.newton import State
-from dpalgos.central.preconditioned.queries import n_rows_of
-from dpalgos.central.preconditioned.releases import (
+from dpalgos.central.preconditioned.plan import (
     CURVATURE,
     CURVATURES_ABOVE,
     FAR_ROWS,
-    INTERVAL_RELEASES,
     LEAST_SQUARES,
+    N_CENTERED,
+    N_LEVELS,
     RESIDUAL,
     ROBUST,
     SCORE_MOMENTS,
     TAIL,
     WIDE_SCORE,
+    Plan,
 )
-from dpalgos.central.preconditioned.white_rows import Scores, WhiteRows
-from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.central.preconditioned.scores import Scores, WhiteRows
+from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.errors import InputError
-from dpalgos.interval import Interval
+from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
     RESOLVED,
     InterceptShift,
@@ -70,12 +67,12 @@ from dpalgos.intervals.regression import (
     ScoreCurvature,
     center_of,
 )
-from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins
+from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins, tail_sensitivity
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
 from dpalgos.params import IntervalParams, choice
-from dpalgos.release.spend import Noisy, Spend, counts_needed
+from dpalgos.release.spend import Noisy, Spend
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -89,7 +86,6 @@ _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured me
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
 _DISPERSED = 1.4  # of counts whose intercept has no interval
 _TINY = float(np.finfo(float).tiny)
-TIMES = {CURVATURES_ABOVE: counts_needed(plans.N_CURVATURES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,42 +108,31 @@ class RegressionIntervalParams(IntervalParams):
             )
 
 
-def interval_shares(params: Any, n_rows: float, d: int) -> dict[str, float]:
-    """Return the shares of μ² that the interval takes, by label; none without one, or with too few rows."""
-    size = n_rows * gaussian_mu(params.epsilon, params.delta)
-    if params.interval is None or size < plans.RESOLVABLE * np.sqrt(d):
-        return {}
-    return shares_of(INTERVAL_RELEASES, params)
-
-
 def released_interval(
-    spend: Spend,
-    params: RegressionIntervalParams,
-    rows: WhiteRows,
-    state: State,
-    steps: NewtonSteps,
-    middle: float = 0.0,
+    spend: Spend, plan: Plan, params: RegressionIntervalParams, rows: WhiteRows, state: Steps
 ) -> Interval:
-    """Release the statistics of an interval around released steps, and return the interval.
-
-    ``middle`` is a typical predictor, released.
-    """
+    """Release the statistics of an interval around released steps, if the plan has one; return it."""
     assert params.interval is not None
-    family, white, n_rows, d = rows.family, state.white, n_rows_of(rows.sample), rows.sample.n_features
+    family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.sample.n_features
+    if CURVATURE not in plan:
+        return Interval.missing(d, 1, FEW)
+    steps, middle = state.released, 0.0  # a typical predictor
+    if not family.is_linear:
+        steps, middle = steps.last(N_CENTERED), float(white.mean_row @ state.theta + state.origin)
     wide, bounded = params.interval_target == LEAST_SQUARES, family.is_bounded
     if wide:
         steps = _wide_step(spend, rows, steps)
     curvature = _released_curvature(spend, rows, white, steps, middle)
     center = center_of(curvature, steps)
     scores = rows.at(center.theta)
-    moments = _released_score_moments(spend, scores, steps.threshold, n_rows)
+    moments = _released_score_moments(spend, scores, steps.threshold)
     shift, tail = InterceptShift.none(d), None
     if not wide and not bounded:
         coef = rows.coef(center.theta)
         shift = _intercept_shift(spend, params, scores, curvature, moments, state, coef)
     if wide:
         above = scores.norms().shares_above(steps.threshold, LEVELS)
-        tail = tail_of_bins(*spend(TAIL, bins_between(above[:, None]), n_rows))
+        tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))
         if family.is_linear:
             far, noise = _far_rows(
                 spend, scores, _residual_threshold(params, scores, curvature, moments.value)
@@ -174,16 +159,13 @@ def released_interval(
 def _wide_step(spend: Spend, rows: WhiteRows, steps: NewtonSteps) -> NewtonSteps:
     """Release a score at the end of the steps, of rows' scores clipped at three times their threshold."""
     threshold = _WIDER * steps.threshold
-    released = spend(
-        WIDE_SCORE, rows.at(steps.end).clipped_mean(threshold), threshold, n_rows_of(rows.sample)
-    )
+    released = spend(WIDE_SCORE, rows.at(steps.end).clipped_mean(threshold))
     return NewtonSteps(steps.end[None], released.value[None], np.array([released.std]), threshold, steps.end)
 
 
-def _released_score_moments(spend: Spend, scores: Scores, threshold: float, n_rows: float) -> Noisy:
+def _released_score_moments(spend: Spend, scores: Scores, threshold: float) -> Noisy:
     """Release the second moments (d, d) of scores clipped to a threshold; no eigenvalue is below zero."""
-    moments = scores.clipped_moments(threshold) / threshold**2
-    released = spend.symmetric(SCORE_MOMENTS, moments, 1.0, n_rows, len(moments))
+    released = spend.symmetric(SCORE_MOMENTS, scores.clipped_moments(threshold))
     eigenvalues, vectors = np.linalg.eigh(released.value)
     positive = (vectors * np.maximum(eigenvalues, 0)) @ vectors.T
     return Noisy(threshold**2 * positive, threshold**2 * released.std)
@@ -193,16 +175,16 @@ def _released_curvature(
     spend: Spend, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
 ) -> ScoreCurvature:
     """Release the curvature at the last of the steps."""
-    family, n_rows, d, theta = rows.family, n_rows_of(rows.sample), rows.sample.n_features, steps.points[-1]
+    family, n_rows, d, theta = rows.family, rows.n_rows, rows.sample.n_features, steps.points[-1]
     parts = rows.at(theta).curvature(steps.threshold)
     clip = steps.threshold / float(np.sqrt(d)) if family.is_bounded else np.inf
     typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
     unit = (d + 1) * max(typical, 1e-3)
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
-    candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, plans.N_CURVATURES)
+    candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, N_LEVELS)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
     threshold = spend.search(CURVATURES_ABOVE, candidates, target, parts.norms().counts_above(candidates))
-    released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold), threshold, n_rows)
+    released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold))
     shape: FloatArray = np.eye(d)
     if family.is_bounded:
         center = white.mean_row
@@ -241,7 +223,7 @@ def _intercept_shift(
     scores: Scores,
     curvature: ScoreCurvature,
     moments: Noisy,
-    state: State,
+    state: Steps,
     coef: FloatArray,
 ) -> InterceptShift:
     """Release the mean clipped residual and the outlier count; correct the intercept with them.
@@ -251,22 +233,22 @@ def _intercept_shift(
     has no interval.
     """
     assert state.threshold is not None
-    n_rows, d = state.n_rows, len(moments.value)
+    n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
     threshold = _residual_threshold(params, scores, curvature, moments.value)
-    released = spend(RESIDUAL, scores.residual_moments(threshold), n_rows)
+    released = spend(RESIDUAL, scores.residual_moments(threshold))
     # Per unit of the intercept the mean response changes by its derivative.
-    unit = threshold / (curvature.total if scores.has_counts else 1.0)
+    unit = threshold / (curvature.total if has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
     far, noise = _far_rows(spend, scores, threshold)
     has_intercept = bool(getattr(params, "intercept", False))
-    one, image = _column_of_ones(curvature, scores.whitening, has_intercept=has_intercept)
+    one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=has_intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     # The mean square with one standard deviation of its noise: overdispersion may hide in it.
     dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
-    skews = scores.has_counts and threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
+    skews = has_counts and threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
     # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
-    lost = scores.has_counts * _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
+    lost = has_counts * _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(
         moved=one * mean,
@@ -281,8 +263,8 @@ def _residual_threshold(
     params: RegressionIntervalParams, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
 ) -> float:
     """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
-    size = n_rows_of(scores.sample) * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
-    weight, largest = (1.0, _COUNT_LAMBDA) if scores.has_counts else (curvature.total, _LAMBDA)
+    size = scores.n_rows * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
+    weight, largest = (1.0, _COUNT_LAMBDA) if scores.rows.family.has_counts else (curvature.total, _LAMBDA)
     variance = float(moments.trace()) / (len(moments) * weight)
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
 

@@ -1,337 +1,295 @@
-"""How a preconditioned regression spends its budget, from public numbers alone: n, d, ε, δ and the model.
+"""What a preconditioned regression releases, and its budget: an ordered plan, from public numbers alone.
 
-Size is nμ: a mean of n numbers within ±1 that takes the whole budget would have noise 2/(nμ).
+A plan brings each release to its share of μ² = μ(ε, δ)² and to how often it is made. Shares sum to 1. If only
+the intercept is estimated, noise is Laplace noise, and shares are of ε. Size is nμ: a mean of n numbers
+within ±1 that takes the whole budget would have noise 2/(nμ).
 
-- Below k √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise. k is 24 for
-  events and 30 for other models.
-  Without an intercept, a linear model of few rows takes steps at public thresholds, and shrinks its slopes.
-- Below 140, a linear model stays in its declared units. Its columns are centered at means.
-- From 100 √d, columns are centered at medians.
-- From 30 √d, an interval is possible.
+- Below k √(d + 1), a model with an intercept estimates the intercept alone. k is 24 for events and 30 for
+  other models.
+- Below 15 √d, a linear model without an intercept takes five steps at public thresholds.
+- From 30 √d, an interval is possible. It takes its shares first.
+- From 60 √d, rows are whitened a second time, in place of the first step.
+- From 140, the center and the unit of a linear model's response are released.
+- From 100 √d, all columns of a linear model are centered at medians. With fewer rows, they are centered at
+  two rounds of means. For other models, it is one round.
+
+``dpcost estimators preconditioned_glm --n 5000 --d 9 --family logistic`` prints a plan in numbers.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dpalgos.central.preconditioned.releases import (
-    CONSTANT,
-    DISTANCE,
-    EXPOSURE,
-    LAST_STEP,
-    LOGARITHM,
-    MEANS,
-    MEDIANS,
-    MOMENTS,
-    RESPONSES_ABOVE,
-    ROWS_ABOVE,
-    SCORES_ABOVE,
-    STEP,
-    UNITS,
-    WEIGHT,
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.catalog import Neighbors, Published
+from dpalgos.intervals.tails import tail_sensitivity
+from dpalgos.mechanisms.sensitivity import (
+    ball_mean,
+    count,
+    curvature_sensitivity,
+    histogram,
+    interval,
+    outer_product,
+    residual_sensitivity,
 )
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Release
-from dpalgos.release.spend import counts_needed
+from dpalgos.release.spend import Planned, counts_needed
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+ROBUST, LEAST_SQUARES = "robust", "least squares"
+
+
+def _many_rows(params: Any, d: int, _: Published) -> Neighbors:
+    """A person with all rows that count, against a person with one row."""
+    k = params.max_rows or 1
+    return np.zeros((k, d)), np.zeros(k), np.zeros((1, d)), np.zeros(1)
+
+
+# The total weight, the intercept, and the origin and unit of columns.
+WEIGHT = Release("mean weight", interval, witness=_many_rows)
+RESPONSES_ABOVE = Release("responses above a level", count)
+LOGARITHM = Release("mean logarithm", interval)
+CONSTANT = Release("mean response", interval)
+EXPOSURE = Release("mean exposure", interval)
+MEDIANS = Release("values above a candidate center", count)
+UNITS = Release("values by power of two", histogram)
+FAR_FROM_CENTERS = Release("rows far from centers", count)
+MEANS = Release("means about centers", ball_mean)
+
+# Whitening and steps.
+ROWS_ABOVE = Release("rows above a level", count)
+MOMENTS = Release("second moments", outer_product)
+SCORES_ABOVE = Release("scores above a level", count)
+WHITE_MOMENTS = Release("second moments of white rows", outer_product)
+STEP = Release("preconditioned score", ball_mean)
+LAST_STEP = Release("last preconditioned score", ball_mean)
+
+# The interval.
+CURVATURES_ABOVE = Release("curvatures above a level", count)
+CURVATURE = Release("curvature", curvature_sensitivity)
+SCORE_MOMENTS = Release("score moments", outer_product)
+RESIDUAL = Release("mean residual", residual_sensitivity)
+FAR_ROWS = Release("rows far away", count)
+WIDE_SCORE = Release("wide gradient", ball_mean)
+TAIL = Release("shares by size", tail_sensitivity)
+
+RELEASES = tuple(one for one in globals().values() if isinstance(one, Release))
+
+_FEW_ROWS, _FEW_EVENTS = 30.0, 24.0  # the nμ/√(d + 1) from which slopes are estimated
+_NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
-_ENOUGH, _ENOUGH_PER_ROOT = 140.0, 100.0  # the nμ from which the origin is released; per √p for medians
+WHITENED_TWICE = 60.0  # the nμ/√d from which a first step whitens
+_MANY, _MANY_PER_ROOT = 140.0, 100.0  # the nμ from which the response's unit is found; per √d for medians
 
-# Shares of μ². A share (needed/nμ)² is cut to a minimum and a maximum.
-_MEAN_SHARE, _CUT_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
-_RATE_SHARE, _WEIGHT_SHARE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
-_ORIGIN_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.008, 0.008)}
+# Shares of μ², or of what is left of it. A share (needed/nμ)² is cut to a minimum and a maximum.
+_WEIGHT, _RATE, _EXPOSURE = (10.0, 0.005, 0.05), (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
+_MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
+_MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
+_UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
+_MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
+_FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25, WEIGHT: 0.25}  # of ε, among those that are released
-_MOMENT_SHARE, _START_SHARE = 0.1, 0.02  # of what the origin leaves
-_ROW_SHARE, _SCORE_SHARE = 0.0875 / 6, 0.35 / 6  # the same, for searches of thresholds
-_MEAN_STD = 0.15  # noise in a mean, in units
-_FEW_MEANS = 10.0, 0.05, 0.3  # the share of means about the middle of units, times √d
-_SURE_OF_MEDIANS = 8.0  # n over the noise of a count: the rank error of a median is about n/8
-_STANDS_OUT, _HIDDEN = (
-    5.0,
-    0.06,
-)  # noise standard deviations of a detectable count; the largest undetected share of rows
+_MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
+_FEW_MOMENTS, _FEW_STEPS = 0.2, 5
+_LATE = 0.8  # of the steps' share, for the last ones
 
-N_STEPS, N_WHITENINGS, N_SEARCHES = 12, 4, 7  # the first may whiten rows again; the first search thresholds
-N_CENTERED, _LATE_SHARE = 3, 0.8  # the last steps, at which intervals of nonlinear models are centered
-N_ROUNDS, N_FEW_ROUNDS = 8, 2  # of means about the last center, where rows are few
-_FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT, _NO_INTERCEPT = 5, 0.2, 2, 15.0  # the last is nμ/√d
-_TOO_FEW = 14.0  # below this nμ the estimate is mostly noise, and shrinks by the square of the shortfall
-_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
-
-# The sizes of searches: candidates of each.
-N_ROW_LEVELS, N_LEVELS, N_RESPONSES, N_COUNT_CUTS, N_DISTANCES, N_CURVATURES = 32, 16, 32, 16, 16, 16
+N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
+N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Tuning:
-    """Constants of Newton steps for a kind of family.
-
-    Attributes
-    ----------
-    few_rows : float
-        The nμ/√(d + 1) below which slopes are not worth their noise.
-    step_ridge : float
-        Times √d and the noise of a score: what is added to the curvature for a step.
-    step_size : float
-        The part of a Newton step that is taken.
-    most_clipped : float
-        The largest share of rows whose scores are clipped.
-    far_median : float
-        The distance from 0, in units, from which the median of a column is its center.
-    """
-
-    few_rows: float = 24.0
-    step_ridge: float = 0.75
-    step_size: float = 1.0
-    most_clipped: float = 0.25
-    far_median: float = 2.25
-
-
-_LINEAR = Tuning(few_rows=30.0, step_ridge=0.0, most_clipped=0.9)
-_COUNTS = Tuning(few_rows=30.0, step_ridge=1.5, step_size=0.85, far_median=1.25)
-
-
-def tuning_of(family: Family) -> Tuning:
-    """Return the constants for a family's kind."""
-    if family.is_linear:
-        return _LINEAR
-    return _COUNTS if family.has_counts else Tuning()
+Plan = dict[Release, Planned]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitPlan:
-    """The releases with their shares of μ² (of ε, where only the intercept is estimated), and the steps."""
+class Numbers:
+    """The public numbers from which a plan follows; ``n_rows`` is the number of units of privacy."""
 
-    shares: Mapping[Release, float]
-    times: Mapping[Release, int] = field(default_factory=dict)  # the number of releases; by default 1
-    size: float  # nμ
+    n_rows: float
+    d: int
     mu: float
-    n_steps: int = 0
-    n_whitenings: int = 0  # the number of first steps that may whiten rows again
-    n_searches: int = 0  # of thresholds, at the first steps
-    row_threshold: float | None = None  # public, in place of a search
-    score_threshold: float | None = None  # the same
-    longest: float | None = None  # the maximum norm of white coefficients
-    n_left_out: int = 0  # the number of first steps that the combination omits
-    intercept_only: bool = False
-    for_interval: bool = False
-    # The length to which white rows of linear models are shortened, with their responses.
-    reach: float = np.inf
+    family: Family
+    intercept: bool
+    has_offset: bool = False
+    interval: bool = False
+    target: str = ROBUST
+    has_private_total: bool = False
 
-    def relative_clip(self, d: int) -> float:
-        """The public threshold of scores over √d; infinite without one."""
-        return np.inf if self.score_threshold is None else self.score_threshold / float(np.sqrt(d))
+    @classmethod
+    def of(cls, params: Any, sample: Sample) -> "Numbers":
+        """Return the public numbers of a run."""
+        return cls(
+            n_rows=sample.planned_rows,
+            d=sample.n_features,
+            mu=gaussian_mu(params.epsilon, params.delta),
+            family=params.family_object(),
+            intercept=params.intercept,
+            has_offset=sample.offset_bounds is not None,
+            interval=params.interval is not None,
+            target=params.interval_target,
+            has_private_total=params.has_private_total,
+        )
 
+    @property
+    def size(self) -> float:
+        return self.n_rows * self.mu
 
-def plan_of(
-    mu: float,
-    n_rows: float,
-    d: int,
-    family: Family,
-    *,
-    intercept: bool,
-    has_offset: bool = False,
-    for_interval: bool = False,
-    has_private_total: bool = False,
-) -> FitPlan:
-    """Return how the budget is spent; ``has_private_total`` tells that the sum of weights is released."""
-    size, root = mu * n_rows, float(np.sqrt(d))
-    first = {WEIGHT: _share(size, *_WEIGHT_SHARE)} if has_private_total else {}
-    if intercept and size < tuning_of(family).few_rows * np.sqrt(d + 1):
-        parts = [*first, CONSTANT, *[LOGARITHM] * family.has_counts, *[EXPOSURE] * has_offset]
-        total = sum(_ALONE[part] for part in parts)
-        shares = {part: _ALONE[part] / total for part in parts}
-        return FitPlan(shares=shares, size=size, mu=mu, intercept_only=True)
-    if family.is_linear and not intercept and size < _NO_INTERCEPT * root:
-        return _few_rows(mu, size, d, first, for_interval=for_interval)
-    times: dict[Release, int] = {}
-    shares = {}
-    if family.is_linear:
-        shares, times = _origin(size, d, intercept=intercept)
-    elif intercept:
-        shares, times = _intercept(size, d, family, has_offset=has_offset)
-    elif family.has_counts:
-        shares, times = {RESPONSES_ABOVE: _START_SHARE}, {RESPONSES_ABOVE: counts_needed(N_RESPONSES)}
-    shares = first | {part: share * (1 - sum(first.values())) for part, share in shares.items()}
-    left = 1 - sum(shares.values())
-    shares |= {MOMENTS: left * _MOMENT_SHARE, ROWS_ABOVE: left * _ROW_SHARE}
-    if not family.is_bounded:
-        shares |= {SCORES_ABOVE: left * _SCORE_SHARE}
-    shares |= {STEP: 1 - sum(shares.values())}
-    n_early = N_STEPS
-    if for_interval and not family.is_linear:
-        n_early = N_STEPS - N_CENTERED
-        shares |= {STEP: (1 - _LATE_SHARE) * shares[STEP], LAST_STEP: _LATE_SHARE * shares[STEP]}
-        times |= {LAST_STEP: N_CENTERED}
-    times |= {ROWS_ABOVE: counts_needed(N_ROW_LEVELS), SCORES_ABOVE: N_SEARCHES * counts_needed(N_LEVELS)}
-    return FitPlan(
-        shares=shares,
-        times={**times, STEP: n_early},
-        size=size,
-        mu=mu,
-        n_steps=N_STEPS,
-        n_whitenings=N_WHITENINGS,
-        n_searches=N_SEARCHES,
-        for_interval=for_interval,
-        reach=_REACH * root if family.is_linear and not for_interval else np.inf,
-    )
+    @property
+    def root(self) -> float:
+        return float(np.sqrt(self.d))
+
+    def share(self, needed: float, least: float, most: float) -> float:
+        return float(np.clip((needed / self.size) ** 2, least, most))
 
 
-def _few_rows(
-    mu: float, size: float, d: int, first: Mapping[Release, float], *, for_interval: bool
-) -> FitPlan:
-    """Return the plan of a linear model of few rows: five steps at public thresholds.
-
-    Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
-    """
-    return FitPlan(
-        shares={**first, MOMENTS: _FEW_MOMENTS, STEP: 1 - _FEW_MOMENTS - sum(first.values())},
-        times={STEP: _FEW_STEPS},
-        size=size,
-        mu=mu,
-        n_steps=_FEW_STEPS,
-        n_left_out=_LEFT_OUT,
-        row_threshold=float(np.sqrt(d + 1)),
-        score_threshold=float(np.sqrt(d)) * max(0.07, size / 200),
-        longest=(size / _TOO_FEW) ** 2 if size < _TOO_FEW else None,
-        reach=np.inf if for_interval else _REACH * float(np.sqrt(d)),
-    )
-
-
-def _origin(size: float, d: int, *, intercept: bool) -> tuple[dict[Release, float], dict[Release, int]]:
-    """Return shares and numbers of releases for centers of the columns of [x, y] and the unit of y.
-
-    All columns but the constant have centers: about medians where there are enough rows for the counts, else
-    by rounds of means from 0.
-    """
-    if not intercept:
-        return ({UNITS: _cut(_unit_share(size), UNITS)} if size >= _ENOUGH else {}), {}
-    if size < _ENOUGH:
-        needed, least, most = _FEW_MEANS
-        return {MEANS: _share(size, needed * float(np.sqrt(d)), least, most)}, {MEANS: N_FEW_ROUNDS}
-    if size < _ENOUGH_PER_ROOT * np.sqrt(d):
-        shares = {MEDIANS: medians_share(1, size), UNITS: _unit_share(size), DISTANCE: 0.0}
-        shares |= {MEANS: (_mean_std(d, size, 1.0) / _MEAN_STD) ** 2}
-        times = {MEANS: N_ROUNDS, DISTANCE: counts_needed(N_DISTANCES) + 1}
+def plan_of(of: Numbers) -> Plan:
+    """Return the releases in order, each with its share and how often it is made."""
+    few = _FEW_EVENTS if of.family.is_bounded else _FEW_ROWS
+    if of.intercept and of.size < few * np.sqrt(of.d + 1):
+        return _intercept_alone(of)
+    of_interval = _interval(of)
+    plan = {WEIGHT: Planned(of.share(*_WEIGHT))} if of.has_private_total else {}
+    first = 1 - plan[WEIGHT].share if plan else 1.0
+    start = _intercept(of) | _origin(of)
+    plan |= {release: one.times_share(first) for release, one in start.items()}
+    left = 1 - _total(plan)
+    if of.family.is_linear and not of.intercept and of.size < _NO_SEARCH * of.root:
+        return plan | {
+            MOMENTS: Planned(_FEW_MOMENTS * left),
+            STEP: Planned((1 - _FEW_MOMENTS) * left, _FEW_STEPS),
+        }
+    plan[ROWS_ABOVE] = Planned(left * _ROWS_ABOVE, counts_needed(N_ROW_LEVELS))
+    plan[MOMENTS] = Planned(left * _MOMENTS)
+    if not of.family.is_bounded:
+        plan[SCORES_ABOVE] = Planned(left * _SCORES_ABOVE, N_SEARCHES * counts_needed(N_LEVELS))
+    steps = 1 - _total(plan)
+    if of.interval and not of.family.is_linear:
+        plan[STEP] = Planned((1 - _LATE) * steps, N_STEPS - N_CENTERED)
+        plan[LAST_STEP] = Planned(_LATE * steps, N_CENTERED)
     else:
-        shares = {MEDIANS: medians_share(d, size), UNITS: _unit_share(size)}
-        shares |= {MEANS: (_mean_std(d, size, ROW_REACH) / _MEAN_STD) ** 2} if d > 1 else {}
-        times = {}
-    order = [part for part in (MEDIANS, UNITS, MEANS, DISTANCE) if part in shares]
-    return {part: _cut(shares[part], part) for part in order}, {**times, MEDIANS: counts_needed(N_CENTERS)}
+        plan[STEP] = Planned(steps, N_STEPS)
+    rest = 1 - _total(of_interval)
+    return {release: one.times_share(rest) for release, one in plan.items()} | of_interval
 
 
-ROW_REACH = 1.5  # times √p: the norm to which rows about their medians are clipped
+def _total(plan: Plan) -> float:
+    return sum(one.share for one in plan.values())
 
 
-def _intercept(
-    size: float, d: int, family: Family, *, has_offset: bool
-) -> tuple[dict[Release, float], dict[Release, int]]:
-    """Return shares and numbers of releases for the intercept, and for centers of the columns of x."""
-    needed = {CONSTANT: _RATE_SHARE}
-    times: dict[Release, int] = {}
-    if family.has_counts:
-        needed = {CONSTANT: _MEAN_SHARE, RESPONSES_ABOVE: _CUT_SHARE}
-        needed |= {EXPOSURE: _EXPOSURE_SHARE} if has_offset else {}
-        times = {RESPONSES_ABOVE: counts_needed(N_COUNT_CUTS)}
-    shares = {part: _share(size, *limits) for part, limits in needed.items()}
-    if d > 1 and size >= _ENOUGH_PER_ROOT * np.sqrt(d - 1):
-        left = 1 - sum(shares.values())
-        shares[MEDIANS] = left * _cut(medians_share(d - 1, size), MEDIANS)
-        times[MEDIANS] = counts_needed(N_CENTERS)
-    return shares, times
+def _intercept_alone(of: Numbers) -> Plan:
+    parts = [WEIGHT] * of.has_private_total + [LOGARITHM] * of.family.has_counts
+    parts += [CONSTANT] + [EXPOSURE] * of.has_offset
+    total = sum(_ALONE[part] for part in parts)
+    return {part: Planned(_ALONE[part] / total) for part in parts}
 
 
-def _share(size: float, needed: float, least: float, most: float) -> float:
-    return float(np.clip((needed / size) ** 2, least, most))
+def _intercept(of: Numbers) -> Plan:
+    """The mean response of models that are not linear; steps for counts start at it in any case."""
+    if of.family.is_linear or not (of.intercept or of.family.has_counts):
+        return {}
+    if not of.family.has_counts:
+        return {CONSTANT: Planned(of.share(*_RATE))}
+    cut = Planned(of.share(*_CUT), counts_needed(N_COUNT_CUTS))
+    plan = {RESPONSES_ABOVE: cut, CONSTANT: Planned(of.share(*_MEAN_OF_COUNTS))}
+    return plan | ({EXPOSURE: Planned(of.share(*_EXPOSURE))} if of.has_offset else {})
 
 
-def _cut(share: float, part: Release) -> float:
-    return float(np.clip(share, *_ORIGIN_SHARES[part]))
+def _origin(of: Numbers) -> Plan:
+    """Centers of the columns, and the unit of a linear model's response."""
+    if not of.family.is_linear:
+        enough = of.intercept and of.d > 1 and of.size >= RESOLVABLE * of.root
+        return _means(of, 1, _ONE_MEAN) if enough else {}
+    units = {UNITS: Planned(of.share(*_UNIT))}
+    if not of.intercept:
+        return units if of.size >= _MANY else {}
+    if of.size < _MANY:
+        needed, least, most = _FEW_MEANS
+        return {MEANS: Planned(of.share(needed * of.root, least, most), 2)}
+    if of.size < _MANY_PER_ROOT * of.root:
+        return {MEDIANS: _medians(of, 1)} | units | _means(of, 2, (2 * _MEAN[0], *_MEAN[1:]))
+    means = {MEANS: Planned(of.share(_MEAN[0] * of.root, *_MEAN[1:]))} if of.d > 1 else {}
+    return {MEDIANS: _medians(of, of.d)} | units | means
 
 
-def medians_share(n_columns: int, size: float) -> float:
-    """Return the share of μ² by which medians are found where ``size`` is nμ."""
-    return counts_needed(N_CENTERS) * n_columns * (_SURE_OF_MEDIANS / size) ** 2
+def _medians(of: Numbers, n_columns: int) -> Planned:
+    times = counts_needed(N_CENTERS)
+    return Planned(of.share(_MEDIAN * np.sqrt(times * n_columns), *_MEDIANS), times)
 
 
-def _unit_share(size: float) -> float:
-    """Return the share of μ² at which few rows stay undetected in the search for a unit."""
-    return (_STANDS_OUT * float(np.sqrt(2)) / (_HIDDEN * size)) ** 2
+def _means(of: Numbers, rounds: int, limits: tuple[float, float, float]) -> Plan:
+    """Rounds of means, each of rows clipped where a search says."""
+    needed, least, most = limits
+    far = Planned(rounds * _FAR, rounds * counts_needed(N_LEVELS))
+    return {FAR_FROM_CENTERS: far, MEANS: Planned(rounds * of.share(needed * of.root, least, most), rounds)}
 
 
-def _mean_std(n_columns: int, size: float, reach: float) -> float:
-    """Return the standard deviation of means that take all of μ², in units."""
-    return 2 * reach * float(np.sqrt(n_columns)) / size
+def _interval(of: Numbers) -> Plan:
+    """The releases of an interval; none without one, or with too few rows."""
+    if not of.interval or of.size < RESOLVABLE * of.root:
+        return {}
+    plan = {CURVATURES_ABOVE: Planned(0.012, counts_needed(N_LEVELS)), CURVATURE: Planned(0.04)}
+    plan[SCORE_MOMENTS] = Planned(0.015)
+    if of.target == LEAST_SQUARES:
+        plan |= {FAR_ROWS: Planned(0.32)} if of.family.is_linear else {}
+        return plan | {WIDE_SCORE: Planned(0.06), TAIL: Planned(0.19)}
+    return plan | ({} if of.family.is_bounded else {RESIDUAL: Planned(0.055), FAR_ROWS: Planned(0.03)})
 
 
 # Thresholds: a row beyond the threshold biases a mean by about C/n, noise moves it by about 2C√d/(nμ).
 
-_ROWS = np.concatenate(
-    [np.geomspace(0.5, 8, N_LEVELS), 8 * np.sqrt(2.0) ** np.arange(1, 17)]
-)  # times √(d + 1)
-_WHITE_ROWS = np.geomspace(0.5, 4, N_LEVELS)  # times √d
+_ROWS = np.concatenate([np.geomspace(0.5, 8, 16), 8 * np.sqrt(2.0) ** np.arange(1, 17)])  # times √(d + 1)
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
-_CLIPPED_ROWS, _CLIPPED_SCORES = 60.0, 20.0
-_CLIP = 0.2  # times √d, of scores whose residuals are bounded
-WHITE_THRESHOLD = 1.25  # times √d, of white rows next to them
-_MOST_ROWS = 0.9  # of the rows
+_WHITE_ROWS, _USUAL = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d
+_CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
+_MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
-_REFERENCE_SIZE = 489.0
+_CLIP = 0.2  # times √d, of scores whose residuals are bounded
 
 
-class Search(NamedTuple):
-    """Candidate thresholds in ascending order, and the target number of rows above the chosen one."""
-
-    candidates: FloatArray
-    target: float
-
-
-def row_search(plan: FitPlan, n_rows: float, d: int, noise_std: float) -> Search:
-    """Return the search for the threshold of rows z, whose counts have noise of ``noise_std``."""
-    target = _target(plan, n_rows, d, _CLIPPED_ROWS, _MOST_ROWS, _DETECTABLE * noise_std)
-    return Search(np.sqrt(d + 1) * _ROWS, target)
+def row_search(of: Numbers, n_rows: float, noise_std: float) -> tuple[FloatArray, float]:
+    """Return candidates of the threshold of rows z, and how many rows are to exceed it."""
+    target = max(_target(of, n_rows, _CLIPPED_ROWS), _DETECTABLE * noise_std)
+    return np.sqrt(of.d + 1) * _ROWS, min(target, _MOST_ROWS * n_rows)
 
 
-def step_search(
-    plan: FitPlan,
-    family: Family,
-    n_rows: float,
-    d: int,
-    *,
-    whitens: bool,
-    last: float | None,
-    unit: float,
-) -> Search:
-    """Return the search for the threshold of white rows, or of scores near to the ``last`` threshold.
+def score_search(of: Numbers, n_rows: float, unit: float, last: float | None) -> tuple[FloatArray, float]:
+    """Return candidates of the threshold of scores, near the ``last`` one, and how many are to exceed it.
 
     ``unit`` is that of residuals.
     """
-    root = float(np.sqrt(d))
-    target = _target(plan, n_rows, d, _CLIPPED_SCORES, tuning_of(family).most_clipped)
-    if whitens:
-        return Search(root * _WHITE_ROWS, target)
-    return Search(root * (_SCORES * unit) if last is None else last * _NEAR, target)
+    most = _MOST_ROWS if of.family.is_linear else _MOST_SCORES
+    candidates = of.root * unit * _SCORES if last is None else last * _NEAR
+    return candidates, min(_target(of, n_rows, _CLIPPED_SCORES), most * n_rows)
 
 
-def public_threshold(mu: float, n_rows: float, d: int) -> float:
+def white_candidates(d: int) -> FloatArray:
+    """Return candidates of the threshold of white rows, (m,)."""
+    return float(np.sqrt(d)) * _WHITE_ROWS
+
+
+def white_threshold(d: int) -> float:
+    """Return the usual threshold of white rows."""
+    return _USUAL * float(np.sqrt(d))
+
+
+def public_threshold(of: Numbers, n_rows: float) -> float:
     """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5).
+
+    For few rows of a linear model it is √d max(0.07, nμ/200): noise moves a mean of d columns by √d C/(nμ).
 
     If the model is right, clipping does not bias these scores, and noise is in proportion to the threshold.
     Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
-    root = float(np.sqrt(d))
-    return float(_CLIP * root * (n_rows * mu / root) ** 0.2)
+    size = n_rows * of.mu
+    if of.family.is_linear:
+        return of.root * max(0.07, size / 200)
+    return float(_CLIP * of.root * (size / of.root) ** 0.2)
 
 
-def _target(plan: FitPlan, n_rows: float, d: int, base: float, most: float, least: float = 0.0) -> float:
-    """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4), at most a share ``most``."""
-    target = base * float(np.sqrt(d)) / plan.mu * (n_rows * plan.mu / _REFERENCE_SIZE) ** -0.25
-    return float(min(max(target, least), most * n_rows))
+def _target(of: Numbers, n_rows: float, base: float) -> float:
+    """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4)."""
+    return float(base * of.root / of.mu * (n_rows * of.mu / _REFERENCE_SIZE) ** -0.25)

@@ -1,9 +1,12 @@
-"""Every function that reads a row. Each returns a mean or a count in which one row is clipped to a bound.
+"""Queries of rows as they are. Each returns a bounded value, or a function that counts rows.
 
-A function here takes rows and numbers that are public or were released before. Its docstring states how much
-one row can contribute. If rows have weights in units of privacy (:mod:`dpalgos.rows.units`), the same bound
-holds for a unit, and counts are sums of weights. The bound holds for any finite row that validation admits,
-up to 10⁶⁰ in magnitude:
+A query is a value with its sensitivity: how far replacing one row moves the value, by the named lemma
+(:class:`dpalgos.mechanisms.sensitivity.Bounded`). Its clip and its sensitivity are written in one place.
+White rows have theirs in :mod:`dpalgos.central.preconditioned.scores`; nothing else reads a row.
+
+Queries take rows and numbers that are public or were released before. If rows have weights in units of
+privacy (:mod:`dpalgos.rows.units`), the same bound holds for a unit, and counts are sums of weights. A bound
+holds for any finite row that validation admits, up to 10⁶⁰ in magnitude:
 
 - Linear predictors are cut to ±138 before an exponential is taken: e^138 is about 10⁶⁰
   (:mod:`dpalgos.models.families`).
@@ -16,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
@@ -23,24 +27,30 @@ from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _CACHED_ROWS = 2**12
+Counts = Callable[[int], float]
+
+
+def n_rows_of(sample: Sample) -> float:
+    """Return the public number of units of a sample of one replicate, or their released sum of weights."""
+    return float(sample.n_rows[0])
 
 
 class Norms:
     """Lengths of vectors, one per row."""
 
     def __init__(self, lengths: Grouped[FloatArray]) -> None:
-        self.lengths = lengths
+        self._lengths = lengths
 
-    def counts_above(self, thresholds: FloatArray) -> Callable[[int], float]:
+    def counts_above(self, thresholds: FloatArray) -> Counts:
         """Return a function: index of a threshold (m,) → how many lengths exceed it. A row moves it by 1."""
-        if self.lengths.pairs is not None:
-            return lambda k: float(self.lengths.sum(lambda group, own: group.total(own > thresholds[k])))
+        if self._lengths.pairs is not None:
+            return lambda k: float(self._lengths.sum(lambda group, own: group.total(own > thresholds[k])))
 
         def bins(group: Group, lengths: FloatArray) -> Any:
             places = np.searchsorted(thresholds, lengths)
             return np.bincount(places, weights=group.unit_weights, minlength=len(thresholds) + 1)
 
-        above = self.lengths.sum(bins)[::-1].cumsum()[-2::-1]
+        above = self._lengths.sum(bins)[::-1].cumsum()[-2::-1]
         return lambda k: float(above[k])
 
     def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
@@ -49,7 +59,7 @@ class Norms:
         A row with a cell that was moved to a public bound counts as larger than all sizes. A row leaves one
         of the bins between sizes and enters another: √2/n on the shares in bins.
         """
-        sample = self.lengths.sample
+        sample = self._lengths.sample
 
         def above(group: Group, lengths: FloatArray) -> FloatArray:
             relative = lengths / threshold
@@ -57,26 +67,21 @@ class Norms:
                 relative = np.where(is_extreme, np.inf, relative)
             return np.array([group.total(relative > size) for size in sizes])
 
-        return np.asarray(self.lengths.sum(above) / n_rows_of(sample))
+        return np.asarray(self._lengths.sum(above) / n_rows_of(sample))
 
 
-def n_rows_of(sample: Sample) -> float:
-    """Return the public number of units of a sample of one replicate, or their released sum of weights."""
-    return float(sample.n_rows[0])
+# Rows z = [x, y], or [x, 1], before they are whitened.
 
 
-# Rows z = [x, y, …] before they are whitened.
-
-
-def joined_rows(sample: Sample, *, with_response: bool) -> Grouped[FloatArray]:
-    """Return the rows z = [x, y], or [x, 1]."""
+def joined_rows(sample: Sample, *, with_response: bool = True) -> Grouped[FloatArray]:
+    """Return the rows z, stored by column."""
     return sample.map_groups(
-        lambda group: np.column_stack([group.X, group.y if with_response else np.ones(len(group.X))])
+        lambda group: np.vstack([group.X.T, group.y if with_response else np.ones(len(group.X))]).T
     )
 
 
 def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
-    """Return the norms ‖z'B‖ of rows z in coordinates B (p, p)."""
+    """Return the norms ‖z'B‖ of rows z in coordinates B (p, k)."""
     return Norms(
         rows.map(
             lambda group, Z: np.concatenate(
@@ -86,8 +91,8 @@ def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
     )
 
 
-def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
-    """Return the mean of t t', t = z'B clipped to the norm ``threshold`` C, (p, p).
+def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> Bounded:
+    """Return the mean of t t', t = z'B clipped to the norm ``threshold`` C, (k, k).
 
     A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
     """
@@ -95,25 +100,56 @@ def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshol
     def part(group: Group, Z: FloatArray) -> Any:
         total: Any = 0
         for block, weights in _blocks(group, Z):
-            T = _product(group, block, coordinates)
-            T *= times(clip_factor(row_lengths(T), threshold), weights, np.sqrt)[:, None]
-            total = total + T.T @ T
+            rows_of = _product(group, block, coordinates)
+            rows_of *= times(clip_factor(row_lengths(rows_of), threshold), weights, np.sqrt)[:, None]
+            total = total + rows_of.T @ rows_of
         return total
 
-    return rows.sum(part) / n_rows_of(rows.sample)
+    n_rows = n_rows_of(rows.sample)
+    return outer_product.of(rows.sum(part) / n_rows, threshold, n_rows)
 
 
-def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> FloatArray:
-    """Return the mean of z'B clipped to the norm ``threshold`` C, (p,): 2C/n for the exchange of a row."""
+def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> Bounded:
+    """Return the mean of z'B clipped to the norm ``threshold`` C, (k,): 2C/n for the exchange of a row."""
 
     def part(group: Group, Z: FloatArray) -> Any:
         total: Any = 0
         for block, weights in _blocks(group, Z):
-            T = _product(group, block, coordinates)
-            total = total + times(clip_factor(row_lengths(T), threshold), weights) @ T
+            rows_of = _product(group, block, coordinates)
+            total = total + times(clip_factor(row_lengths(rows_of), threshold), weights) @ rows_of
         return total
 
-    return rows.sum(part) / n_rows_of(rows.sample)
+    n_rows = n_rows_of(rows.sample)
+    return ball_mean.of(rows.sum(part) / n_rows, threshold, n_rows)
+
+
+def counts_by_place(
+    rows: Grouped[FloatArray], columns: IntArray, table: IntArray, center: float | None = None
+) -> FloatArray:
+    """Return a histogram of each column without its first bin, (p, m); leading bits give the bin.
+
+    ``center`` times the constant, the column before the last, is subtracted first. A row has one place in
+    each of the p columns: each count of a column moves by at most 1.
+    """
+    n_places, shift = int(table.max()) + 1, 65 - len(table).bit_length()
+
+    def part(group: Group, values: FloatArray) -> FloatArray:
+        counts = np.zeros((len(columns), n_places))
+        for block, weights in _blocks(group, values):
+            for own, column in zip(counts, columns, strict=True):
+                numbers = block[:, column] if center is None else block[:, column] - center * block[:, -2]
+                places = table[numbers.view(np.int64) >> shift]
+                own += np.bincount(places, weights=weights, minlength=n_places)
+        return counts[:, 1:]
+
+    return rows.sum(part)
+
+
+def shares_by_place(
+    rows: Grouped[FloatArray], column: int, table: IntArray, center: float | None = None
+) -> Bounded:
+    """Return one column's histogram, (m,): √2 for the exchange of a row."""
+    return histogram.of(counts_by_place(rows, np.array([column]), table, center)[0])
 
 
 def _blocks(group: Group, Z: FloatArray) -> Iterator[tuple[FloatArray, FloatArray | None]]:
@@ -153,21 +189,23 @@ def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
     return products.T
 
 
-def mean_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
-    """Return the mean of bounded values (n,) or (n, k) of rows; the caller states their range."""
-    total = sample.map_groups(values).sum(lambda group, own: group.weighted(own).sum(axis=0))
-    return total / n_rows_of(sample)
+# Means of bounded values.
 
 
-def mean_response(sample: Sample, family: Family, largest: float) -> FloatArray:
-    """Return the mean of responses cut to [0, B], B = ``largest``, or of indicators of classes.
-
-    B/n for the exchange of a row. Two indicators change: √2/n in ℓ2, 2/n in ℓ1.
-    """
-    return mean_of(sample, lambda group: np.clip(family.encode(group.y)[..., 0], 0, largest))
+def mean_within(sample: Sample, values: Callable[[Group], FloatArray], width: float) -> Bounded:
+    """Return the mean of values (n,) of rows that lie in an interval of a ``width`` w: w/n."""
+    n_rows = n_rows_of(sample)
+    return interval.of(_sum_of(sample, values) / n_rows, width, n_rows)
 
 
-def mean_logarithm(sample: Sample, largest: float, weight: float) -> FloatArray:
+def class_shares(sample: Sample, family: Family, *, in_l1: bool) -> Bounded:
+    """Return the shares of classes, (K,). Two of them change: by √2/n in ℓ2, or by 2/n in ℓ1."""
+    n_rows = n_rows_of(sample)
+    shares = _sum_of(sample, lambda group: family.encode(group.y)[..., 0]) / n_rows
+    return interval.of(shares, 2.0, n_rows) if in_l1 else histogram.of(shares, 1, n_rows)
+
+
+def mean_logarithm(sample: Sample, largest: float, weight: float) -> Bounded:
     """Return the means of log(1 + y) cut to [0, L], L = ``largest``, and of ``weight`` w if y > 0, (2,).
 
     (L + w)/n in ℓ1 for the exchange of a row.
@@ -177,7 +215,8 @@ def mean_logarithm(sample: Sample, largest: float, weight: float) -> FloatArray:
         logarithms = np.minimum(np.log1p(np.maximum(group.y, 0)), largest)
         return np.column_stack([logarithms, weight * (group.y > 0)])
 
-    return mean_of(sample, values)
+    n_rows = n_rows_of(sample)
+    return interval.of(_sum_of(sample, values) / n_rows, largest + weight, n_rows)
 
 
 def responses(sample: Sample) -> Norms:
@@ -185,33 +224,5 @@ def responses(sample: Sample) -> Norms:
     return Norms(sample.map_groups(lambda group: group.y))
 
 
-def counts_by_place(
-    rows: Grouped[FloatArray], columns: IntArray, table: IntArray, center: float | None = None
-) -> FloatArray:
-    """Return a histogram of each column without its first bin, (p, m); leading bits give the bin.
-
-    ``center`` times the constant, the column before the last, is subtracted first. A row has one place in
-    each of the p columns: each count of a column moves by at most 1.
-    """
-    n_places, shift = int(table.max()) + 1, 65 - len(table).bit_length()
-
-    def part(group: Group, values: FloatArray) -> FloatArray:
-        counts = np.zeros((len(columns), n_places))
-        for block, weights in _blocks(group, values):
-            for own, column in zip(counts, columns, strict=True):
-                numbers = block[:, column] if center is None else block[:, column] - center * block[:, -2]
-                places = table[numbers.view(np.int64) >> shift]
-                own += np.bincount(places, weights=weights, minlength=n_places)
-        return counts[:, 1:]
-
-    return rows.sum(part)
-
-
-def columns_and_response(sample: Sample) -> Grouped[FloatArray]:
-    """Return the rows [x, y], stored by column."""
-    return sample.map_groups(lambda group: np.vstack([group.X.T, group.y]).T)
-
-
-def columns(sample: Sample) -> Grouped[FloatArray]:
-    """Return the rows x."""
-    return sample.map_groups(lambda group: group.X)
+def _sum_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
+    return sample.map_groups(values).sum(lambda group, own: group.weighted(own).sum(axis=0))

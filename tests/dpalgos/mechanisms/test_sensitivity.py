@@ -7,12 +7,11 @@ import scipy.stats
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.central.preconditioned.combine import combined
 from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
-from dpalgos.central.preconditioned.plan import plan_of, step_search
-from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments, columns
-from dpalgos.central.preconditioned.releases import SCORES_ABOVE
-from dpalgos.central.preconditioned.white_rows import WhiteRows
+from dpalgos.central.preconditioned.plan import SCORES_ABOVE, Numbers, score_search
+from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
+from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.central.preconditioned.steps import combined
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
@@ -188,16 +187,16 @@ def gradient_levels(share, sizes, mu=1.0):
         get_family("gaussian"),
     )
     times = {SCORES_ABOVE.label: 7 * counts_needed(16)}
-    plan, found = plan_of(mu, 1e4, 3, family, intercept=False), []
+    numbers, found = Numbers(n_rows=1e4, d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
         spend = Spend.of_budget(Transcript(Noise([np.random.default_rng(seed)])), budget, times)
         thresholds = []
         for size in sizes:
             rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
             last = thresholds[-1] if thresholds else None
-            search = step_search(plan, family, len(X), 3, whitens=False, last=last, unit=1.0)
-            above = rows.at(np.zeros(3)).norms().counts_above(search.candidates)
-            thresholds.append(spend.search(SCORES_ABOVE, *search, above))
+            candidates, target = score_search(numbers, len(X), 1.0, last)
+            above = rows.at(np.zeros(3)).norms().counts_above(candidates)
+            thresholds.append(spend.search(SCORES_ABOVE, candidates, target, above))
         found.append(thresholds)
     return np.array(found).T
 
@@ -298,14 +297,15 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whi
     def total(X, y):
         if released in ("means", "row moments"):
             query = clipped_mean if released == "means" else clipped_moments
-            return n * query(columns(Sample(X, y)), W, threshold)
+            return n * query(Sample(X, y).map_groups(lambda group: group.X), W, threshold).value
         origin = np.zeros((d, *family.classes))
         rows = WhiteRows(Sample(X, y), family, W, origin)
         if released == "second moments":
-            return n * rows.clipped_moments(threshold)
+            return n * rows.clipped_moments(threshold).value
         at = rows.at(origin)
-        mean = at.clipped_mean if "squares" not in released else at.clipped_moments
-        return n * mean(threshold)
+        if "squares" in released:
+            return n * threshold**2 * at.clipped_moments(threshold).value
+        return n * at.clipped_mean(threshold).value
 
     for trial in range(40):
         others = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-6, 3, (n, 1))

@@ -1,0 +1,396 @@
+"""Whitening, Newton steps, and the estimate from them, from released numbers. Nothing here reads a row.
+
+**Whitening.** W = M_xx^(−1/2), M the released second moments of clipped rows z. Eigenvalues are raised to a
+floor: the spectral norm of the noise, below which nothing is known of a direction. A second whitening, inside
+the coordinates u = W'x, resolves directions below its floor, in any units: white rows are clipped at about √d
+(recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I. Before it, entry
+(i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of the new moments has
+variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij = v_ij/(v_ij + s²). W then
+becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At first v_ij is s²/(λ_i λ_j),
+λ the eigenvalues of M; 0.01 is added for the effect of clipping.
+
+**Steps.** A step uses the curvature that the loss has for normal rows
+(:mod:`dpalgos.models.normal_curvature`). It adds √d times the noise, which keeps noise from moving θ far. If
+rows are far from normal (clipped, rare or skewed), this curvature is wrong along some directions. Steps then
+swing about the estimate or creep towards it. With m = θ_t − θ_{t−1}, two released scores say
+
+    m'(g_{t−1} − g_t) = m' H m + s² tr(H⁻¹) ± s ‖m‖ √2,   s the noise of a score,
+
+the second term since m follows g_{t−1}. If that differs from the model by three standard deviations and a
+factor of 1.5, H is scaled along m; in nonlinear models only upwards. For
+events, the curvature falls or rises along a step. The step then uses the mean of the curvatures at its two
+points. The far point counts as far as noise does not explain it. A step of counts is at most 1 long, since
+ψ'' has no bound.
+
+**Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
+(:func:`dpalgos.models.newton_steps.combination_weights`). James–Stein shrinks the slopes, orthogonal to the
+intercept, by the part that noise explains. For events and counts, it shrinks the change that steps made to
+the intercept in the same way. The noise of a step stays in all later ones as far as they are damped: the
+ridge of a Newton step takes only a part of it. Slopes stand out if A = ‖slopes‖² is at least twice V, the
+variance that noise explains. If they do not, they are 0. The probability that slopes predict better than the
+intercept alone is 1/(1 + e^−u),
+
+    u = a + b log(A/V),   (a, b) fitted once on public tables, for each kind of family
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from dpalgos.central.preconditioned.plan import (
+    N_WHITENINGS,
+    WHITENED_TWICE,
+    Numbers,
+    white_threshold,
+)
+from dpalgos.mechanisms.sensitivity import outer_product
+from dpalgos.models.families import Family
+from dpalgos.models.newton_steps import NewtonSteps, combination_weights
+from dpalgos.models.normal_curvature import normal_curvature
+from dpalgos.models.shrinkage import james_stein
+from dpalgos.release.spend import Noisy
+from dpalgos.typing import FloatArray
+
+_TINY = float(np.finfo(float).tiny)
+_CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
+_LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
+_SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
+_WORTH, _UNKNOWN = 4.0, 0.05  # times the variance of new moments; a doubt
+_START_RIDGE, _SECOND_FLOOR = 3.0, 1.3  # floors
+_SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
+_RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
+_RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
+_ENTRY_VARIANCE, _OWN_VARIANCE = 1 / 200, 0.02  # the whitening is right to 7 %; of steps that are not linear
+_LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
+_SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
+_STANDS_OUT = 2.0  # A/V
+_HELP = {"linear": (0.27, 0.54), "events": (-0.87, 1.88), "counts": (-0.71, 0.69)}  # (a, b)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Whitening:
+    """Released second moments M (p, p) of rows z'B, and the whitening matrix W (d, d) that follows.
+
+    Attributes
+    ----------
+    moments, noise_std
+        M over the mean weight of a clipped row, and the noise in svec(M).
+    matrix : (d, d) array
+        W: white rows are W'x.
+    floor : float
+        Under the eigenvalues of the moments of x, or of u.
+    directions : (d, d) array
+        Orthonormal in white coordinates, one a column.
+    curvature : (d,) array
+        1 for directions above the floor, else released moment over floor, 0 to 1.
+    doubt : (d, d) array
+        The variance v of entries between directions.
+    coordinates : (p, p) array
+        B.
+    ones : int or None
+        Which entry of z is 1, if one is.
+    """
+
+    moments: FloatArray
+    noise_std: float
+    matrix: FloatArray
+    floor: float
+    directions: FloatArray
+    curvature: FloatArray
+    doubt: FloatArray
+    coordinates: FloatArray
+    ones: int | None = None
+
+    @classmethod
+    def of(cls, released: Noisy, coordinates: FloatArray, ones: int | None) -> "Whitening":
+        """Return the whitening by released moments (p, p) of clipped rows z in coordinates B.
+
+        If an entry of z is 1 in every row, its released moment is the mean weight of a row after clipping.
+        All moments are then divided by that weight.
+        """
+        moments, noise_std, weight = released.value, float(released.std), 1.0
+        d = len(moments) - 1
+        if ones is not None:
+            weight = float(np.clip(moments[ones, ones] + _SURE * noise_std, _LEAST_WEIGHT, 1))
+        moments, noise_std = moments / weight, noise_std / weight
+        floor = max(_floor(d, noise_std), _TINY)
+        eigenvalues, vectors = np.linalg.eigh(moments[:d, :d])
+        raised = np.maximum(eigenvalues, max(floor, _LARGEST_GAIN**-2))
+        return cls(
+            moments=moments,
+            noise_std=noise_std,
+            matrix=coordinates[:d, :d] @ _of_spectrum(vectors, raised**-0.5),
+            floor=floor,
+            directions=vectors,
+            curvature=np.clip(eigenvalues / raised, 0, 1),
+            doubt=_doubt(np.asarray(noise_std**2), eigenvalues, raised, _LARGEST_GAIN**-2),
+            coordinates=coordinates,
+            ones=ones,
+        )
+
+    def wants_another(self, of: Numbers, t: int, noise_multiplier: float) -> bool:
+        """Return whether the first steps, number ``t``, whiten the rows again in their place.
+
+        The first one does, if rows are enough. Others do on two conditions. First, a column varies far more
+        than its unit, or an interval of a linear model has to know each direction. For the second one, it is
+        enough if a column of a linear model varies far less. Otherwise a direction in which only a rare
+        group differs would be stretched for nothing. Second, a doubt is four times the one that noise of new
+        moments would leave. Up to a doubt of 0.05 a direction is known.
+        """
+        if t == 0 or t >= N_WHITENINGS:
+            return t == 0 and of.size >= WHITENED_TWICE * of.root
+        variances, linear = self.moments.diagonal()[:-1], of.family.is_linear
+        is_far = bool((variances > _LARGE).any()) or (linear and of.interval)
+        is_far = is_far or (linear and t == 1 and bool((variances < _SMALL).any()))
+        noise = float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows)) ** 2
+        return is_far and float(self.doubt.diagonal().max()) > max(_WORTH * noise, _UNKNOWN)
+
+    def refined(self, released: Noisy) -> "Whitening":
+        """Return a whitening inside this one, by released moments (d, d) of its white rows."""
+        moments, axes, variance = released.value, self.directions, float(released.std) ** 2
+        same = np.eye(len(moments))
+        weight = self.doubt / (self.doubt + variance)
+        known = axes @ (same + weight * (axes.T @ moments @ axes - same)) @ axes.T
+        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * _floor(len(same), float(released.std))
+        eigenvalues, vectors = np.linalg.eigh(known)
+        inner = np.linalg.solve(self.coordinates[:-1, :-1], self.matrix @ vectors)
+        least = (inner**2).sum(axis=0) / _LARGEST_GAIN**2
+        raised = np.maximum(np.maximum(eigenvalues, max(floor, _TINY)), least)
+        turned = (axes.T @ vectors) ** 2
+        doubt = turned.T @ (weight * variance) @ turned
+        return replace(
+            self,
+            matrix=self.matrix @ _of_spectrum(vectors, raised**-0.5),
+            directions=vectors,
+            floor=max(floor, _TINY),
+            curvature=np.clip(eigenvalues / raised, 0, 1),
+            doubt=_doubt(doubt, eigenvalues, raised, least),
+        )
+
+    @property
+    def n_unresolved(self) -> float:
+        """How many directions lie below the floor."""
+        return float((self.curvature < 1).sum())
+
+    @property
+    def one(self) -> FloatArray:
+        """The white coefficients (d,) of the last column of x."""
+        return np.asarray(np.linalg.inv(self.matrix)[:, -1])
+
+    @property
+    def mean_row(self) -> FloatArray:
+        """The mean of the white rows, at most 1 long as their second moments say, (d,)."""
+        one = -1 if self.ones is None else self.ones
+        mean = np.linalg.solve(self.coordinates[:-1, :-1].T, self.moments[:-1, one])
+        center = self.matrix.T @ mean / max(self.moments[one, one], 0.1)  # the weight of clipped rows
+        return np.asarray(center / max(float(np.linalg.norm(center)), 1.0))
+
+    def ridge_start(self) -> tuple[FloatArray, float]:
+        """Return white coefficients (d,) of the last entry of z by ridge regression, and their variance.
+
+        The ridge is a few floors. The variance is that of noise.
+        """
+        d, unit = len(self.matrix), float(1 / self.coordinates[-1, -1])
+        eigenvalues, vectors = np.linalg.eigh(self.moments[:d, :d])
+        ridge = np.maximum(eigenvalues, 0) + max(_START_RIDGE * self.floor, _TINY)
+        coef = self.coordinates[:d, :d] @ vectors @ (vectors.T @ self.moments[:d, d] / ridge)
+        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
+        return np.linalg.solve(self.matrix, unit * coef), float(unit**2 * variance)
+
+
+def _floor(d: int, noise_std: float) -> float:
+    """Return about the spectral norm of the noise: √(2d) of its diagonal standard deviation."""
+    return float(1.2 * np.sqrt(d) * noise_std)
+
+
+def _doubt(
+    variance: FloatArray, eigenvalues: FloatArray, raised: FloatArray, least: FloatArray | float
+) -> FloatArray:
+    """Return the variance of entries of M_uu − I, for that of entries of M between its eigenvectors.
+
+    The moment of a direction below the floor lies between 0 and 1. Directions at the maximum gain are not
+    refined further.
+    """
+    hidden = ((eigenvalues < raised) & (raised > least)).astype(float)
+    return np.asarray(variance / np.outer(raised, raised) + _CLIPPED + _HIDDEN * np.outer(hidden, hidden))
+
+
+def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:
+    return np.asarray((vectors * eigenvalues) @ vectors.T)
+
+
+class Steps(NamedTuple):
+    """The state between releases: released numbers only.
+
+    Attributes
+    ----------
+    family : Family
+    white : Whitening
+    theta : (d,) or (d, K) array
+        White coefficients.
+    origin : () or (K,) array
+        The predictor at θ = 0 of a row of ones, with a typical offset.
+    clip : float
+        The public threshold of scores over √d, infinite without one.
+    points, scores, steps : tuples of arrays
+        Points so far, the scores released there, and the full Newton steps from them.
+    stds, step_stds : tuples of float
+        The noise in scores and in steps.
+    damping : tuple of float
+        The part of a Newton step that was taken, on average over directions.
+    threshold : float or None
+        That of scores.
+    scales
+        Directions along which scores showed another curvature, with the factors.
+    """
+
+    family: Family
+    white: Whitening
+    theta: FloatArray
+    origin: FloatArray
+    clip: float = np.inf
+    points: tuple[FloatArray, ...] = ()
+    scores: tuple[FloatArray, ...] = ()
+    steps: tuple[FloatArray, ...] = ()
+    stds: tuple[float, ...] = ()
+    step_stds: tuple[float, ...] = ()
+    damping: tuple[float, ...] = ()
+    threshold: float | None = None
+    scales: tuple[tuple[FloatArray, float], ...] = ()
+
+    def whitened(self, released: Noisy) -> "Steps":
+        """Return the state after a release of the moments (d, d) of white rows, before all steps."""
+        white = self.white.refined(released)
+        theta = np.linalg.solve(white.matrix, self.white.matrix) @ self.theta
+        return self._replace(white=white, theta=theta)
+
+    def after(self, released: Noisy) -> "Steps":
+        """Return the state after a release of the mean clipped score at θ."""
+        std, scales = float(released.std), self._scales(released)
+        step, gain, taken = self._replace(scales=scales)._newton_step(released)
+        length = max(float(np.linalg.norm(step)), 1.0) if self.family.has_counts else 1.0
+        return self._replace(
+            theta=self.theta + step / length,
+            points=(*self.points, self.theta),
+            scores=(*self.scores, released.value),
+            steps=(*self.steps, step),
+            stds=(*self.stds, std),
+            step_stds=(*self.step_stds, gain * std),
+            damping=(*self.damping, taken),
+            scales=scales,
+        )
+
+    def _newton_step(self, released: Noisy) -> tuple[FloatArray, float, float]:
+        """Return (H(θ) + ridge)⁻¹ score, its gain of noise, and the mean of H/(H + ridge)."""
+        family, score = self.family, released.value
+        ridge = 0.0 if family.is_linear else _RIDGE * float(np.sqrt(len(score)) * released.std)
+        if family.classes:
+            p = family.mean((self.white.mean_row @ self.theta + self.origin)[None, :, None])[0, :, 0]
+            factor = min(self.clip / float(family.widest_residual(p[None])[0]), 1.0)
+            of_classes = factor * np.maximum(p, _RAREST / len(p)) + ridge
+            scaled = score / of_classes
+            return scaled - scaled.mean(axis=1, keepdims=True), *_gain(of_classes, ridge)
+
+        def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
+            curvatures, axes = np.linalg.eigh(curvature)
+            curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
+            return axes @ (axes.T @ score / curvatures), *_gain(curvatures, ridge)
+
+        here = self._curvature(self.theta)
+        change, gain, taken = step(here)
+        if family.has_events and self.points:
+            noise = np.asarray((gain * float(released.std)) ** 2)
+            end = self.theta + james_stein(change[:, None], noise)[:, 0]
+            return step((here + self._curvature(end)) / 2)
+        return change, gain, taken
+
+    def _curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the curvature (d, d) of normal rows at θ, scaled where scores so far have shown it."""
+        curvature: FloatArray = np.eye(len(theta))
+        if not self.family.is_linear:
+            center, origin = self.white.mean_row, float(self.origin)
+            curvature = normal_curvature(self.family, theta, center, origin, self.clip)
+        for unit, factor in self.scales:
+            along = float(unit @ curvature @ unit)
+            curvature = curvature + (factor - 1) * along * np.outer(unit, unit)
+        return curvature
+
+    def _scales(self, released: Noisy) -> tuple[tuple[FloatArray, float], ...]:
+        """Return the scales of the curvature, with another one if this score contradicts the last step."""
+        if self.family.classes or not self.scores:
+            return self.scales
+        move, std = self.theta - self.points[-1], self.stds[-1]
+        curvature = (self._curvature(self.points[-1]) + self._curvature(self.theta)) / 2
+        expected, length = float(move @ curvature @ move), float(np.linalg.norm(move))
+        followed = len(move) * self.step_stds[-1] * std
+        decrease = float(move @ (self.scores[-1] - released.value)) - followed
+        is_sure = abs(decrease - expected) > _SURELY * np.hypot(std, float(released.std)) * length
+        is_flatter = self.family.is_linear and decrease < expected / _OFF
+        if not is_sure or length == 0 or not (is_flatter or decrease > expected * _OFF):
+            return self.scales
+        factor = float(np.clip(decrease / max(expected, _TINY), *_SCALES))
+        return (*self.scales, (move / length, factor))
+
+    @property
+    def released(self) -> NewtonSteps:
+        """The points with the scores released there; no classes."""
+        assert self.threshold is not None
+        points, scores = np.array(self.points), np.array(self.scores)
+        return NewtonSteps(points, scores, np.array(self.stds), self.threshold, self.theta)
+
+    def estimate(
+        self, start_variance: float, clipped_share: float, *, intercept: bool
+    ) -> tuple[FloatArray, float, bool]:
+        """Return white coefficients, the probability that slopes help, and whether they stand out of noise.
+
+        ``start_variance`` is that of the noise in the start. About a ``clipped_share`` of rows is clipped.
+        """
+        family, white = self.family, self.white
+        least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
+        known = float(np.mean(self.damping)) * np.maximum(white.curvature, least)
+        if family.is_linear:
+            known = known * max(1 - clipped_share, _LEAST_CURVATURE)
+        points, steps = (np.array(each).reshape(len(each), -1) for each in (self.points, self.steps))
+        full = NewtonSteps(points, steps, np.array(self.step_stds), 1.0, self.theta.ravel())
+        own = 0.0 if family.is_linear else _OWN_VARIANCE
+        known = np.tile(known, int(np.prod(family.classes)))
+        middle, variance = combined(full, known, start_variance, own)
+        if family.classes:
+            shrunk = james_stein(middle[:, None], variance[0])[:, 0]
+            return shrunk.reshape(self.theta.shape), np.nan, True
+        one = white.one / np.linalg.norm(white.one)
+        constant = one * (one @ middle) if intercept else np.zeros_like(middle)
+        slopes, explained = middle - constant, max(float(variance.sum()), _TINY)
+        squares = max(float(slopes @ slopes), _TINY)
+        kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
+        first, slope = _HELP[kind]
+        slopes_help = float(scipy.special.expit(first + slope * np.log(squares / explained)))
+        if squares < _STANDS_OUT * explained:
+            return constant if family.is_linear else np.zeros_like(constant), slopes_help, False
+        kept = max(0.0, 1 - max(len(slopes) - 2, 0) / len(slopes) * explained / squares)
+        return (constant if family.is_linear else kept * constant) + kept * slopes, slopes_help, True
+
+
+def _gain(curvatures: FloatArray, ridge: float) -> tuple[float, float]:
+    return float(np.sqrt((curvatures**-2.0).mean())), float((1 - ridge / curvatures).mean())
+
+
+def combined(
+    steps: NewtonSteps, curvature: FloatArray, start_variance: float, own_variance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the combination of steps (d,), and the variance that noise leaves in each direction, (d,).
+
+    ``curvature`` (d,) is h, 0 to 1, of each of some orthonormal directions. A later step leaves 1 − h of a
+    step's noise, and of the start's.
+    """
+    n_steps = len(steps.points)
+    weights = combination_weights(steps, _ENTRY_VARIANCE, own_variance)
+    middle = weights @ (steps.points + steps.gradients)
+    age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
+    keeps = 1 - curvature
+    left = np.where(age >= 0, keeps[:, None, None] ** np.maximum(age, 0), 0.0)
+    variance = np.einsum("t,dtu->du", weights, left) ** 2 @ steps.stds**2
+    start = keeps[:, None] ** (np.arange(n_steps) + 1) @ weights
+    return middle, variance + start**2 * start_variance
