@@ -14,7 +14,7 @@ thresholds of the second event are near the median, where a hundred thousand run
 small. :func:`attack` also audits mechanisms of other libraries.
 
 The pairs have rows far outside of every bound (:func:`dpalgos.release.declared.shared_pairs`). Some releases
-have pairs of their own, given the releases of a run up to its first, middle and last one.
+have pairs of their own, given the releases of a run.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
 (:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.

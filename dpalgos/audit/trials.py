@@ -298,15 +298,10 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
 
 
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
-    """Return the pairs of neighbors that an audit tries: the estimator's own, after some of its releases."""
+    """Return the pairs of neighbors that an audit tries."""
     published = _publish_few_rows(estimator, params, n_features, rng)
-    neighbors: list[Pair] = []
-    for history in (published, published[: (len(published) + 1) // 2], published[:1]):
-        try:
-            witnesses = estimator.witnesses(params, n_features, history)
-        except IndexError:  # a witness may need a whole run's history
-            continue
-        neighbors += [Pair(label, *each) for label, each in witnesses.items()]
+    witnesses = estimator.witnesses(params, n_features, published)
+    neighbors = [Pair(label, *each) for label, each in witnesses.items()]
     if estimator.relation is Relation.USER and estimator.takes_people:
         neighbors += [_with_more_rows(pair) for pair in neighbors]
     if estimator.task == "glm":
