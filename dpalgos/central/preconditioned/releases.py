@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, Published, with_interval
+from dpalgos.catalog import Neighbors, with_interval
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import ball_mean, count, histogram, interval, lemma, outer_product
 from dpalgos.models.families import Family, get_family
@@ -40,7 +40,7 @@ def curvature_sensitivity(threshold: float, n_rows: float) -> FloatArray:
     return np.asarray(np.sqrt(2) * threshold / n_rows)
 
 
-def _many_rows(params: Any, d: int, _: Published) -> Neighbors:
+def _many_rows(params: Any, d: int) -> Neighbors:
     """A person with all rows that count, against a person with one row."""
     k = params.max_rows or 1
     return np.zeros((k, d)), np.zeros(k), np.zeros((1, d)), np.zeros(1)
