@@ -18,9 +18,7 @@ from dpalgos.params import Params, describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
 from dpalgos.release.declared import (
     Neighbors,
-    Published,
     Release,
-    pair,
     shares_of,
     with_interval,
     witnesses_of,
@@ -29,8 +27,8 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Published", "Release"]
-__all__ += ["catalog", "check_calibration", "from_outside", "get_estimator", "pair"]
+__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Release"]
+__all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
 __all__ += ["register", "shares_of", "with_interval"]
 
 LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups that they query in turn
@@ -202,10 +200,10 @@ class Estimator:
         """The change of that unit between neighbors; empty for a non-private estimator."""
         return self.relation.neighboring_relation if self.relation else ""
 
-    def witnesses(self, params: Any, d: int, published: Published) -> dict[str, Neighbors]:
-        """Return neighbors (X, y, X', y') that attain each sensitivity, given earlier releases."""
+    def witnesses(self, params: Any, d: int) -> dict[str, Neighbors]:
+        """Return neighbors (X, y, X', y') that attain each sensitivity, by description."""
         n_people = LOCAL_PEOPLE if self.relation is Relation.LOCAL else 1
-        return witnesses_of(self.releases, params, d, published, n_people)
+        return witnesses_of(self.releases, params, d, n_people)
 
     def example_params(self, calibration: str) -> Params:
         """Return the keywords of the example; for a private estimator, with some ε and δ."""

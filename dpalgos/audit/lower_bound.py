@@ -14,7 +14,7 @@ thresholds of the second event are near the median, where a hundred thousand run
 small. :func:`attack` also audits mechanisms of other libraries.
 
 The pairs have rows far outside of every bound (:func:`dpalgos.release.declared.shared_pairs`). Some releases
-have pairs of their own, given the releases of a run up to its first, middle and last one.
+have pairs of their own.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
 (:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.
@@ -230,7 +230,7 @@ def audit(
         plan = rehearse_release(estimator.name, 1, n_features, hardened, n_users=n_users)
         trials = HardenedTrials(estimator, params, rng, noise, plan.inflation)
     audited = _Audit(trials, bounds)
-    candidates = pairs(estimator, params, n_features, rng)
+    candidates = pairs(estimator, params, n_features)
     for pair in candidates:
         if any(audited.trials.fails(either) for either in (pair, pair.swapped)):
             return audited.of_failure(pair)

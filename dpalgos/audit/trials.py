@@ -21,7 +21,7 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.api import run_estimator
-from dpalgos.catalog import LOCAL_PEOPLE, Estimator
+from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise, fill_draws
@@ -297,16 +297,9 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
     return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)
 
 
-def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
-    """Return the pairs of neighbors that an audit tries: the estimator's own, after some of its releases."""
-    published = _publish_few_rows(estimator, params, n_features, rng)
-    neighbors: list[Pair] = []
-    for history in (published, published[: (len(published) + 1) // 2], published[:1]):
-        try:
-            witnesses = estimator.witnesses(params, n_features, history)
-        except IndexError:  # a witness may need a whole run's history
-            continue
-        neighbors += [Pair(label, *each) for label, each in witnesses.items()]
+def pairs(estimator: Estimator, params: Params, n_features: int) -> list[Pair]:
+    """Return the pairs of neighbors that an audit tries."""
+    neighbors = [Pair(label, *each) for label, each in estimator.witnesses(params, n_features).items()]
     if estimator.relation is Relation.USER and estimator.takes_people:
         neighbors += [_with_more_rows(pair) for pair in neighbors]
     if estimator.task == "glm":
@@ -319,17 +312,6 @@ def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.
 
 def _content(pair: Pair) -> tuple[bytes, bytes]:
     return pair.X.tobytes(), b"" if pair.y is None else pair.y.tobytes()
-
-
-def _publish_few_rows(
-    estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
-) -> Sequence[FloatArray]:
-    recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
-    n = LOCAL_PEOPLE if estimator.relation is Relation.LOCAL else 1
-    X = rng.uniform(-1, 1, (n, n_features))
-    y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
-    run_estimator(estimator, trial_sample(estimator, X, y), params, recorded)
-    return recorded.published
 
 
 def _with_more_rows(pair: Pair) -> Pair:

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, with_interval
+from dpalgos.catalog import Form, Release, register, with_interval
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -103,30 +103,17 @@ def _limits(params: BoxMeanParams, d: int) -> tuple[FloatArray, FloatArray]:
     return for_columns("lower", params.lower, d).T, for_columns("upper", params.upper, d).T
 
 
-def _middle_and_limit(params: BoxMeanParams, d: int, _: Published) -> Neighbors:
-    lower, upper = _limits(params, d)
-    return pair((lower + upper) / 2, upper)
+def _has_gaussian_interval(params: BoxMeanParams) -> bool:
+    return with_interval(params) and params.noise == "gaussian"
 
 
-def _is_gaussian(params: BoxMeanParams) -> bool:
-    return params.noise == "gaussian"
-
-
-def _in_cubes(params: BoxMeanParams) -> bool:
-    return not _is_gaussian(params)
-
-
-def _when(condition: Any, *releases: Release) -> tuple[Release, ...]:
-    return tuple(replace(one, when=lambda p: with_interval(p) and condition(p)) for one in releases)
-
-
-MEAN_IN_CUBE = Release("mean", interval, when=_in_cubes)
-MEAN = Release("mean", box, when=_is_gaussian)
+MEAN_IN_CUBE, MEAN = Release("mean", interval), Release("mean", box)
 RELEASES = (
     MEAN_IN_CUBE,
     MEAN,
-    *_when(_is_gaussian, replace(ENTRY_SQUARES, witness=_middle_and_limit), ENTRY_TAIL),
-    *_when(_in_cubes, PURE_SQUARES, PURE_TAIL),
+    *(replace(one, when=_has_gaussian_interval) for one in (ENTRY_SQUARES, ENTRY_TAIL)),
+    PURE_SQUARES,
+    PURE_TAIL,
 )
 
 

@@ -30,8 +30,8 @@ from functools import lru_cache
 import numpy as np
 
 from dpalgos.catalog import Form, Release, register
-from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.params import PrivateParams, count
+from dpalgos.release.bounded import lemma
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group

@@ -33,7 +33,7 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (whi
 C).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,16 +70,7 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
         return self.step_size or 1.5 / self.covariate_bound**2
 
 
-def _is_released(params: DPSparseLinearRegressionParams) -> bool:
-    return not params.is_printed
-
-
-RELEASES = (
-    replace(SELECTION, when=_is_released),
-    replace(VALUES, when=_is_released),
-    *RESPONSE_RELEASES,
-    PRINTED_CHOICE,
-)
+RELEASES = SELECTION, VALUES, *RESPONSE_RELEASES, PRINTED_CHOICE
 
 
 @register(

@@ -75,18 +75,9 @@ class DPSparseMeanParams(SparsityParams):
         check_truncation(self.truncation, self.calibration, prints_quantiles=False)
 
 
-def _is_released(params: DPSparseMeanParams) -> bool:
-    return not params.is_printed
-
-
-SELECTION = Release("mean: selection", ball_mean, when=_is_released)
-VALUES = Release("mean: values", box, when=_is_released)
-RELEASES = (
-    SELECTION,
-    VALUES,
-    *COLUMN_RELEASES,
-    PRINTED_CHOICE,
-)
+SELECTION = Release("mean: selection", ball_mean)
+VALUES = Release("mean: values", box)
+RELEASES = SELECTION, VALUES, *COLUMN_RELEASES, PRINTED_CHOICE
 
 
 @register(

@@ -38,10 +38,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Form, Release, register, shares_of
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import ball_mean, histogram, lemma
+from dpalgos.mechanisms.sensitivity import ball_mean, histogram
 from dpalgos.params import PrivateParams, checked, positive
+from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
@@ -111,31 +112,9 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
 
 
-def _rows_in_halves(params: BinAggRegressionParams, d: int, _: Published) -> Neighbors:
-    """Return the rows that move sums most, within one half of the whole box or from one half to the other."""
-    low, high = (limit[None] for limit in params.limits(d))
-    middle = (low[0, 0] + high[0, 0]) / 2
-    below = middle - 1e-12 * (high[0, 0] - low[0, 0])
-    halves = [(low[0, 0], below), (middle, high[0, 0])]
-
-    def rows(first: float, others: FloatArray) -> FloatArray:
-        return np.column_stack([[first], others[:, 1:]])
-
-    def distance(one: FloatArray, other: FloatArray) -> float:
-        in_one = [next(half for half in halves if half[0] <= row[0, 0] <= half[1]) for row in (one, other)]
-        reach = [rows(max(map(abs, half)), np.maximum(-low, high)) for half in in_one]
-        parts = one / reach[0], other / reach[1]
-        return float(np.linalg.norm(parts[0] - parts[1] if in_one[0] == in_one[1] else np.hstack(parts)))
-
-    far = np.where(-low > high, low, high)
-    apart = [(rows(first, low), rows(last, high)) for first, last in halves]
-    apart += [(rows(max(halves[0], key=abs), far), rows(max(halves[1], key=abs), far))]
-    return pair(*max(apart, key=lambda each: distance(*each)))
-
-
 ROWS_IN_HALVES = Release("rows in halves", histogram, share=0.1)
 ROWS_IN_BOXES = Release("rows in boxes", histogram, share=0.3)
-SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity, share=0.3, witness=_rows_in_halves)
+SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity, share=0.3)
 SUMS_OF_RESPONSES = Release("sums of responses", ball_mean, share=0.3)
 RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
 

@@ -57,7 +57,7 @@ class CoinPressMeanParams(IntervalParams):
         return self.split_budget(rounds, interval_shares(self))
 
 
-CENTER = Release("center", ball_mean, when=lambda params: params.n_rounds > 1)
+CENTER = Release("center", ball_mean)
 MEAN = Release("mean", ball_mean)
 
 

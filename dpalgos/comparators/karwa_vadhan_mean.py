@@ -29,7 +29,7 @@ Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates shar
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ import scipy
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Form, Release, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
@@ -95,14 +95,6 @@ class KarwaVadhanMeanParams(IntervalParams):
         return self.std_bounds[0] == self.std_bounds[1]
 
 
-def _center_and_far_rows(params: KarwaVadhanMeanParams, d: int, published: Published) -> Neighbors:
-    std = np.full((d, 1), params.std_bounds[1])
-    if not params.std_known:
-        std = _spread_of(params, published[0][:, :1])
-    most = int(np.ceil(params.mean_bound / params.std_bounds[0]))
-    return pair((std * (published[-4][:, :1] - most)).T, np.full((1, d), 1e9))
-
-
 SPREAD = Release("spread", count, share=0.1, when=lambda params: not params.std_known)
 CENTER = Release("center", count, share=0.1)
 MEAN = Release("mean", box)
@@ -110,7 +102,7 @@ RELEASES = (
     SPREAD,
     CENTER,
     MEAN,
-    replace(ENTRY_SQUARES, witness=_center_and_far_rows),
+    ENTRY_SQUARES,
     ENTRY_TAIL,
 )
 

@@ -50,11 +50,12 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Release, register
-from dpalgos.mechanisms.sensitivity import ball_mean, lemma
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
+from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball

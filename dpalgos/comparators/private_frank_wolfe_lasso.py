@@ -33,9 +33,9 @@ from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
 from dpalgos.catalog import Release, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.bounded import lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Neighbors, Published, Release, pair, register, shares_of
+from dpalgos.catalog import Release, register, shares_of
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.comparators.screened_sparse_glm import SCORES, screened
 from dpalgos.mechanisms.sensitivity import outer_product
@@ -56,14 +56,7 @@ class ScreenedSparseRegressionParams(PrivateParams):
     )
 
 
-def _orthogonal_rows(params: ScreenedSparseRegressionParams, d: int, published: Published) -> Neighbors:
-    """Return rows z = c (u, 1) and z' = c (u, −1), with a unit vector u on the selected coordinates."""
-    row, response = np.zeros(d), params.response_bound
-    row[published[0][:, 0].astype(int)] = _clip_norm(params) / np.sqrt(params.sparsity)
-    return pair(row, row, response, -response)
-
-
-MOMENTS = Release("moments", outer_product, share=0.5, witness=_orthogonal_rows)
+MOMENTS = Release("moments", outer_product, share=0.5)
 RELEASES = replace(SCORES, share=0.5), MOMENTS
 
 

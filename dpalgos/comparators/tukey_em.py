@@ -45,9 +45,9 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.catalog import Neighbors, Published, Release, register
-from dpalgos.mechanisms.sensitivity import lemma
+from dpalgos.catalog import Neighbors, Release, register
 from dpalgos.params import PrivateParams
+from dpalgos.release.bounded import lemma
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -133,7 +133,7 @@ def distance_sensitivity() -> FloatArray:
     return np.asarray(1.0)
 
 
-def _one_far_row_more(params: TukeyEMParams, d: int, _: Published) -> Neighbors:
+def _one_far_row_more(params: TukeyEMParams, d: int) -> Neighbors:
     """Return a row for each model. With one more far row the distance is 0."""
     m = _N_MODELS
     n_far = m // 4 - 2

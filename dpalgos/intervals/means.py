@@ -188,5 +188,5 @@ BALL_SQUARES = Release(SCORE_MOMENTS, outer_product, share=SHARES[SCORE_MOMENTS]
 BALL_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
 ENTRY_SQUARES = Release(SCORE_MOMENTS, box, share=SHARES[SCORE_MOMENTS], when=with_interval)
 ENTRY_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
-PURE_SQUARES = Release(SCORE_MOMENTS, interval, when=with_interval)
-PURE_TAIL = Release(TAIL, tail_l1_sensitivity, when=with_interval)
+PURE_SQUARES = Release(SCORE_MOMENTS, interval)
+PURE_TAIL = Release(TAIL, tail_l1_sensitivity)

@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.mechanisms.sensitivity import lemma
+from dpalgos.release.bounded import lemma
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
 from dpalgos.rows.group import Group

@@ -57,8 +57,8 @@ _LEAST_SHARE = 0.01
 
 RELEASES = (
     Release("xx' and xy", report_sensitivity, share=1.0, when=lambda p: not p.gaussian),
-    Release("xx'", outer_product, when=lambda p: p.gaussian),
-    Release("xy", report_sensitivity, when=lambda p: p.gaussian),
+    Release("xx'", outer_product),
+    Release("xy", report_sensitivity),
 )
 
 

@@ -277,15 +277,6 @@ class GramReport:
         return float(np.sqrt(self._squared_norms.max()))
 
     @property
-    def longest_row(self) -> FloatArray:
-        """The longest x whose vector has the largest norm, (d,)."""
-        attained = self._squared_norms >= self._squared_norms.max() * (1 - 1e-6)
-        total = self._vertices[0][np.flatnonzero(attained)[-1]]
-        box = self.covariate_bound**2
-        left = np.clip(total - box * np.arange(self.n_features), 0.0, box)
-        return np.asarray(np.sqrt(left))
-
-    @property
     def off_diagonal(self) -> float:
         """Noise scale of the off-diagonal entries."""
         return self.largest_norm / float(np.sqrt(self.weight))

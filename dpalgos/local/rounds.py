@@ -1,4 +1,4 @@
-"""Local privacy: public bounds, reports of devices, computations of the server, and a simulation of both.
+"""Local privacy: public bounds, reports of devices, computations of the server, and their simulation.
 
 An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
 
@@ -8,10 +8,7 @@ An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge be
 Nothing else passes from people to the server. Each person is in one of ``n_rounds`` disjoint groups and sends
 one report. Therefore rounds do not add up: a person's ε is that of the one report.
 
-:func:`run_rounds` simulates both. A real device (:func:`device_reports`) may send anything of the right
-shape. The server (:func:`mean_reports`) shortens longer vectors than a valid report has, except with
-probability 1e-12. Therefore one person moves a part of the mean of n reports by at most 2 L/n, L the
-randomizer's ``largest_norm``. A person with half-space reports moves it by as much.
+:func:`run_rounds` simulates both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +20,9 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
 from dpalgos.interval import Interval
-from dpalgos.local.randomizers import PureRandomizer, Randomizer
+from dpalgos.local.randomizers import Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
-from dpalgos.release.checks import LARGEST_BOUND, check_bound
+from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
@@ -300,67 +297,3 @@ def _reports(
             part.randomizer.event(part.label),
         )
     return np.asarray(reports.reshape(m, p, n_replicates).sum(axis=0))
-
-
-@dataclass(frozen=True, eq=False)
-class GroupMeans:
-    """The means (p, 1) of each part of a group's reports, how many there were, and how many were too long."""
-
-    parts: list[FloatArray]
-    n_reports: int
-    n_shortened: int
-
-
-def report_size(algorithm: LocalAlgorithm, state: PublicState) -> int:
-    """Return how many numbers a report of the next group has."""
-    return sum(part.randomizer.size for part in algorithm.client(state))
-
-
-def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray, y: FloatArray) -> FloatArray:
-    """Draw the reports of people (m, d) with responses (m,), (m, p), from the operating system's randomness.
-
-    Rows and responses are clipped here. Randomizers that are for research only are refused, and so is a state
-    that no server computes. The state is checked first: a refusal depends on no row.
-    """
-    _check_state(state, X.shape[1])
-    pieces = []
-    for part in algorithm.client(state):
-        if not isinstance(part.randomizer, PureRandomizer):
-            raise InputError(
-                "mechanism must be 'auto', 'l2' or 'privunit' where reports are sent, got 'gaussian', whose "
-                "noise is for research only"
-            )
-        pieces.append(part.randomizer.exact(part.vectors(X, y)[:, :, 0]))
-    return np.concatenate(pieces, axis=1)
-
-
-def _check_state(state: PublicState, n_features: int) -> None:
-    coef = np.asarray(state.coef)
-    if coef.shape != (n_features, 1) or not (np.abs(coef) <= LARGEST_BOUND).all():
-        raise InputError(
-            f"state.coef must be a ({n_features}, 1) array of numbers within ±{LARGEST_BOUND:g}, got an "
-            f"array of shape {coef.shape}; ask the server for its state again"
-        )
-
-
-def mean_reports(algorithm: LocalAlgorithm, state: PublicState, reports: FloatArray) -> GroupMeans:
-    """Return the means of a group's reports (n, p), those too long shortened.
-
-    Reports of another size, and numbers that are not finite, are refused.
-    """
-    expected = report_size(algorithm, state)
-    if reports.ndim != 2 or len(reports) == 0 or reports.shape[1] != expected:
-        raise InputError(f"reports must have {expected} numbers each, got an array of shape {reports.shape}")
-    if not np.isfinite(reports).all():
-        raise InputError("reports must hold finite numbers, got NaN or infinite ones; leave them out")
-    parts, start, too_long = [], 0, np.zeros(len(reports), dtype=bool)
-    for part in algorithm.client(state):
-        vectors = reports[:, start : start + part.randomizer.size]
-        start += part.randomizer.size
-        # The largest entry first, lest squares of absurd numbers overflow.
-        largest = np.maximum(np.abs(vectors).max(axis=1), np.finfo(float).tiny)
-        norms = np.linalg.norm(vectors / largest[:, None], axis=1)
-        factors = np.minimum(part.randomizer.largest_norm / largest / norms, 1.0)
-        too_long |= factors < 1
-        parts.append((factors @ vectors / len(vectors))[:, None])
-    return GroupMeans(parts, len(reports), int(too_long.sum()))

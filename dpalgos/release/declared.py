@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpalgos.mechanisms.sensitivity import Lemma
+from dpalgos.release.bounded import Lemma
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.typing import FloatArray
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-Published = Sequence[FloatArray]  # what was released so far, in order
-Witness = Callable[[Any, int, Published], Neighbors]
+Witness = Callable[[Any, int], Neighbors]
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,10 @@ class Release:
         Share of μ², or of ρ where not all noise is Gaussian: a number, or a function of ``params``. If it is
         None, the estimator's plan states it.
     when : callable
-        ``(params) -> bool``, False if the release is never made with these parameters.
+        ``(params) -> bool``, False if its share is not spent with these parameters.
     witness : callable or None
-        ``(params, d, published) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity, given
-        earlier releases. It is the executable half of the privacy argument. If it is None, one of
-        :func:`shared_pairs` attains it.
+        ``(params, d) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity. It is the
+        executable half of the privacy argument. If it is None, one of :func:`shared_pairs` attains it.
     """
 
     label: str
@@ -59,17 +57,15 @@ def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:
     return {label: share for label, share in shares.items() if share is not None}
 
 
-def witnesses_of(
-    releases: Sequence[Release], params: Any, d: int, published: Published, n_people: int = 1
-) -> dict[str, Neighbors]:
+def witnesses_of(releases: Sequence[Release], params: Any, d: int, n_people: int = 1) -> dict[str, Neighbors]:
     """Return neighbors that attain the sensitivities, by description: hand-made ones, and shared ones.
 
     A person has as many rows as count. With several people of one row each, the last one is replaced.
     """
     witnesses = shared_pairs(d)
     for one in releases:
-        if one.witness and one.when(params):
-            witnesses[f"witness of {one.label!r}"] = one.witness(params, d, published)
+        if one.witness:
+            witnesses[f"witness of {one.label!r}"] = one.witness(params, d)
     single = {label for label, (X, _, other_X, _) in witnesses.items() if len(X) == len(other_X) == 1}
     if n_people > 1:
         return {label: _among(n_people, witnesses[label]) for label in single}
@@ -109,6 +105,7 @@ def shared_pairs(d: int) -> dict[str, Neighbors]:
     zeros = np.zeros((2, d))
     return {
         "far rows, opposite rows": pair(row, -row, -_FAR_RESPONSE),
+        "far rows, opposite rows in a half-space": pair(row - axes[0], 2 * axes[0] - row, -_FAR_RESPONSE),
         "far rows, opposite responses": pair(axes[0], axes[0], _FAR_RESPONSE, -_FAR_RESPONSE),
         "far rows along two axes": pair(axes[0], axes[-1] * (d > 1), 1e12, 0.0),
         "far rows along two later axes": pair(axes[1 % d], axes[-1] * (d > 2), 1e12, 0.0),

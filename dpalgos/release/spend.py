@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.mechanisms.sensitivity import Bounded, count
+from dpalgos.release.bounded import Bounded
 from dpalgos.release.declared import Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
@@ -217,7 +217,7 @@ class Spend:
         low, high = np.zeros(shape, dtype=int), np.full(shape, n_candidates - 1)
         for _ in range(counts_needed(n_candidates)):
             middle = (low + high) // 2
-            too_many = self(release, count.of(above(middle), shape[0])).value > target
+            too_many = self(release, release.lemma.of(above(middle), shape[0])).value > target
             low = np.where(too_many, np.minimum(middle + 1, high), low)
             high = np.where(too_many, high, middle)
         return high

@@ -36,9 +36,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 N_FOLDS = 5
-PRINTED_CHOICE = Release(
-    "printed cross-validation", unbounded_sensitivity, when=lambda params: params.is_printed
-)
+PRINTED_CHOICE = Release("printed cross-validation", unbounded_sensitivity)
 
 _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 

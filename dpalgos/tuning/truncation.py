@@ -17,7 +17,6 @@ Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles b
 does not count them).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +37,6 @@ RESPONSE_SHARE, COLUMNS_SHARE = 0.05, 0.1  # of ρ, for the quantiles of a respo
 
 _CHOICES = ("bound", "private_quantiles", "none")
 _NARROWEST = 1e-3  # of the public range
-_WITNESS_ROWS = 41  # enough rows that one rank lies below 2.5%, and the score moves by the whole rank
 
 
 def truncation_choice() -> Any:
@@ -159,11 +157,7 @@ def truncated_means(
     return means
 
 
-def _truncates(choice: str) -> Callable[[Any], bool]:
-    return lambda params: bool(params.truncation == choice)
-
-
-_QUANTILES = Release(LABEL, count, when=_truncates("private_quantiles"))
-_NONE = Release("untruncated entries", unbounded_sensitivity, when=_truncates("none"))
+_QUANTILES = Release(LABEL, count)
+_NONE = Release("untruncated entries", unbounded_sensitivity)
 COLUMN_RELEASES = _QUANTILES, _NONE
 RESPONSE_RELEASES = _QUANTILES, replace(_NONE, label="untruncated responses")

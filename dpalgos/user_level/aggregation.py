@@ -344,19 +344,8 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
 
 def mean_releases(name: str) -> MeanReleases:
     """Return the releases of a mean over users called ``name``."""
-
-    def has_range(params: Any) -> bool:
-        return bool(params.aggregation == "winsorized")
-
-    def is_refined(params: Any) -> bool:
-        return has_range(params) and params.calibration == "tight"
-
     return MeanReleases(
-        Release(
-            f"range of the {name}",
-            row_count,
-            when=has_range,
-        ),
-        Release(f"first {name}", ball_mean, when=is_refined),
+        Release(f"range of the {name}", row_count),
+        Release(f"first {name}", ball_mean),
         Release(name, ball_mean),
     )

@@ -23,29 +23,22 @@ share of ε pays for both releases.
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import (
     Form,
-    Neighbors,
-    Published,
-    pair,
     register,
 )
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
-from dpalgos.mechanisms.private_range import bin_middles
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation, rotated_radius
 from dpalgos.params import IntervalParams, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import (
-    LEAVING,
-    PUBLIC_SEED,
     AggregationParams,
     UserAggregation,
     mean_releases,
@@ -59,29 +52,13 @@ class UserLevelMeanParams(IntervalParams, AggregationParams):
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
 
 
-def _center(params: UserLevelMeanParams, d: int, published: Published) -> FloatArray:
-    """Return the last released center as a row (1, d)."""
-    if params.aggregation != "winsorized" or params.calibration != "tight":
-        return np.zeros((1, d))
-    rotation, bound = HadamardRotation(d, PUBLIC_SEED), np.sqrt(d) * params.value_bound
-    width = FINE_WINDOW.bin_width * params.concentration_radius
-    if d > 1:
-        width = rotated_radius(params.concentration_radius, rotation.size, 2, LEAVING) / 2
-    center = rotation.rotate_back(bin_middles(published[0][:, :1], bound, width))
-    return (center if d == 1 else center + published[1][:, :1]).T
-
-
-def _user_and_center(params: UserLevelMeanParams, d: int, published: Published) -> Neighbors:
-    return pair(1e9 * np.eye(1, d), _center(params, d, published))
-
-
 MEAN_RELEASES = mean_releases("mean")
 RELEASES = (
     *MEAN_RELEASES,
     PURE_SQUARES,
-    replace(PURE_TAIL, witness=_user_and_center),
+    PURE_TAIL,
     BALL_SQUARES,
-    replace(BALL_TAIL, witness=_user_and_center),
+    BALL_TAIL,
 )
 
 

@@ -27,10 +27,11 @@ from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
-from dpalgos.mechanisms.sensitivity import interval, lemma
+from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
+from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import LARGEST_BOUND, check_probability
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript

@@ -14,8 +14,6 @@ from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.rates import auc_ceiling, clopper_pearson, detectable_fault, threshold, tpr_ceiling
 from dpalgos.hardened_release import rehearse_release
-from dpalgos.local import ldp_nldp
-from dpalgos.local.rounds import device_reports, first_state, mean_reports
 from dpalgos.mechanisms.private_range import private_range
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k
@@ -37,7 +35,6 @@ from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
 CHOICE = Release("choice", count, share=1.0)
-LOCAL = {**B, "covariate_bound": 1.0, "response_bound": 2.0}
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
@@ -110,10 +107,6 @@ def audited(name="dp_mean", **keywords):
 
 def planned(name, **keywords):
     return rehearse_release(name, 100, 3, {**B, **keywords})
-
-
-def moments(mechanism="auto"):
-    return ldp_nldp.algorithm(ldp_nldp.MomentParams(**LOCAL, mechanism=mechanism), 3, 100), first_state(3)
 
 
 NO_SAMPLER = "no floating-point-safe sampler"
@@ -252,11 +245,6 @@ ROWS = [
     (InputError, "trials", lambda: attack(n_trials=10**8)),
     (InputError, "columns", lambda: table_pairs(10, 10**8, 1.0)),
     *[(InputError, str(bound), lambda bound=bound: table_pairs(10, 2, bound)) for bound in (-1.0, np.nan, np.inf)],
-    # Devices
-    (InputError, ("reports", "9"), lambda: mean_reports(*moments(), np.zeros((0, 9)))),
-    (InputError, ("reports", "9"), lambda: mean_reports(*moments(), np.zeros((4, 8)))),
-    (InputError, ("reports", "finite"), lambda: mean_reports(*moments(), np.full((4, 9), np.inf))),
-    (InputError, "mechanism", lambda: device_reports(*moments("gaussian"), np.ones((1, 3)), np.ones(1))),
 ]  # fmt: skip
 
 

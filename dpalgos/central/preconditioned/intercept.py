@@ -57,8 +57,8 @@ from dpalgos.central.preconditioned.queries import (
     row_norms,
     shares_by_place,
 )
-from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
+from dpalgos.release.bounded import Bounded
 from dpalgos.release.spend import Noisy, Spend
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray

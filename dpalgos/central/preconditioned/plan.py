@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Neighbors, Published
+from dpalgos.catalog import Neighbors
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
@@ -42,7 +42,7 @@ from dpalgos.typing import FloatArray
 ROBUST, LEAST_SQUARES = "robust", "least squares"
 
 
-def _many_rows(params: Any, d: int, _: Published) -> Neighbors:
+def _many_rows(params: Any, d: int) -> Neighbors:
     """A person with all rows that count, against a person with one row."""
     k = params.max_rows or 1
     return np.zeros((k, d)), np.zeros(k), np.zeros((1, d)), np.zeros(1)

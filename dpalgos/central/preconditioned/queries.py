@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, histogram, interval, outer_product
+from dpalgos.mechanisms.sensitivity import ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
+from dpalgos.release.bounded import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of, row_products, times
 from dpalgos.mechanisms.sensitivity import (
-    Bounded,
     ball_mean,
     count,
     curvature_sensitivity,
@@ -21,6 +20,7 @@ from dpalgos.mechanisms.sensitivity import (
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
+from dpalgos.release.bounded import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample

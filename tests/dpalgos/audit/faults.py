@@ -181,7 +181,7 @@ def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, 
     zero = np.zeros(len(X))
     about = dict.fromkeys(("title", "reference", "summary"), "")
     about |= {"name": "toy", "task": "mean", "relation": Relation.CENTRAL, "calibrations": ("tight",)}
-    toy = Release("toy", ball_mean, witness=lambda params, d, published: (X, zero, other_X, zero))
+    toy = Release("toy", ball_mean, witness=lambda params, d: (X, zero, other_X, zero))
     about |= {"releases": (toy,), "example": {}}
     estimator = Estimator(**about, parameters=PrivateParams, function=function, order=0)
     params = PrivateParams(epsilon=epsilon, delta=delta)

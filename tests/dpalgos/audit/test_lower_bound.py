@@ -195,7 +195,7 @@ def test_pairs_are_neighbors():
     for estimator, calibration in PRIVATE:
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration}
         params = build_params(estimator, {**estimator.example, **budget})
-        found = pairs(estimator, params, 3, np.random.default_rng(0))
+        found = pairs(estimator, params, 3)
         of_users = estimator.relation is Relation.USER
         assert len(found) >= (1 if of_users else 5)
         for pair in found if not of_users else ():  # any two users are neighbors, whatever their rows
