@@ -2,14 +2,10 @@
 
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
-from unittest.mock import Mock
-from urllib.error import URLError
 
 import numpy as np
 import pandas as pd
@@ -17,12 +13,11 @@ import pytest
 
 from data.collections.league import GROUPS
 from data.store.folders import PROJECT_ROOT
-from tasks.errors import SpecError
 from tests.bench import __main__ as bench
-from tests.bench import advice, unseen
+from tests.bench import unseen
 from tests.bench.compared import __main__ as compared
 from tests.bench.goals import Goal, Measurement
-from tests.bench.speed import Speed, judged, measured_ratio
+from tests.bench.speed import Speed, judged
 
 FUNCTIONS = dict(bench.benchmarks([]))
 SLOW = ("accuracy", "orchestration_cost", "make_run", "advice")
@@ -39,16 +34,6 @@ def test_a_benchmark_runs_at_its_smallest_size(name):
     assert all(goal.cells() for goal in measured.goals)
 
 
-@pytest.mark.parametrize("folder", ["/nowhere", None])
-def test_a_table_of_r_that_cannot_be_had_names_the_variable_of_its_folder(folder, monkeypatch):
-    monkeypatch.setattr(advice.sm.datasets, "get_rdataset", Mock(side_effect=URLError("no such host")))
-    monkeypatch.delenv("R_DATASETS", raising=False)
-    if folder:
-        monkeypatch.setenv("R_DATASETS", folder)
-    with pytest.raises(SpecError, match=r"^R_DATASETS .*\bdatasets/quakes\b"):
-        advice._frame("datasets", "quakes")
-
-
 def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, monkeypatch, capsys):
     kept = {"slower": 10.0, "as before": 10.0}
     for ratio, status in ((13.0, 0), (13.5, 1)):
@@ -58,10 +43,6 @@ def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, mon
         monkeypatch.setattr(bench, "benchmarks", lambda chosen, speeds=speeds: speeds)
         assert bench.main(["speed"], tmp_path) == status
         assert ("TOO SLOW: slower" in capsys.readouterr().out) == bool(status)
-
-
-def test_a_ratio_is_that_of_the_seconds_of_a_call_and_its_kernel():
-    assert measured_ratio(lambda: 6.0, lambda: 2.0) == 3.0
 
 
 def test_a_benchmark_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):
@@ -116,12 +97,6 @@ def test_nobody_is_called_better_within_the_errors():
     assert "The other library" not in ours_better
 
 
-def test_an_interval_that_is_not_always_stated_says_so():
-    found = {**script([1.0, 2.0], [1.0]), "again": [0.1], "stated": 93.0, "covers": 97.0, "width": 2.0}
-    assert compared.facts_of(found)["interval"] == "± 2 %, covers 97 %, stated in 93 %"
-    assert compared.facts_of({**found, "stated": 0.0})["interval"] == "none"
-
-
 def test_the_page_has_figures_of_every_library():
     facts = json.loads((PROJECT_ROOT / "docs/measured/compared.json").read_text())
     assert {name.split("/")[1] for name in facts} == {"repetitions", *compared.LIBRARIES}
@@ -149,12 +124,6 @@ def test_the_first_candidates_of_each_family_are_taken():
     assert any(
         sum(family(each) == group for each in before if each in taken) == n for group, n in WANTED.items()
     )
-
-
-@pytest.mark.skipif("R_DATASETS" not in os.environ, reason="R_DATASETS names no checkout of Rdatasets")
-def test_the_candidates_are_those_of_the_rule():
-    found = unseen.candidates(Path(os.environ["R_DATASETS"]))
-    assert found[: len(unseen.CANDIDATES)] == list(unseen.CANDIDATES)
 
 
 @pytest.mark.parametrize("name", unseen.TABLES)
