@@ -145,19 +145,6 @@ def test_a_table_is_named_nowhere_else(name):
     assert set(files.split()) - {"docs/measured/unseen.json"} == {"tests/bench/unseen.toml"}
 
 
-def test_a_difference_within_the_errors_is_neither_better_nor_worse():
-    errors = {"dpcost": [0.1, 0.2, 0.3], "AdaSSP": [0.1, 0.3, 0.5], "diffprivlib": [1.0, 1.1, 1.2]}
-    rows = [
-        {"table": "cards", "method": method, "epsilon": 1.0, "error": error}
-        for method, values in errors.items()
-        for error in values
-    ]
-    facts = unseen.facts_of(pd.DataFrame(rows), {"cards": unseen.TABLES["cards"]})
-    assert facts["cards/dpcost/1"] == "0.2 ± 0.1"
-    assert facts["against/AdaSSP"] == "smaller in 0, larger in 0 of 1"
-    assert facts["against/diffprivlib"] == "smaller in 1, larger in 0 of 1"
-
-
 def test_the_page_shows_each_method_of_each_table(monkeypatch):
     monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
     page = importlib.import_module("generate.evidence").unseen

@@ -83,21 +83,10 @@ def test_text_never_decides_what_a_mark_means_in_numbers(tmp_path, text):
     np.testing.assert_array_equal(read(path, number("income"), Marks(","))["income"], [1.2, 950])
 
 
-def test_numbers_speak_for_their_own_column_only(tmp_path):
-    path = written(tmp_path, "income;dose", "1,200;0,5", "950;1,5")
-    refused(lambda: read(path, number("income")), DataError, "decimal")
-    np.testing.assert_array_equal(read(path, number("dose"))["dose"], [0.5, 1.5])
-
-
 @pytest.mark.parametrize("answers", [['"1,2"', '"1,2,3"'], ['"3,5"', "none of these"], ["1.2.3", '"1,234"']])
 def test_a_column_of_text_asks_no_question(tmp_path, answers):
     path = written(tmp_path, "x,answers", *(f"{k},{each}" for k, each in enumerate(answers)))
     assert table_schema(path).types == {"x": "whole number", "answers": "text"}
-
-
-def test_text_with_other_marks_than_the_declared_ones_is_text(tmp_path):
-    path = written(tmp_path, "income;version", "1.200,50;1.2", "950;1.10")
-    assert table_schema(path, EUROPE).types == {"income": "number", "version": "text"}
 
 
 def test_categories_are_compared_as_they_are_written(tmp_path):

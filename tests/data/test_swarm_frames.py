@@ -18,13 +18,11 @@ from data.prepare.frame_features import CLIP, Scales, load_frames, scales, strea
 from data.prepare.table_design import (
     PreparedTable,
     draw_rows,
-    draw_training_rows,
     prepare_table,
     read_prepared_table,
     table_bytes,
 )
 from data.simulations import simulator
-from data.simulations.flock import FRAMES, swarm_simulated
 from data.simulations.paper_models import uniform_glm
 from data.store.references import Repair, ref_from_dict
 
@@ -123,33 +121,10 @@ def test_standardized_scales_are_those_of_the_data(swarm):
     np.testing.assert_allclose(frames.X[:, :-1], expected, atol=1e-4)
 
 
-def test_a_public_scale_does_not_depend_on_the_data(swarm):
-    dataset, ref = swarm
-    other = replace(ref, path="elsewhere")
-    assert scales(other, dataset, "public").center == scales(ref, dataset, "public").center
-
-
 def small(n=40, simulated=True):
     about = {"column_names": ("intercept",), "to_standard": None}
     groups = np.arange(n) // 4 if simulated else None
     return PreparedTable(X=np.ones((n, 1), dtype=np.float32), y=np.zeros(n), groups=groups, **about)
-
-
-def test_simulations_stay_together():
-    masks = draw_training_rows(small(), 20, np.random.default_rng(0).spawn(200), whole_groups=True)
-    together = masks.reshape(10, 4, 200)
-    assert (together == together[:, :1]).all()
-    assert (masks.sum(axis=0) == 20).all()
-    assert together[:, 0].mean(axis=1).min() > 0.3
-
-
-def test_a_simulation_depends_on_the_seed_and_its_number_alone():
-    def frames(n, seed):
-        return np.concatenate([part for part, _ in swarm_simulated(n * FRAMES, seed)])
-
-    many = frames(5, 1)
-    np.testing.assert_array_equal(many[: 2 * FRAMES], frames(2, 1))
-    assert not np.array_equal(many[: 2 * FRAMES], frames(2, 2))
 
 
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])

@@ -123,20 +123,6 @@ def test_without_noise_dp_sgd_takes_its_batches_in_turn():
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
 
 
-def test_random_batches_are_the_whole_gradient_on_average():
-    X, y = labeled(300)
-    coef = np.zeros(4)
-    for _ in range(50):
-        coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300
-    answer = silent("dp_sgd_glm", X, y, step_size=0.7, **LOGISTIC)
-    np.testing.assert_allclose(answer, coef, rtol=1e-12)
-    asked = {"epsilon": 100.0, "delta": 1e-6, "step_size": 0.7, **LOGISTIC}
-    answers = estimated("dp_sgd_glm", X, y, replicates=300, **asked).estimate
-    spread = answers.std(axis=1) / np.sqrt(300)
-    assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()
-    assert (answers.std(axis=1) > 0).all()
-
-
 def depths(models, points):
     below = (models[:, None] <= points[None]).sum(axis=0)
     above = (models[:, None] >= points[None]).sum(axis=0)
@@ -182,15 +168,6 @@ def test_a_replaced_model_moves_the_distance_by_at_most_one(calibration):
         moved.add((first, first - second))
     assert max(first for first, _ in moved) >= 2
     assert {change for _, change in moved} == {-1, 0, 1}
-
-
-@pytest.mark.parametrize("n_spare", [0, 1, 5])
-def test_far_models_count_down_to_where_a_box_opens(n_spare):
-    m = 80
-    n_far = m // 4 - 1 - n_spare
-    models = np.concatenate([np.linspace(-1, 1, m - 2 * n_far), *([[-1e90, 1e90]] * n_far)])[:, None]
-    params = build_params(dpalgos.get_estimator("tukey_em"), {"epsilon": 8.0, "delta": 1e-6})
-    assert distance(Boxes.of(models), params) == n_spare
 
 
 def test_gaps_are_those_of_the_header():
@@ -255,17 +232,6 @@ def test_points_are_drawn_by_their_depth():
     law /= law.sum()
     observed = np.bincount(found, minlength=21) / len(found)
     assert np.abs(observed - law).max() < 5 * np.sqrt(0.25 / len(found))
-
-
-def test_whether_to_go_on_is_decided_by_noise():
-    X, y = regression(2000)
-    shares = []
-    for epsilon in np.linspace(0.4, 0.6, 17):
-        answers = estimated("tukey_em", X, y, replicates=50, epsilon=epsilon, delta=1e-6).estimate
-        shares.append(answers.any(axis=0).mean())
-    assert shares[0] == 0
-    assert shares[-1] == 1
-    assert any(0.05 < share < 0.95 for share in shares)
 
 
 def test_too_few_models_are_not_let_through():

@@ -1,7 +1,5 @@
 """Preconditioned regressions of far rows and of columns far off: thresholds, whitening, intervals."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from dpalgos.central.preconditioned.white_rows import WhiteRows
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum
-from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
+from dpalgos.rows.blocks import LARGEST_VALUE
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
 from tests.dpalgos.silence import recorded
@@ -41,18 +39,6 @@ def test_a_count_of_any_size_leaves_an_interval_or_a_reason(seed, intercept, tar
     assert np.isfinite(answer).all()
     missing = ~np.isfinite(made.interval.half_width)
     assert (np.asarray(made.interval.codes)[missing] != 0).all()
-
-
-def test_no_warning_tells_that_a_row_is_large():
-    def warned(largest):
-        X = np.ones((300, 3), dtype=np.float32)
-        X[0, 0] = largest
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            recorded(LINEAR, Sample(StreamedRows(lambda: iter([(X, np.zeros(300))]), 300)), {})
-        return caught
-
-    assert warned(1.0) == warned(1e37) == []
 
 
 def of_units(form, scales, slopes, published=None):

@@ -236,17 +236,6 @@ def test_the_fit_of_an_answer_is_released_by_tenths_of_its_predictions(model, re
     assert {event.label for event in found.events} == {"rows by predictor", "binned fit"}
 
 
-def test_rates_are_binned_with_their_offset():
-    rng = np.random.default_rng(4)
-    x, days = rng.uniform(-2, 2, 20_000), rng.uniform(1, 30, 20_000)
-    frame = {"x": x, "days": days, "visits": rng.poisson(days * np.exp(0.5 * x) / 10) * 1.0}
-    declared = {"bounds": {"x": (-2, 2), "days": (1, 30), "visits": (0, 60)}, "delta": 1e-9}
-    answer = private.poisson("visits ~ x + exposure(days)", frame, epsilon=3, random_state=0, **declared)
-    bins = answer.bin_fit(frame, epsilon=3, delta=1e-9, random_state=0).binned_fit()
-    assert ((bins["observed"] - bins["predicted"]).abs() < 5 * bins["std_error"] + 0.1).all()
-    assert bins["observed"].iloc[-1] > 3 * bins["observed"].iloc[0]
-
-
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
 def test_bins_are_those_of_the_rows_at_a_large_epsilon(family):
     rng = np.random.default_rng(5)
@@ -305,11 +294,3 @@ def test_a_formula_is_described_by_its_exact_columns(one, other):
     described = [design_of(each, declared).described for each in (one, other)]
     codes = [(each["response"], each["factors"], each["offset"]) for each in described]
     assert codes[0] != codes[1]
-
-
-def test_a_formula_is_described_alike_for_all_its_spellings():
-    declared = {name: NumberColumn(1, 2) for name in ("y", "a", "a b")}
-    spellings = ("y ~ a + `a b`", "y ~ 1 + a  +  `a b`", " y~a+`a b`")
-    assert len({str(design_of(each, declared).described) for each in spellings}) == 1
-    (factors,) = [design_of("y ~ `a b`", declared).described["factors"]]
-    assert factors == [[], ["Q('a b')"]]

@@ -37,15 +37,6 @@ def test_ols_equals_statsmodels(collinear):
     assert np.max(np.abs(ours - theirs) / np.abs(theirs)) <= 1e-9
 
 
-def test_ols_replicates_on_ill_conditioned_subsets():
-    X, y = problem(60, 3)
-    X[:30, 2] = X[:30, 1]  # the first replicate cannot tell two columns apart
-    mask = np.column_stack([np.arange(60) < 30, np.arange(60) >= 20])
-    both = estimated("ols", X, y, replicates=2, row_mask=mask).estimate
-    alone = [np.linalg.lstsq(X[rows], y[rows])[0] for rows in mask.T]
-    np.testing.assert_allclose(both.T, alone, rtol=1e-9, atol=1e-12)
-
-
 def test_printed_noise_proves_what_the_digest_says():
     X, y = problem()
     keywords = {**GRADIENT, **dict.fromkeys(BOUNDS, 1.0), "n_iterations": 50}
@@ -192,14 +183,6 @@ def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(scales, c
         transcript = Transcript(Noise([np.random.default_rng(seed)]))
         spend = Spend.of_budget(transcript, budget, times)
         assert np.abs(released_origin(spend, sample).centers).max() < most
-
-
-def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():
-    rng = np.random.default_rng(7)
-    X = np.column_stack([rng.standard_normal((1000, 8)), np.ones(1000)])
-    y = X[:, :8] @ np.linspace(0.5, -0.5, 8) + rng.standard_normal(1000)
-    found = answers(X, y, 8, epsilon=0.9, replicates=400, intercept=True).estimate
-    assert ((y[:, None] - X @ found) ** 2).mean(axis=0).max() < 1.5 * y.var()
 
 
 def test_intervals_and_the_explained_part_do_not_move_with_the_origin():

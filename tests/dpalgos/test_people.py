@@ -269,15 +269,6 @@ def test_no_person_that_is_admitted_shows(family, counting, interval):
         assert_no_person_shows(rng, family, counting, interval)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("counting", COUNTING)
-@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
-def test_no_person_that_is_admitted_shows_in_many_tables(family, counting):
-    rng = np.random.default_rng(1)
-    for _ in range(300):
-        assert_no_person_shows(rng, family, counting, {"interval": 0.95} if rng.random() < 0.5 else {})
-
-
 def ill_people_come_more_often(n_people=20_000, seed=0):
     """Return covariates, responses and people whose numbers of rows depend on their responses."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,6 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
-from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
 from dpalgos.user_level.user_level_selection import UserLevelSelectionParams, mean_losses
@@ -57,18 +56,6 @@ def test_a_hundred_times_the_rows_give_a_tenth_of_the_error():
     assert 8 < errors[0] / errors[1] < 12
     flat = [error_of(20_000, m, 16, aggregation="clipped") for m in (1, 100)]
     assert 0.8 < flat[0] / flat[1] < 1.3
-
-
-def test_every_user_counts_once_however_many_rows_one_holds():
-    rng, n = np.random.default_rng(2), 2000
-    ids = np.r_[np.repeat(np.arange(n), 5), np.full(5 * n, n)]  # the last user holds half of all rows
-    X = rng.normal(0.5, 1.0, (len(ids), 3))
-    X[ids == n] = 8.0
-    order = rng.permutation(len(ids))
-    for aggregation in ("winsorized", "clipped"):
-        asked = {"aggregation": aggregation, "concentration_radius": 2.0, "epsilon": 20.0}
-        answer = mean_of(X[order], ids[order], **asked).estimate
-        assert np.abs(answer - 0.5).max() < 0.05
 
 
 OF_USERS = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
@@ -176,17 +163,6 @@ def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
     assert event.l2_sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
 
 
-@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
-@pytest.mark.parametrize("d", [1, 3])
-def test_a_mean_over_users_of_any_number_of_columns_can_be_released(d, aggregation):
-    keywords = {"value_bound": 10.0, "concentration_radius": 1.0, "aggregation": aggregation, **SETTINGS}
-    plan = rehearse_release("user_level_mean", 2000, d, keywords, n_users=1000)
-    X = np.random.default_rng(0).normal(3.0, 0.3, (2000, d))
-    answer = draw_release(plan, Sample(X, user_ids=np.arange(2000) % 1000)).estimate
-    assert np.abs(answer - 3).max() < 0.5
-    assert plan.cost.epsilon(1e-6) <= 1.0
-
-
 def test_too_few_users_are_refused_with_the_number_needed():
     X, ids = np.zeros((500, 4)), np.arange(500)
     with pytest.raises(dpalgos.InputError, match=r"500 users: about ([\d,]+)") as caught:
@@ -230,20 +206,6 @@ def linear(n, m, replicates, seed=0, d=D):
 
 def fitted(name, sample, **keywords):
     return estimated(name, sample, seed=1, replicates=sample.n_replicates, **{**REGRESSION, **keywords})
-
-
-def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
-    risks = {}
-    for m in (5, 40):
-        sample = linear(4000, m, 4)
-        for kind in ("winsorized", "clipped"):
-            settings = {"concentration_radius": np.hypot(1, 0.58) * radius(D, 4000, m), "aggregation": kind}
-            settings |= {"n_iterations": 4, "epsilon": 4.0, "step_size": 0.8}
-            off = fitted("user_level_regression", sample, **settings).estimate - TRUTH[:, None]
-            risks[m, kind] = (off**2).sum(axis=0).mean()
-    assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
-    assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
-    assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
 
 
 def test_printed_phases_stop_before_they_run_out_of_users():

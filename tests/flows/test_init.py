@@ -260,30 +260,3 @@ def test_marks_are_declared_in_a_home_that_holds_releases(between, tmp_path, com
     assert "read the names" in out
     status, _, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
     assert (status, err) == (0, "")
-
-
-def test_a_separator_is_asked_for_and_declared_everywhere(tmp_path, command_line, monkeypatch):
-    open_ledger().open_dataset("other", 1.0, 1e-5)
-    monkeypatch.setattr(Ledger, "contents", lambda _: {"2-" + "0" * 64: "other"})
-    monkeypatch.chdir(tmp_path)
-    table = people(60)[["cost", "age"]].rename(columns={"age": "age;years"})
-    table.to_csv("table.csv", index=False)
-    status, _, err = command_line("init", "mine", "--data", "table.csv")
-    assert (status, "--separator" in err) == (2, True)
-    assert command_line("init", "mine", "--data", "table.csv", "--separator", ",")[0] == 0
-    completed(tmp_path / "mine.toml", (-1e6, 1e6))
-    status, out, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
-    assert (status, err) == (0, "")
-    asked = (
-        "--data",
-        "table.csv",
-        "--config",
-        "mine-release.toml",
-        "--epsilon",
-        "0.5",
-        "--delta",
-        "1e-7",
-        "--yes",
-    )
-    status, out, err = command_line("release", "dp_mean", *asked)
-    assert (status, "age;years" in out) == (0, True), err

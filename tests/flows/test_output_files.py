@@ -237,18 +237,6 @@ def test_means_by_a_category_have_a_row_for_each_level(stored, command_line):
         assert (status, category in err) == (2, True), record
 
 
-ABSENT = [("cost ~ log(age)", [], "log(age)"), ("age ~ region", [], "cost"), ("cost ~ bmi", [], "bmi")]
-ABSENT += [("cost ~", [], "formula"), ("cost ~ age", ["--test", "bmi = 0"], "bmi")]
-
-
-@pytest.mark.parametrize(("formula", "test", "named"), ABSENT)
-def test_a_model_or_test_that_the_release_does_not_hold_is_refused(
-    formula, test, named, stored, command_line
-):
-    status, _, err = command_line("submodel", "formula", "--formula", formula, *test)
-    assert (status, err.count("\n"), named in err) == (2, 1, True)
-
-
 def test_a_study_without_a_formula_nests_by_its_columns(stored, command_line):
     status, out, _ = command_line("submodel", "plain", "--formula", "cost ~ region")
     assert status == 0

@@ -229,21 +229,6 @@ def test_no_kill_changes_a_byte_or_leaves_anything_running(project, undisturbed)
     assert {state_of(path) for path in stored_results(project.home)} == {"current"}
 
 
-def test_of_five_runs_at_once_in_one_home_one_runs_and_the_others_say_so(project, undisturbed):
-    command = ["run", project.study, "--profile", "smoke", "--out", project.out]
-    processes = [project.start(*command) for _ in range(5)]
-    said = [process.communicate(timeout=400)[1] for process in processes]
-    ended = [process.returncode for process in processes]
-    assert set(ended) <= {0, 2}, said
-    assert 0 in ended
-    for status, err in zip(ended, said, strict=True):
-        assert "Traceback" not in err
-        assert status == 0 or err.count("\n") == 1, err
-    assert project.same_results(undisturbed)
-    assert {state_of(path) for path in stored_results(project.home)} == {"current"}
-    assert processes_of(project.home) == []
-
-
 ONE_FAILING = f"""
 import tasks.run.compute
 compute_block = tasks.run.compute.compute_block

@@ -17,7 +17,7 @@ from reports import palette
 from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import draw_figure
-from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
+from reports.charts.lines import Axes, Line, line_chart
 from reports.charts.study import StudyChart
 from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
@@ -285,16 +285,6 @@ def test_each_line_stands_out_from_the_page_in_both_themes(color):
 
 def test_a_picture_has_the_background_of_the_page_in_the_dark():
     assert in_the_dark(CONFIG["background"]) == pytest.approx(shares_of(DARK_PAPER))
-
-
-def test_a_legend_has_the_dashes_of_lines_without_points_and_the_last_label_has_room():
-    looks = {"zero": palette.look("zero", 0), "adassp": palette.look("private", 1)}
-    chart = chart_of_rows([], looks, Axes("n", "", [5000, 20640]))
-    dots = chart["layer"][2]["encoding"]
-    assert dots["strokeDash"]["scale"]["range"] == [palette.ZERO_DOTS, palette.SOLID]
-    assert dots["shape"]["scale"]["range"] == ["M-1.6,0H1.6", "circle"]
-    room = dots["x"]["scale"]["padding"] + CONFIG["padding"]["right"]
-    assert room >= len("20,640") / 2 * 0.6 * CONFIG["axis"]["labelFontSize"]  # a digit is 0.6 high
 
 
 def test_every_line_is_drawn_and_named_in_the_legend():

@@ -135,16 +135,6 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "--error" in refusal(command, "housing", -1.0, None, False)
 
 
-def test_zero_is_one_of_the_answers_compared(tmp_path, home, capsys, few_tables):
-    """With few rows and a small ε the vector of zeros is nearer; with a large ε it is not."""
-    file = small(study(tmp_path, people(200), response="cost"))
-    text = file.read_text().replace("epsilon = [0.5, 3.0]", "epsilon = [0.01, 1000.0]")
-    file.write_text(text.replace("epsilon = 0.5", "epsilon = 0.01"))
-    command(str(file), None, None, False)
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("best at")]
-    assert [": zero, error" in line for line in lines] == [True, False]
-
-
 SKEWED = [(2000, "least squares", 0.4, 0.8), (100_000, "robust", 0.0, 0.05)]
 
 

@@ -206,19 +206,6 @@ def test_without_guesses_of_their_rows_the_range_is_wide_and_says_so(tmp_path, h
     assert isinstance(stated.guess, str)
 
 
-def test_a_range_without_guesses_is_wider(tmp_path):
-    both = GUESSES.format(rows=5.0, within=0.5)
-    none = re.sub(r"(rows_per_user|within_users).*\n", "", both)
-    stated, left_open = widths(tmp_path, both), widths(tmp_path, none)
-    ratios = [each.ends[1] / each.ends[0] for each in (stated, left_open)]
-    assert (ratios[0] < ratios[1]).all()
-
-
-def test_the_number_of_rows_is_the_guess_that_matters_if_they_are_not_alike(tmp_path):
-    not_alike = re.sub(r"rows_per_user.*\n", "", GUESSES.format(rows=5.0, within=0.02))
-    assert widths(tmp_path, not_alike, epsilon=19.0).guess == "rows_per_user"
-
-
 def trial(n_clinics, per_clinic=25, seed=0):
     rng = np.random.default_rng(seed)
     clinic = np.repeat(np.arange(n_clinics), per_clinic)

@@ -20,8 +20,7 @@ from reports.page import Axis, StudyPage
 from reports.ranking import headline_of
 from reports.results import summarize
 from tasks.problems.sources.table_splits import MILD_COST
-from tasks.run.compute import compute_block
-from tests.tasks.blocks import made_block, made_cell, prepared_data, results_table
+from tests.tasks.blocks import made_block, prepared_data, results_table
 
 SWARM = find_study("swarm")
 ORDERED = {panel.name: panel for panel in SWARM.panels if panel.problem.features == "order parameters"}
@@ -45,12 +44,6 @@ def test_order_parameters_by_hand():
     np.testing.assert_allclose(found, [polarization, (0.6 - 1.0) / 3, 3.0, 7.0 / 3])
 
 
-def test_a_flock_that_moves_together_has_polarization_one():
-    columns = get_dataset("swarm").column_names
-    boids = pd.DataFrame(0.0, index=range(200), columns=columns).assign(xVel=-2.0, xA=-1.0, nAC=199)
-    np.testing.assert_allclose(order_parameters(boids.to_numpy().reshape(-1, 1), columns), [[1, 1, 199, 2]])
-
-
 def test_a_frame_has_four_bounded_features_and_a_simulation_is_the_mean_of_its_frames(ref, tmp_path):
     frames = prepared_data(ORDERED["order parameters"].problem, ref, tmp_path)
     assert frames.X.shape == (SMALL, 5)
@@ -72,23 +65,6 @@ def test_test_frames_are_of_unseen_simulations(ref, tmp_path):
     trained = draw_of_rows.sample.row_mask.reshape(-1, 16, 5)
     assert (trained.all(axis=1) | ~trained.any(axis=1)).all()
     assert (trained[:, 0].sum(axis=0) == 20).all()
-
-
-def test_private_classifiers_of_four_numbers_beat_chance(ref, tmp_path):
-    problem = ORDERED["order parameters"].problem
-    prepared = prepared_data(problem, ref, tmp_path)
-    same = {"n": 320, "panel": "p", "family": "logistic"}
-    cells = [made_cell("glm", **same), made_cell("zero", n=320, panel="p")]
-    cells.append(made_cell("objective_perturbation_glm", epsilon=8.0, covariate_bound=math.sqrt(5), **same))
-    rows = compute_block(made_block(problem, *cells, n=320, replicates=5, study="swarm", panel="p"), prepared)
-    errors = rows[rows["metric"] == "misclassification"].groupby("estimator")["value"].mean()
-    assert errors["glm"] < errors["objective_perturbation_glm"] + 0.02 < 0.25 < errors["zero"]
-
-
-def test_the_unit_of_a_panel_is_a_frame_or_a_simulation():
-    assert ORDERED["whole simulations"].problem.unit == "simulation"
-    assert SWARM.grid_of(ORDERED["whole simulations"]).n == (750,)
-    assert {panel.problem.groups for panel in ORDERED.values()} == {"rows", "simulations"}
 
 
 def test_real_frames_leave_out_what_needs_simulations_and_say_so(ref):

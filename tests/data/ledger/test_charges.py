@@ -15,7 +15,6 @@ import pytest
 from data.errors import (
     AnswerLost,
     BudgetExhausted,
-    ContentRefused,
     LedgerBroken,
     LedgerError,
     LedgerUnavailable,
@@ -306,12 +305,6 @@ def test_a_reserve_is_charged_once_and_counts_from_the_start(ledger, fits, ask, 
     assert ledger.verify().ok
 
 
-def test_all_questions_are_reserved_or_none(ledger, fits, ask, two):
-    with pytest.raises(BudgetExhausted):
-        ledger.reserve("patients", [*two, (ask(epsilon=0.75), COST)], fits)
-    assert states(ledger) == []
-
-
 def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     first, second = ledger.reserve("patients", two, fits).charges
     charged(ledger, two[1][0], COST, fits)
@@ -322,16 +315,6 @@ def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     again = charged(ledger, two[0][0], NAMED, fits)
     assert (again.attempt, again.state) == (2, "pending")
     assert ledger.verify().ok
-
-
-def test_data_whose_reserves_were_all_given_back_are_free_for_another_name(ledger, fits, ask, two):
-    reserves = ledger.reserve("patients", two, fits).charges
-    ledger.open_dataset("visits", 1.0, 1e-5)
-    refused(lambda: charged(ledger, ask(dataset="visits"), COST, fits), ContentRefused, "known as 'patients'")
-    ledger.reserve("patients", [], fits, give_back=[charge.id for charge in reserves])
-    charged(ledger, ask(dataset="visits"), COST, fits)
-    assert ledger.verify().ok
-    refused(lambda: ledger.reserve("patients", two, fits), ContentRefused, "known as 'visits'")
 
 
 def test_a_reserve_of_another_cost_is_not_drawn(ledger, fits, two):

@@ -7,7 +7,6 @@ import scipy.stats
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.central.preconditioned.combine import combined
 from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
 from dpalgos.central.preconditioned.plan import plan_of, step_search
 from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments, columns
@@ -17,7 +16,6 @@ from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Allowance, Spend, counts_needed
@@ -104,27 +102,6 @@ def test_the_rotation_keeps_norms_and_comes_back(d):
     np.testing.assert_allclose(rotation.rotate_back(rotated.T), X.T, atol=1e-12)
 
 
-WIDTH, STEPS = 5, 6
-
-
-@pytest.mark.parametrize("curvature", [0.0, 0.3])
-def test_noise_gathers_where_the_curvature_is_small(curvature):
-    """Some of the start's noise stays, too."""
-    rng, start, found = np.random.default_rng(4), 0.7, []
-    for _ in range(4000):
-        theta, points, gradients = start * rng.standard_normal(WIDTH), [], []
-        for _ in range(STEPS):
-            points.append(theta)
-            gradients.append(rng.standard_normal(WIDTH) - curvature * theta)
-            theta = theta + gradients[-1]
-        steps = NewtonSteps(np.array(points), np.array(gradients), np.ones(STEPS), 1.0, theta)
-        found.append(combined(steps, np.full(WIDTH, curvature), start**2, 0.0))
-    estimates, variances = zip(*found, strict=True)
-    assert np.var(estimates) == pytest.approx(
-        np.mean(variances), rel=0.15
-    )  # weights follow the noise a little
-
-
 X = np.random.default_rng(0).standard_normal((400, 3)) * np.array([1.0, 2.0, 0.5])
 Y = X @ np.array([0.5, -0.2, 0.1])
 
@@ -207,12 +184,6 @@ def test_noise_does_not_lift_the_level_of_gradients_from_search_to_search():
     assert first.max() > 10 * first.min()
     for before, after in zip((first, *later), later, strict=False):
         assert (after <= 1.5 * before).all()
-
-
-def test_the_level_of_gradients_falls_with_their_size():
-    first, second, third = gradient_levels(0.999, (8.0, 2.0, 0.5))
-    assert (second <= 0.51 * first).all()
-    assert (third <= 0.51 * second).all()
 
 
 N_ROWS, ROW_BOUND, RESPONSE_BOUND = 2500, 1.5, 0.8
