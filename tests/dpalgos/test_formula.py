@@ -19,7 +19,6 @@ import dpalgos.formula as private
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
 from dpalgos.formula.design import design_of
-from dpalgos.models.families import get_family
 from dpalgos.release.transcript import Transcript
 from tests.bench.fit_shapes import SHAPES, covered
 from tests.dpalgos.silence import ScriptedReleases
@@ -234,29 +233,6 @@ def test_the_fit_of_an_answer_is_released_by_tenths_of_its_predictions(model, re
     assert (np.abs(bins["observed"] - means) < 5 * bins["std_error"] + 0.2 * np.std(means)).all()
     assert found.certified_epsilon == pytest.approx(1.5, rel=1e-4)
     assert {event.label for event in found.events} == {"rows by predictor", "binned fit"}
-
-
-@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
-def test_bins_are_those_of_the_rows_at_a_large_epsilon(family):
-    rng = np.random.default_rng(5)
-    X, coef = rng.uniform(-2, 2, (50_000, 2)), np.array([0.4, -0.3])
-    predicted = get_family(family).mean((X @ coef)[:, None])[:, 0]
-    y = {
-        "gaussian": predicted + 0.2 * (X @ coef) ** 2 + rng.normal(size=len(X)),
-        "logistic": (rng.uniform(size=len(X)) < predicted) * 1.0,
-        "poisson": rng.poisson(np.abs(predicted)) * 1.0,
-    }[family]
-    asked = {"coef": coef, "family": family, "residual_bound": None if family == "logistic" else 12.0}
-    with pytest.warns(dpalgos.PrivacyWarning):
-        released = dpalgos.estimate("binned_fit", X, y, epsilon=1e5, delta=0.5, rng=rng, **asked)
-    bins = released.binned_fit()
-    assert bins["rows"].round().sum() == len(X)
-    edges = bins["rows"].cumsum().round()[:-1]
-    ranks = np.searchsorted(edges, np.argsort(np.argsort(predicted)), side="right")
-    for k, found in bins.iterrows():
-        own = ranks == k
-        assert found["observed"] == pytest.approx(y[own].mean(), abs=1e-2)
-        assert found["residual_std"] == pytest.approx((y - predicted)[own].std(), rel=0.02)
 
 
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():

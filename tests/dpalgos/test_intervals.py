@@ -450,25 +450,6 @@ def test_an_interval_of_least_squares_is_missing_for_far_rows_and_seldom_without
     assert least <= np.isnan(found.interval).any(axis=(0, 1)).mean() <= most
 
 
-def test_logistic_intervals_are_hardly_wider_than_errors_need():
-    """A second order along the intercept is combined as a variance: added it would make a ratio of 1.5."""
-    errors, widths, coef = [], [], np.array([0.6, -0.4, 0.3, 0.0, -3.5])
-    for seed in range(16):
-        rng = np.random.default_rng(seed)
-        X = np.column_stack([rng.standard_normal((15_000, 4)), np.ones(15_000)])
-        y = (rng.random(15_000) < scipy.special.expit(X @ coef)).astype(float)
-        asked = {"family": "logistic", "intercept": True, "epsilon": 1.0, "delta": 1e-6, "interval": 0.95}
-        found = estimated("preconditioned_glm", X, y, seed=seed, replicates=3, **asked).intervals
-        errors.append(found.center - coef[:, None])
-        widths.append(found.half_width)
-    error, width = np.concatenate(errors, axis=1), np.concatenate(widths, axis=1)
-    assert np.isnan(width).mean() < 0.05
-    ratio = np.nanmedian(width, axis=1) / (1.96 * np.sqrt((error**2).mean(axis=1)))
-    assert ratio[-1] < 1.35
-    assert ratio.mean() < 1.25
-    assert (np.abs(error) <= width).mean() > 0.92
-
-
 def near_complementary():
     """Return rows, labels and their fit: rows with both of the first two columns are rare and far."""
     rng, n = np.random.default_rng(11), 30_000
