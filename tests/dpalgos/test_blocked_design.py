@@ -37,15 +37,6 @@ def logistic(n, d, dtype, seed=0):
     return X, (rng.random(n) < expit(X[:, :4] @ [2.0, -2.0, 1.0, 1.0])).astype(float)
 
 
-def test_single_precision_is_kept_and_converted_on_demand():
-    X, y = logistic(50, 5, np.float32)
-    sample = Sample(X, y)
-    assert sample.rows.array().dtype == sample.rows.dtype == np.float32
-    assert sample.X.dtype == np.float64
-    assert Sample(X.astype(float)).X.dtype == np.float64
-    assert Sample(np.arange(6).reshape(3, 2)).rows.dtype == np.float64
-
-
 def test_rounding_stays_within_its_factor():
     """What single precision adds to the move of a sum, at rows chosen to round badly."""
     rng = np.random.default_rng(0)
@@ -244,15 +235,6 @@ def test_rows_that_are_held_by_column_give_what_they_give_otherwise(sample, boun
         np.testing.assert_allclose(answer[0], alone[0], rtol=1e-5, atol=1e-7)
     assert sample.rows.keeps_columns
     np.testing.assert_array_equal(runs[0]()[0], alone[0])
-
-
-def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
-    rows = np.arange(N)
-    apart = sample.derived(row_mask=np.column_stack([rows < 300, rows >= 300, rows >= 900]), n_replicates=R)
-    values = np.random.default_rng(2).standard_normal((N, R))
-    found = Design(apart).mean_product(values)
-    plain = apart.X.T @ (apart.row_mask * values) / apart.row_mask.sum(axis=0)
-    np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_used", [D, 2])

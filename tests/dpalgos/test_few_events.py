@@ -5,11 +5,8 @@ import pytest
 import scipy
 
 from dpalgos.central.preconditioned.mean_response import MeanResponse, positive_mean
-from dpalgos.central.preconditioned.queries import mean_logarithm, mean_response
-from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.models.families import get_family
 from dpalgos.release.spend import Noisy
-from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
 
 N, DELTA = 2000, 1e-6
@@ -95,15 +92,3 @@ def test_another_release_of_a_mean_counts_by_its_precision():
     mean = MeanResponse(get_family("logistic"), 0.1, 0.02).after(Noisy(np.array(0.2), np.array(0.04)))
     assert mean.released == pytest.approx(0.12)
     assert mean.std == pytest.approx((0.02**-2 + 0.04**-2) ** -0.5)
-
-
-@pytest.mark.parametrize(("family", "largest"), [("logistic", 1.0), ("poisson", 31.0)])
-def test_a_mean_response_moves_by_what_is_charged(family, largest):
-    X = np.ones((5, 2))
-    low, high = (Sample(X, np.array([label, 0, 1, 1, 0])) for label in (0.0, 1.0 if largest == 1 else 1e9))
-    model = get_family(family)
-    moved = mean_response(high, model, largest) - mean_response(low, model, largest)
-    assert moved == pytest.approx(interval(largest, 5))
-    if family == "poisson":
-        logarithms = [mean_logarithm(sample, 3.0, 0.9) for sample in (low, high)]
-        assert np.abs(logarithms[1] - logarithms[0]).sum() == pytest.approx(interval(3.9, 5))

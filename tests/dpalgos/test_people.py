@@ -267,33 +267,3 @@ def test_no_person_that_is_admitted_shows(family, counting, interval):
     rng = np.random.default_rng(0)
     for _ in range(4):
         assert_no_person_shows(rng, family, counting, interval)
-
-
-def ill_people_come_more_often(n_people=20_000, seed=0):
-    """Return covariates, responses and people whose numbers of rows depend on their responses."""
-    rng = np.random.default_rng(seed)
-    group, health = rng.integers(0, 2, n_people), rng.uniform(-1, 1, n_people)
-    sizes = np.where(health + group > 0.7, 8, 1)
-    people = np.repeat(np.arange(n_people), sizes)
-    y = 0.5 * group[people] + health[people] + rng.uniform(-0.2, 0.2, len(people))
-    return np.column_stack([group[people], np.ones(len(people))]), y, people
-
-
-def test_the_guide_says_which_coefficient_each_person_weight_is():
-    X, y, people = ill_people_come_more_often()
-    m = np.bincount(people)[people]
-    gee = {"exog": X, "groups": people}
-    expected = {
-        "equal": sm.WLS(y, X, weights=1 / m).fit().params,
-        "rows": sm.GEE(y, **gee, cov_struct=sm.cov_struct.Independence()).fit().params,
-        "exchangeable": sm.GEE(y, **gee, cov_struct=sm.cov_struct.Exchangeable()).fit().params,
-    }
-    np.testing.assert_allclose(expected["rows"], sm.OLS(y, X).fit().params, rtol=1e-6)
-    equal = np.ravel(fit(X, y, user_ids=people, **HIGH).estimate)
-    rows = np.ravel(fit(X, y, user_ids=people, person_weight="rows", max_rows=8, **HIGH).estimate)
-    fewer = np.ravel(fit(X, y, user_ids=people, person_weight="rows", max_rows=3, **HIGH).estimate)
-    np.testing.assert_allclose(equal, expected["equal"], atol=1e-3)
-    np.testing.assert_allclose(rows, expected["rows"], atol=1e-3)
-    assert abs(equal[0] - 0.5) < 0.02 < abs(rows[0] - 0.5)  # the effect in people, and not
-    for between in (fewer, expected["exchangeable"]):
-        assert min(equal[1], rows[1]) < between[1] < max(equal[1], rows[1])

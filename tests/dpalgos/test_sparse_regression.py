@@ -5,7 +5,6 @@ import pytest
 from scipy.special import expit
 
 import dpalgos
-from data.simulations.paper_models import uniform_glm
 from dpalgos.accounting.composition import budget_shares, spending
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.api import build_params
@@ -24,7 +23,6 @@ from tests.dpalgos.silence import estimated, recorded, silent
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
 HARD_THRESHOLDING = {**BOUNDS, "coef_bound": 1.0, "sparsity": 5, "n_iterations": 6}
-FRANK_WOLFE = {**BOUNDS, "coef_l1_bound": 2.0, "n_iterations": 9}
 
 
 def feasible(n, d, rng, s=5):
@@ -95,21 +93,6 @@ def test_the_printed_hard_thresholding_wastes_its_budget():
     assert values.sensitivity / values.epsilon == pytest.approx(scale)
 
 
-def test_without_noise_frank_wolfe_solves_the_lasso():
-    X, y, _ = feasible(4000, 10, np.random.default_rng(0), s=2)
-    ridge = silent("private_frank_wolfe_lasso", X, y, **BUDGET, **{**FRANK_WOLFE, "n_iterations": 400})
-    least_squares = np.linalg.lstsq(X, np.clip(y, -3, 3))[0]
-    assert np.abs(least_squares).sum() < 2.0  # the constraint does not bind
-    assert np.linalg.norm(ridge - least_squares) < 0.02
-    means = np.r_[0.9, -0.4, np.zeros(4)]
-    keywords = {"value_bound": 2.0, "coef_l1_bound": 2.0, "n_iterations": 400}
-    rows = np.random.default_rng(0).uniform(-1, 1, (2000, 6)) + means
-    answer = silent("private_frank_wolfe_lasso", rows, None, **BUDGET, **keywords)
-    assert np.linalg.norm(answer - rows.mean(axis=0)) < 0.02
-    bound = silent("private_frank_wolfe_lasso", rows, None, **BUDGET, **{**keywords, "coef_l1_bound": 0.5})
-    assert np.abs(bound).sum() <= 0.5 + 1e-12
-
-
 def test_printed_frank_wolfe_under_replace_one():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     shared = {**BUDGET, "calibration": "paper", "coef_l1_bound": 2.0, "n_iterations": 50}
@@ -120,18 +103,6 @@ def test_printed_frank_wolfe_under_replace_one():
     result = estimated("private_frank_wolfe_lasso", X, **shared, value_bound=1.0)
     assert spending(result.events).rho == pytest.approx(worst / 4)
     assert result.certified_epsilon < 0.5
-
-
-def test_without_noise_screening_is_weighted_least_squares():
-    X, y, coef = feasible(3000, 40, np.random.default_rng(0))
-    keywords = {"covariate_bound": 1.0, "response_bound": 100.0, "sparsity": 5}
-    answer = silent("screened_sparse_regression", X, y, **BUDGET, **keywords, clip_norm=50.0)
-    support = answer != 0
-    assert support.sum() == 5
-    floored = {"epsilon": 50.0, "delta": 0.5}  # a floor of eigenvalues far below the design's
-    answer = silent("screened_sparse_regression", X, y, **floored, **keywords, clip_norm=50.0)
-    np.testing.assert_allclose(answer[support], np.linalg.lstsq(X[:, support], y)[0], atol=1e-9)
-    assert np.linalg.norm(silent("screened_sparse_regression", X, y, **floored, **keywords) - coef) < 0.2
 
 
 def test_logistic_sensitivity_follows_the_iterate():
@@ -151,17 +122,6 @@ def test_logistic_sensitivity_follows_the_iterate():
         coef = np.zeros(d)
         coef[first.published[2 * t][:, 0].astype(int)] = first.published[2 * t + 1][:, 0]
     assert max(found) > 1.5 * found[0]  # rises from half of its supremum
-
-
-def test_without_noise_screening_solves_the_instrumented_equation():
-    data = uniform_glm(np.random.default_rng(0), 4000, 40, sparsity=4)
-    keywords = {"covariate_bound": 1.0, "sparsity": 4, "n_iterations": 60, "threshold": None}
-    answer = silent("screened_sparse_glm", data.X, data.y, **BUDGET, family="logistic", **keywords)
-    support = np.flatnonzero(answer)
-    rows = data.X[:, support]
-    weights = np.minimum(1, 1.05 * np.sqrt(4 / 3) / np.linalg.norm(rows, axis=1))
-    predicted = np.clip(rows @ answer[support], -np.log(3), np.log(3))
-    np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
 
 
 ASKED = {"epsilon": 0.5, "delta": 1e-4}

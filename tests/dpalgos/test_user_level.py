@@ -26,38 +26,6 @@ def mean_of(X, user_ids, seed=0, **keywords):
     return estimated("user_level_mean", X, user_ids=user_ids, seed=seed, **keywords)
 
 
-def error_of(n, m, d, replicates=6, **keywords):
-    """Root mean squared ℓ2 error with the sampling error's known part, d/(nm), added to that of the noise.
-
-    A user's mean is drawn as one row, whose law it has.
-    """
-    X = np.random.default_rng(d).normal(0.5, 1 / np.sqrt(m), (n, d))
-    tau = radius(d, n, m)
-    answers = mean_of(X, np.arange(n), replicates=replicates, concentration_radius=tau, **keywords).estimate
-    noise = answers - X.mean(axis=0)[:, None]
-    return float(np.sqrt(d / (n * m) + (noise**2).sum(axis=0).mean()))
-
-
-def test_error_in_one_dimension_is_the_digests():
-    n, m, rng = 1000, 100, np.random.default_rng(0)
-    tau = float(np.sqrt(2 * np.log(2 * n / 0.01) / m))
-    X = rng.normal(3.3, 1 / np.sqrt(m), (n, 1))
-    options = {"value_bound": 100.0, "replicates": 400}
-    for calibration in ("tight", "paper"):
-        answer = mean_of(X, np.arange(n), calibration=calibration, concentration_radius=tau, **options)
-        noise = answer.estimate - X.mean()
-        assert 0.0048 < np.sqrt(1 / (n * m) + (noise**2).mean()) < 0.0072
-    direct = mean_of(X, np.arange(n), aggregation="clipped", concentration_radius=tau, **options).estimate
-    assert np.std(direct - X.mean()) == pytest.approx(0.283, rel=0.15)  # Laplace, 2B/(nε)
-
-
-def test_a_hundred_times_the_rows_give_a_tenth_of_the_error():
-    errors = [error_of(20_000, m, 16) for m in (1, 100)]
-    assert 8 < errors[0] / errors[1] < 12
-    flat = [error_of(20_000, m, 16, aggregation="clipped") for m in (1, 100)]
-    assert 0.8 < flat[0] / flat[1] < 1.3
-
-
 OF_USERS = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
 
 
@@ -227,21 +195,3 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
         second = np.diff(loss.slope(z, y)) / np.diff(z)
         assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
         assert (second >= -1e-9).all()
-
-
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-def test_excess_of_the_best_of_twenty(calibration):
-    """Of 2,000 users who toss coins 100 times each: (x'e_k)²/2 is what the k-th loses, on average."""
-    n, k = 2000, 20
-    told = np.random.default_rng(1).binomial(100, np.linspace(0.3, 0.7, k), (n, k)) / 100
-    sample = Sample(np.sqrt(2 * told), np.zeros(n), user_ids=np.arange(n), n_replicates=20)
-    settings = {"candidates": np.eye(k), "loss": "squared", "loss_bound": 1.0, "calibration": calibration}
-    settings |= {
-        "concentration_radius": np.sqrt(np.log(2 * k * n / 0.1) / 200),
-        "epsilon": 0.5,
-        "delta": 1e-6,
-    }
-    for rule in ({}, {"rule": "exponential"}):
-        found = estimated("user_level_selection", sample, seed=2, replicates=20, **settings, **rule)
-        risk = told.mean(axis=0)
-        assert (risk[found.estimate.argmax(axis=0)] - risk.min()).mean() <= 0.005

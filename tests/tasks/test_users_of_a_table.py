@@ -10,7 +10,6 @@ from data.ledger import open_ledger
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
-from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of
 from tasks.release.request import checked_request
 from tasks.report.coefficients import nested_record, text_of
@@ -62,20 +61,6 @@ def test_users_are_drawn_with_all_their_rows_and_count_once(tmp_path, home, resp
     assert set(private[private["form"].str.contains("clipped") | bool(response)]["status"]) == {"ok"}
 
 
-def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_path, home):
-    file = study(tmp_path)
-    spec, table, _ = full_answer(file, tmp_path)
-    problem = spec.head_panel.problem
-    path = tmp_path / "design.parquet"
-    path.write_bytes(problem.prepare(table))
-    prepared = problem.load(path)
-    frame = visits()
-    expected = frame.groupby("patient")[["dose", "weight", "effect"]].mean().mean()
-    scale = [1.0, 1.0, 2.0]
-    np.testing.assert_allclose(problem.full_answer(prepared).coef, expected / scale, atol=1e-12)
-    assert (np.diff(prepared.groups) >= 0).all()
-
-
 @pytest.mark.parametrize("ids", [lambda ids: ids, lambda ids: ids.str[1:].astype(int)])
 def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, home, ids):
     monkeypatch.setattr(reading, "BATCH_ROWS", 7)
@@ -86,19 +71,6 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
     declaration = Declaration(n_rows=len(table), user_id="patient", n_users=60, **about)
     read = read_declared(tmp_path / "table.parquet", declaration)
     assert len(set(zip(read.table["patient"], table["patient"], strict=True))) == 60
-
-
-def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path, home):
-    study(tmp_path, response="effect")
-    ledger = open_ledger(home)
-    ledger.open_dataset("mine", 100.0, 1e-6)
-    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
-    asked = {"epsilon": 10.0, "delta": 1e-7, "interval": 0.95}
-    answer = release(ledger, "preconditioned_regression", *files, **asked)
-    assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    charge = ledger.account("mine").charges[0]
-    assert charge.question.parameters["keywords"]["intercept"]
-    assert answer.request.estimator.unit_of_privacy == "user"
 
 
 FORMULA = "visits ~ age + C(smoker) + exposure(days)"

@@ -19,7 +19,7 @@ from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.interval import HIDDEN
 from tests.builders import refused
 
-N, RUNS = 4_000, 60
+N = 4_000
 BETA = np.array([0.5, -0.4, 0.6, 0.0, 0.2])
 FAMILIES = {  # responses by linear predictors
     "gaussian": lambda eta, rng: eta + rng.standard_normal(len(eta)),
@@ -40,37 +40,6 @@ def released(family, X, y, rng, epsilon=2.0):
     keywords = {} if family == "gaussian" else {"family": family}
     budget = {"epsilon": epsilon, "delta": 1e-6, "interval": 0.95}
     return dpalgos.estimate(name, X, y, rng=rng, intercept=True, **budget, **keywords)
-
-
-def target(family, kept):
-    rng = np.random.default_rng(1)
-    X = rows(rng, 400_000)
-    eta = X @ BETA
-    if family == "gaussian":
-        return np.linalg.lstsq(X[:, kept], eta, rcond=None)[0]
-    mean = 1 / (1 + np.exp(-eta)) if family == "logistic" else np.exp(0.5 * eta)
-    of = sm.families.Binomial() if family == "logistic" else sm.families.Poisson()
-    return sm.GLM(mean, X[:, kept], family=of).fit().params
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_nested_models_and_contrasts_are_covered(family):
-    kept = [0, 1, 4]
-    truth, covered, contrasts = target(family, kept), [], []
-    for run in range(RUNS):
-        rng = np.random.default_rng([run, 5])
-        X = rows(rng)
-        y = FAMILIES[family](X @ BETA, rng)
-        found = released(family, X, y, rng).submodel([f"x{j}" for j in kept])
-        low, high = found.coefficients().limits
-        covered.append(np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high)))
-        test = found.t_test(f"x0 - 2 * x1 = {truth[0] - 2 * truth[1]:.9f}")
-        contrasts.append(test.pvalue[0] > 0.05 if np.isfinite(test.pvalue[0]) else np.nan)
-    shares = [*np.nanmean(covered, axis=0), np.nanmean(contrasts)]
-    # Fewer of 60 than 51 are within .93 with a chance of .02, and each model has three intervals at least.
-    assert min(shares[:2]) >= 0.85
-    assert np.nanmean(shares) >= 0.93
-    assert np.isfinite(np.array(covered)[:, :2]).mean() > 0.9
 
 
 def whole(family="gaussian", seed=3, **changes):
@@ -225,19 +194,6 @@ def people():
 def costs(people):
     budget = {"epsilon": 2.0, "delta": 1e-6, "random_state": 4}
     return private.ols("cost ~ age + C(region) + C(smoker)", people, bounds=BOUNDS, levels=LEVELS, **budget)
-
-
-def test_formulas_nest_by_their_terms(people, costs):
-    own = smf.ols("cost ~ age + C(region)", people).fit()
-    for found in (costs.submodel("cost ~ age + C(region)"), costs.submodel(["age", "C(region)"])):
-        assert set(found.terms) == set(own.params.index)
-        np.testing.assert_allclose(found.params[own.params.index], own.params, atol=2)
-        ends = found.conf_int().loc["C(region)[T.south]"]
-        assert ends[0] < own.params["C(region)[T.south]"] < ends[1]
-    for other in ("days ~ age", "age ~ smoker"):
-        refused(lambda other=other: costs.submodel(other), InputError, other.split()[0])
-    both = private.ols("cost ~ age * days", people, bounds=BOUNDS, epsilon=2.0, delta=1e-6, random_state=4)
-    assert both.submodel("cost ~ days:age").terms == ("Intercept", "days:age")
 
 
 @pytest.mark.parametrize("fit", ["ols", "logit", "poisson"])

@@ -173,12 +173,6 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulati
     assert later.table.texts == prepared.table.texts
 
 
-def test_a_reserve_that_does_not_fit_reserves_nothing(file, home):
-    edit(file, ("epsilon = 3.0", "epsilon = 4.0"))
-    refused(lambda: reserve(file), BudgetExhausted, "3")
-    assert charges() == []
-
-
 def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_marked(file):
     before = reserve(file).split.epsilons
     edit(file, ('mean = "baseline"', 'mean = "age"'))
