@@ -1,6 +1,5 @@
 """Every benchmark runs at its smallest size; comparisons count both errors; ten tables were unseen before."""
 
-import importlib
 import json
 import re
 import subprocess
@@ -8,7 +7,6 @@ import sys
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from data.collections.league import GROUPS
@@ -143,30 +141,3 @@ def test_a_table_is_named_nowhere_else(name):
     command = ["git", "grep", "--untracked", "-lP", rf"(?<![\w.]){re.escape(item)}(?!\.?\w)"]
     files = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False).stdout
     assert set(files.split()) - {"docs/measured/unseen.json"} == {"tests/bench/unseen.toml"}
-
-
-def test_the_page_shows_each_method_of_each_table(monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
-    page = importlib.import_module("generate.evidence").unseen
-    rows = [
-        {"table": name, "method": method, "epsilon": epsilon, "error": epsilon + len(method) + repetition}
-        for name, method in (
-            ("cards", "dpcost"),
-            ("cards", "AdaSSP"),
-            ("cards", "diffprivlib"),
-            ("webworms", "dpcost"),
-        )
-        for epsilon in unseen.EPSILONS
-        for repetition in range(2)
-    ]
-    rows += [
-        {"table": name, "method": unseen.NONPRIVATE, "epsilon": np.inf, "error": 0.5}
-        for name in ("cards", "cards", "webworms", "webworms")
-    ]
-    facts = unseen.facts_of(pd.DataFrame(rows), {name: unseen.TABLES[name] for name in ("cards", "webworms")})
-    shown = page({f"unseen/{name}": text for name, text in facts.items()})
-    lines = [line.split(" | ") for line in shown.splitlines() if line.startswith("| ")][2:]
-    assert [line[1] for line in lines] == ["dpcost", "AdaSSP", "diffprivlib", "dpcost"]
-    assert lines[0][2:6] == [facts[f"cards/dpcost/{epsilon:g}"] for epsilon in unseen.EPSILONS]
-    assert "against AdaSSP: smaller in 0, larger in 0 of 4" in shown
-    assert page({}) == "Not measured yet.\n"

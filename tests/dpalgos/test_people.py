@@ -59,16 +59,6 @@ def test_without_noise_it_is_the_weighted_regression_that_the_keyword_names(fami
     np.testing.assert_allclose(np.ravel(result.estimate), model.fit().params, atol=2e-4)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
-def test_weights_are_those_of_a_weighted_regression(family):
-    X, y, people = visits(family=family)
-    weights = np.random.default_rng(1).uniform(0.2, 3, len(y))
-    for ids, own in ((None, weights), (people, weights / np.bincount(people)[people])):
-        result = fit(X, y, weights=weights, max_weight=3.0, user_ids=ids, family=family, **HIGH)
-        model = sm.GLM(y, X, family=KINDS[family](), var_weights=own)
-        np.testing.assert_allclose(np.ravel(result.estimate), model.fit().params, atol=2e-4)
-
-
 def test_weights_are_clipped_to_their_public_maximum():
     X, y, _ = visits()
     weights = np.where(np.arange(len(y)) == 5, 1e9, 1.0)

@@ -95,21 +95,6 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
             np.testing.assert_array_equal(parts[0], other)
 
 
-def test_a_user_moves_losses_by_the_bound_over_n_however_many_rows_there_are():
-    """Eight users with the rows of the report: every other user's loss is that of the neighbor."""
-    row = np.array([0, -1e17, 1, 1e17, 0, 0, 0, 1.0])
-    settings = {"candidates": ((1.0,) * 8, (0.0,) * 8), "loss": "squared", "loss_bound": 1.0}
-    settings |= {"concentration_radius": 1.0, "rule": "exponential"}
-    made = []
-    for n_rows in (2, 3):
-        ids = np.r_[np.zeros(n_rows, dtype=int), np.repeat(np.arange(1, 8), 3)]
-        X = np.tile(row, (len(ids), 1))
-        X[:n_rows] = 0.0
-        sample = Sample(X, np.ones(len(ids)), user_ids=ids)
-        made.append(recorded("user_level_selection", sample, settings)[0])
-    assert max(largest_moves(*made).values()) <= 1 + 1e-9
-
-
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_a_loss_that_is_not_a_number_is_the_largest():
     users = Sample(np.full((1, 2), 1e60), np.ones(1), user_ids=[0]).users
