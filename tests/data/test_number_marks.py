@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from data.columns import PLAIN, Column, Declaration, Marks
+from data.columns import PLAIN, Declaration, Marks
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.schema import table_schema
-from dpalgos import get_estimator
-from dpalgos.api import build_params
-from tasks.release.design import RowDesign, question_parameters
 from tests.builders import declared_column, refused
 
-MEAN = get_estimator("dp_mean")
-PARAMS = build_params(MEAN, {"epsilon": 1.0, "delta": 1e-6, "value_bound": 1.0})
 EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
 
 
@@ -115,15 +110,3 @@ def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
     path = written(tmp_path, header, "1;2")
     for call in (lambda: table_schema(path), lambda: read(path, number("a"))):
         refused(call, DataError, "separator", "--separator")
-
-
-def test_a_separator_is_no_part_of_what_was_asked():
-    asked = [question_parameters(MEAN, PARAMS, design(mark)) for mark in ("", ";")]
-    assert asked[0] == asked[1]
-    assert asked[0]["rows"]["declaration"]["marks"] == {"decimal": ",", "thousands": ""}
-
-
-def design(separator):
-    marks = Marks(",", separator=separator)
-    declaration = Declaration(columns=(number(),), marks=marks, missing="drop", n_rows=None)
-    return RowDesign(columns=(Column.in_units("x"),), declaration=declaration)

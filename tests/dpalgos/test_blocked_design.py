@@ -3,14 +3,10 @@
 import threading
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit
 
 import dpalgos
-from data.errors import DataError
-from data.formats.row_groups import RowBlocks
 from data.simulations import centered_noise
 from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.partitions import PartitionedRows, total_of
@@ -113,26 +109,6 @@ def test_a_later_block_of_double_precision_does_not_become_infinite(partitioned,
         estimated("dp_mean", rows, **MEAN)
     wider = StreamedRows(stream(float, np.float32), 8)
     assert np.concatenate([block for _, block in wider.blocks()]).max() == 1e50
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_of_a_file(tmp_path, dtype):
-    X, path = np.random.default_rng(0).random((3000, 6)).astype(dtype), tmp_path / "x.parquet"
-    names = [f"x{j}" for j in range(6)]
-    pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=1300)
-    read = RowBlocks(path, names[::-1])
-    for _ in range(2):
-        blocks = [np.column_stack(list(columns.values())) for columns in read()]
-        np.testing.assert_array_equal(np.concatenate(blocks), X[:, ::-1])
-    assert blocks[0].dtype == dtype
-    assert list(next(iter(read()))) == names[::-1]
-    pairs = list(RowBlocks(path, names[:2], "x5")())
-    rows = [np.column_stack(list(columns.values())) for columns, _ in pairs]
-    np.testing.assert_array_equal(np.concatenate(rows), X[:, :2])
-    np.testing.assert_array_equal(np.concatenate([y for _, y in pairs]), X[:, 5])
-    assert read.n_rows == 3000
-    refused(lambda: RowBlocks(path, ["x0", "y"]), DataError, "columns must", "got 'y'")
-    refused(lambda: RowBlocks(path, ["x0", "x1"], "x0"), DataError, "columns must", "'x0'")
 
 
 def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():

@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dpalgos
 from data.ledger import open_ledger
-from flows.cli.init import _note_of_few
 from flows.studies.find_study import find_study
 from tasks.advice.releases import forecast_release, simulate_release
 from tasks.release.request import read_request
@@ -225,25 +223,6 @@ def test_init_says_if_clusters_are_too_few(tmp_path):
     assert 3 < needed < 10
     assert "too few" not in init_trial(tmp_path, 400, user_id="clinic")
     assert "too few" not in init_trial(tmp_path, 40)
-
-
-def test_the_epsilon_that_few_clusters_need_is_necessary():
-    note = _note_of_few(40, 2)
-    needed = float(re.search(r"more than ε = ([\d.]+)", note).group(1))
-    table = trial(40)
-    for factor, has_interval in ((0.9, False), (2.5, True)):
-        result = dpalgos.estimate(
-            "preconditioned_regression",
-            np.column_stack([table.arm - 0.5, np.ones(len(table))]),
-            table.outcome,
-            user_ids=table.clinic,
-            rng=np.random.default_rng(1),
-            epsilon=factor * needed,
-            delta=40**-2.0,
-            interval=0.95,
-            intercept=True,
-        )
-        assert np.isfinite(result.interval[:, 0]).all() == has_interval
 
 
 def test_clusters_offer_to_protect_them(tmp_path, home):
