@@ -149,6 +149,14 @@ def test_every_release_takes_its_sensitivity_from_a_named_function(path):
     assert without_a_name(tree_of(path)) == []
 
 
+@each_module
+def test_sensitivity_functions_say_why(path):
+    """A proof sketch: more than the name of what is returned."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef) and (node.name.endswith("_sensitivity") or node.name in LEMMAS):
+            assert len(ast.get_docstring(node) or "") >= 60, node.name
+
+
 def most_quantities(estimator, calibration):
     """Return of how many quantities one run tells something about any one person."""
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))

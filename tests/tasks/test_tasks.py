@@ -65,14 +65,6 @@ def ready(raw, tmp_path):
     return design
 
 
-def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path / "nowhere")
-    with pytest.raises(Unreachable):
-        fetch("housing", offline=True, again=True)
-    assert fetch("housing", offline=True).origin == "store"
-
-
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
     first, *others = block.cells
     halves = [replace(block, cells=(first,)), replace(block, cells=tuple(others))]
