@@ -129,15 +129,6 @@ def test_a_repeated_release_writes_the_same_table_again(place, command_line):
     assert (len(charges), Path("answer.tex").read_bytes()) == (1, first)
 
 
-def test_a_backup_replaces_no_other_file(place, command_line, home):
-    assert command_line(*OPEN)[0] == 0
-    before = Path("people.csv").read_bytes()
-    os.symlink(home / "ledger.key", "link")
-    for file in ("people.csv", home / "ledger.key", "link"):
-        sentence(command_line("ledger", "backup", file))
-    assert Path("people.csv").read_bytes() == before
-
-
 DAMAGED = {"": "", "nested": "[" * 10**5, "list": "[]", "name": '"other"', "level": '"levels"'}
 DAMAGED |= {"answer": '"answers"', "estimate": '"estimate": "x", "was"', "epsilon": '"epsilon": null, "was"'}
 

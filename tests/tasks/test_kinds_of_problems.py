@@ -194,17 +194,6 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
         assert measured[r] == np.mean((X[test, :2].sum(axis=1) > 0) != y[test])
 
 
-def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
-    private = [replace(PRIVATE_IHT, epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
-    cells, prepared = (IHT, *private), labeled_frames()
-    beside = compute_block(split_block(cells=cells), prepared)
-    monkeypatch.setattr("tasks.run.compute._COLUMNS_PER_FIT", 2401)
-    alone = compute_block(split_block(cells=cells), prepared)
-    left, right = (rows[rows["metric"] == "misclassification"]["value"] for rows in (beside, alone))
-    np.testing.assert_allclose(left, right, atol=1e-12)
-    assert left.nunique() > 5
-
-
 N_RIVERS, D_RIVERS = 57, 3
 
 

@@ -177,17 +177,6 @@ def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypa
     assert len(contents) == 1
 
 
-def test_the_release_of_a_declared_folder_is_drawn_from_its_parts(dpcost, declared, tmp_path):
-    dpcost("ledger", "open", "mine", "--epsilon", 50, "--delta", 1e-5)
-    (_, (csv, parquet, parts, *_)), (_, (hive, _)) = declared
-    asked = ["--config", tmp_path / "mine-release.toml", "--epsilon", 5, "--delta", 1e-6, "--json"]
-    first = json.loads(dpcost("release", "preconditioned_regression", "--data", hive, *asked)[1])
-    for same in (csv, parquet, parts):
-        again = json.loads(dpcost("release", "preconditioned_regression", "--data", same, *asked)[1])
-        assert again["release"]["ledger"]["replayed"]
-        assert numbers_of(again) == numbers_of(first)
-
-
 LABELS = CONFIG + 'y = "even"\n[bounds]\ncovariate_bound = 15.0\n[params]\nfamily = "logistic"\n'
 OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
 # Which file changes, after which step, how, the question, and how many charges stay
