@@ -194,6 +194,12 @@ def test_the_threshold_of_a_cap_is_that_of_the_shortest_reports(epsilon, size):
     assert randomizer.second_moment <= min(map(second_moment, np.linspace(0, 8, 801))) * (1 + 1e-6)
 
 
+def test_the_reports_of_rare_caps_lie_on_a_public_grid():
+    randomizer = CapRandomizer(epsilon=20.0, radius=1.0, size=6)
+    reports = randomizer.exact(np.broadcast_to(vector(6), (500, 6))) * randomizer.mean * 2**16
+    np.testing.assert_allclose(reports, np.rint(reports), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", [*PURE, GaussianReport])
 def test_an_honest_report_is_not_longer_than_a_server_allows(kind):
     gaussian = {"noise_multiplier": noise_multiplier(2.0, 1e-6), "l2_sensitivity": 2.0}
