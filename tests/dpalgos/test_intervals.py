@@ -29,13 +29,6 @@ MEANS = {
     "box_mean": {"lower": -6.0, "upper": 5.0},
     "karwa_vadhan_mean": {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)},
 }
-REGRESSIONS = {
-    "preconditioned_regression": {},
-}
-GLMS = [  # where noise, and where sampling error, decides
-    ("preconditioned_glm", "logistic", (1.0, 30.0), {}),
-    ("preconditioned_glm", "poisson", (1.0, 30.0), {}),
-]
 LOCAL = {"covariate_bound": 1.0, "response_bound": 2.0, "mechanism": "l2"}
 LOCAL |= {"covariance_eigenvalue_bounds": (0.3, 0.4)}
 USERS = {"gradient_bound": 4.0, "concentration_radius": 1.0, "curvature_bound": 4.0, "radius": 1.5}
@@ -135,15 +128,11 @@ ONE = {"intercept": True}
 COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the least share of intervals
     *((name, normal, MEAN, 150, 0.5, asked, 0.3) for name, asked in MEANS.items()),
     *((name, normal, MEAN, 150, 5.0, asked, 0.9) for name, asked in MEANS.items()),
-    *(
-        (name, regression, COEF, 60, e, asked, 0.3)
-        for name, asked in REGRESSIONS.items()
-        for e in (0.7, 30.0)
-    ),
-    *(
-        (name, responses(family), GLM_COEF, 40, epsilon, {**asked, "family": family}, 0.3)
-        for name, family, epsilons, asked in GLMS
-        for epsilon in epsilons
+    *((MAIN, regression, COEF, 60, epsilon, {}, 0.3) for epsilon in (0.7, 30.0)),
+    *(  # where noise, and where sampling error, decides
+        ("preconditioned_glm", responses(family), GLM_COEF, 40, epsilon, {"family": family}, 0.3)
+        for family in ("logistic", "poisson")
+        for epsilon in (1.0, 30.0)
     ),
     ("preconditioned_glm", of_strong_slopes, EVENTS, 100, 1.0, {**ONE, "family": "logistic"}, 0.3),
     ("preconditioned_glm", overdispersed, COUNTS, 100, 1.0, {**ONE, "family": "poisson"}, 0.7),
@@ -202,13 +191,6 @@ def line_of(rows):
     return np.linalg.solve(sum(X.T @ X for X, _ in pieces), sum(X.T @ y for X, y in pieces))
 
 
-def far_along_a_column(rng):
-    """Less than a hundredth of the rows, which say many standard deviations of a row about it."""
-    X = rng.standard_normal((20_000, 3))
-    X[:150, 2] = 10.0
-    return X, X @ [1.0, -0.5, 0.5] + 0.7 * rng.standard_normal(len(X))
-
-
 BEYOND = {  # tables of two columns, of which some entries lie beyond the bounds
     "1 % of ones": lambda rng: 1.0 * (rng.random((20_000, 2)) < 0.01),
     "0.1 % of ones": lambda rng: 1.0 * (rng.random((20_000, 2)) < 0.001),
@@ -217,7 +199,7 @@ BEYOND = {  # tables of two columns, of which some entries lie beyond the bounds
     "beyond a box": lambda rng: np.exp(rng.standard_normal((2000, 2))),
     "heavy tails": lambda rng: rng.pareto(2.5, (10_000, 2)),
 }
-NARROW, FAR = {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)}, {"covariate_bound": 7.0, "response_bound": 12.0}
+NARROW = {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)}
 FEW_FAILURES, SQUARES = {"delta": 20_000.0**-2}, {"interval_target": "least squares"}
 CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the share of intervals, and of misses
     ("karwa_vadhan_mean", "1 % of ones", 0.01, 1.0, NARROW, (0, 0.4), 0.05),
@@ -228,10 +210,6 @@ CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the shar
     ("dp_mean", "hidden", 0.03, 1.0, {**MEANS["dp_mean"], **FEW_FAILURES}, (0.5, 1), 0.06),
     ("coinpress_mean", "hidden", 0.03, 1.0, {**MEANS["coinpress_mean"], **FEW_FAILURES}, (0.5, 1), 0.06),
     (MAIN, curved, line_of(curved), 1.0, SQUARES, (0, 1), 0.06),
-    *(
-        (name, far_along_a_column, np.array([-np.inf, -np.inf, 0.5]), 3.0, {**asked, **FAR}, (0, 1), 0.15)
-        for name, asked in list(REGRESSIONS.items())[1:]
-    ),
 ]
 
 
@@ -241,7 +219,7 @@ def test_what_clipping_moves_is_covered_or_has_no_interval(case):
     draw = (lambda rng: (BEYOND[rows](rng), None)) if rows in BEYOND else rows
     hits, _ = covered(name, draw, truth, 25, epsilon, **keywords)
     assert fewest <= np.isfinite(hits).mean() <= most
-    assert (hits == 0)[:, np.broadcast_to(truth, hits.shape[1]) > -np.inf].mean() < misses
+    assert (hits == 0).mean() < misses
 
 
 MOVED = np.minimum(np.random.default_rng(0).standard_exponential((20_000, 2)), 1.5)
