@@ -16,11 +16,6 @@ from tests.dpalgos.silence import estimated, recorded
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
 
 
-def radius(d, n, m, failure=0.01):
-    s = np.log(n / failure)
-    return float(np.sqrt((d + 2 * np.sqrt(d * s) + 2 * s) / m))
-
-
 def mean_of(X, user_ids, seed=0, **keywords):
     keywords = {**SETTINGS, "value_bound": 10.0, **keywords}
     return estimated("user_level_mean", X, user_ids=user_ids, seed=seed, **keywords)

@@ -208,17 +208,6 @@ ABOUT = {"title": "Houses", "headline": "Privacy costs.", "panel": "", "errors":
 MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": ABOUT}
 
 
-def finished(folder, name="housing", **manifest):
-    place = folder / name
-    (place / "figures").mkdir(parents=True)
-    (place / "report.html").write_text("<p>x</p>")
-    (place / "manifest.json").write_text(json.dumps({**MANIFEST, **manifest}))
-    (place / "summary.csv").write_text("panel,data_source,estimator\n,real,dp_mean\n")
-    (place / "results.parquet").write_bytes(b"rows")
-    (place / "figures" / "main.svg").write_text("<svg/>")
-    return place
-
-
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
     waits, states = [], [Paused(), Paused(), Running()]
     monkeypatch.setattr(tasks.blocks, "_state_of_run", lambda run, second: states.pop(0))
