@@ -88,7 +88,6 @@ def _line(row: dict) -> str:
 
 
 def write(rows: list[dict], out: Path) -> None:
-    """Write what was measured: everything as JSON, the table as Markdown."""
     machine = f"{platform.machine()}, Python {platform.python_version()}, one BLAS thread"
     lines = [[row["benchmark"], row["data"], *Goal(**goal).cells()] for row in rows for goal in row["goals"]]
     table = "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, ["---"] * len(HEAD), *lines))

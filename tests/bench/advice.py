@@ -104,7 +104,6 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
 
 
 def measure(spec: StudySpec, replicates: int, folder: Path) -> tuple[pd.Series, dict[tuple[Any, ...], float]]:
-    """Return mean errors by cell, and mean numbers of intervals at the headline's size."""
     about, problem = spec.analyst_table, spec.head_panel.problem
     table = declared_to_parquet(spec.name, Path(about.path), about.declaration(about.columns), home=folder)
     prepared = prepared_data(problem, table, folder)

@@ -123,7 +123,6 @@ pytestmark = pytest.mark.server
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request):
-    """Return the settings of a standing server with either database."""
     if request.param == "sqlite":
         yield {}
         return
