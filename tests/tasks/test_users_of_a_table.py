@@ -14,14 +14,7 @@ from tasks.release.record import record_of
 from tasks.release.request import checked_request
 from tasks.report.coefficients import nested_record, text_of
 from tests.builders import declared_column, visits
-from tests.tasks.analyst_tables import (
-    computed,
-    drawn_from_a_seed,
-    edited,
-    release,
-    reported,
-    study_of,
-)
+from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, release, reported, study_of
 
 study = study_of(visits, bounds={"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}, user_id="patient")
 

@@ -12,13 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data.errors import (
-    AnswerLost,
-    BudgetExhausted,
-    LedgerBroken,
-    LedgerError,
-    LedgerUnavailable,
-)
+from data.errors import AnswerLost, BudgetExhausted, LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger import PrivacyCost
 from data.ledger.book import START
 from tests.builders import refused
