@@ -233,12 +233,6 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
     ]
 
 
-@pytest.mark.parametrize("terms", ["I(baseline**2)", "baseline:arm", "log(baseline)"])
-def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_a_row_is_read(terms, file):
-    edit(file, ('formula = "systolic ~ C(arm)"', f'formula = "systolic ~ {terms}"'))
-    refused(lambda: read_plan(file), SpecError, "'unadjusted'", terms[:3])
-
-
 def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):
     edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
     first = reserve(file)
