@@ -42,7 +42,7 @@ def logged(project):
 
 
 def wait_for(condition, process):
-    return until(lambda: condition() or process.poll() is not None) and condition()
+    return until(lambda: condition() or process.poll() is not None, 180) and condition()
 
 
 def blocks(project):

@@ -15,7 +15,7 @@ from data.store.folders import PROJECT_ROOT
 from tests.data.ledger.charging import EPSILON, read_notes
 
 WORKER = Path(__file__).with_name("charging.py")
-TIMEOUT = 600.0
+TIMEOUT = 1200.0
 # How many processes, questions, answers that the budget allows, questions that every process asks, and kills
 SIZES = [(3, 11, 8, 11, 0), pytest.param((8, 1000, 700, 20, 20), marks=pytest.mark.slow)]
 
