@@ -63,7 +63,6 @@ def refusals(table):
 
 
 def words(named):
-    """Return the words that a row of a table names: one, or several."""
     return (named,) if isinstance(named, str) else named
 
 
@@ -86,7 +85,6 @@ def run_there(folder, *words):
 
 
 def declared_column(name, **facts):
-    """Return a column as an owner declares it; by default numbers from 0 to 1."""
     bounds = (-math.inf, math.inf) if "categories" in facts else (0.0, 1.0)
     bounds = facts.pop("lower", bounds[0]), facts.pop("upper", bounds[1])
     return Column(name, "float64", facts.pop("unit", ""), *bounds, facts.pop("source", "law"), **facts)
@@ -103,7 +101,6 @@ def people(n=600):
 
 
 def release_file(folder, name, x, *, columns="", bounds="value_bound = 1.0", params=""):
-    """Write a release file in a folder; return its path."""
     parts = {"columns": f"x = {x}\n{columns}", "bounds": bounds, "params": params}
     text = "".join(f"[{part}]\n{lines}\n" for part, lines in parts.items())
     (folder / "release.toml").write_text(f'[dataset]\nname = "{name}"\n{text}')
@@ -111,7 +108,6 @@ def release_file(folder, name, x, *, columns="", bounds="value_bound = 1.0", par
 
 
 def release_words(estimator, data, config, epsilon, delta=1e-6):
-    """Return the words of ``dpcost release``."""
     return ["release", estimator, "--data", data, "--config", config, "--epsilon", epsilon, "--delta", delta]
 
 

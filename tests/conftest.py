@@ -46,7 +46,6 @@ def environment_stays():
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A fresh ``DPCOST_HOME``."""
     folder = tmp_path / "home"
     monkeypatch.setenv("DPCOST_HOME", str(folder))
     return folder

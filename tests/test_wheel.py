@@ -1,6 +1,5 @@
 """The wheel, installed in an environment next to another package `data`, runs and serves from any folder."""
 
-import json
 import os
 import shutil
 import signal
@@ -11,13 +10,11 @@ import zipfile
 
 import pytest
 
-from tests.builders import PROJECT, copied_project, release_file
+from tests.builders import PROJECT, copied_project
 from tests.own_processes import free_port, own_process
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
 pytestmark = [pytest.mark.slow, pytest.mark.server]
-
-MAIN = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
 
 
 @pytest.fixture(scope="module")
@@ -59,28 +56,6 @@ def test_two_names_are_installed(wheel):
         names = archive.namelist()
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"dpalgos", "dpcost"}
     assert "dpcost/data/embedded/housing/cal_housing.tgz" in names
-
-
-def test_a_study_runs_from_another_folder(python, environment, tmp_path):
-    words = [python, "-c", MAIN, "run", "rand_visits", "--profile", "smoke", "--offline"]
-    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=600)
-    share = tmp_path / "share" / "dpcost"
-    assert (share / "reports" / "rand_visits" / "report.html").exists()
-    assert (share / "home" / "store").is_dir()
-
-
-def test_a_release_is_charged_drawn_and_set_into_a_table(python, environment, tmp_path):
-    (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(20, 80))))
-    release_file(tmp_path, "people", ["age"], bounds="value_bound = 100.0")
-    ask = "release dp_mean --data people.csv --config release.toml --epsilon 1 --delta 1e-4 --yes --json"
-    said = []
-    for words in ("ledger open people --epsilon 2 --delta 1e-3", ask, ask, "ledger verify", "estimators"):
-        command = [python, "-c", MAIN, *words.split()]
-        said.append(subprocess.check_output(command, cwd=tmp_path, env=environment, text=True))
-    first, second = (json.loads(each)["release"] for each in said[1:3])
-    assert (first["ledger"]["replayed"], second["ledger"]["replayed"]) == (False, True)
-    assert first["answer"] == second["answer"]
-    assert (tmp_path / "share" / "dpcost" / "home" / "ledger.sqlite").exists()
 
 
 def test_it_serves(python, environment, tmp_path):

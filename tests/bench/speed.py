@@ -108,7 +108,6 @@ def reference_kernels(small: bool) -> dict[str, Callable[[], object]]:
 
 
 def speeds(folder: Path, small: bool) -> Iterator[Speed]:
-    """Yield what is measured: estimators, mechanisms, accounting, streamed rows and commands."""
     yield from _estimators(small)
     yield _wide_products(small)
     for d, k in ((2_400, 50), (4_000, 40)):
@@ -218,7 +217,6 @@ def _streamed(path: Path) -> object:
 
 
 def _child(*words: str, home: str = "") -> float:
-    """Run Python with some words and return the processor's seconds of that process."""
     environment = {**os.environ, "DPCOST_HOME": home, "OMP_NUM_THREADS": "1"}
     asked = {"cwd": PROJECT_ROOT, "env": environment, "check": True, "capture_output": True}
     return seconds_of_children(lambda: subprocess.run([sys.executable, *words], **asked))

@@ -1,28 +1,21 @@
 """Every benchmark runs at its smallest size; comparisons count both errors; ten tables were unseen before."""
 
-import importlib
 import json
-import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
-from unittest.mock import Mock
-from urllib.error import URLError
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from data.collections.league import GROUPS
 from data.store.folders import PROJECT_ROOT
-from tasks.errors import SpecError
 from tests.bench import __main__ as bench
-from tests.bench import advice, unseen
+from tests.bench import unseen
 from tests.bench.compared import __main__ as compared
 from tests.bench.goals import Goal, Measurement
-from tests.bench.speed import Speed, judged, measured_ratio
+from tests.bench.speed import Speed, judged
 
 FUNCTIONS = dict(bench.benchmarks([]))
 SLOW = ("accuracy", "orchestration_cost", "make_run", "advice")
@@ -39,16 +32,6 @@ def test_a_benchmark_runs_at_its_smallest_size(name):
     assert all(goal.cells() for goal in measured.goals)
 
 
-@pytest.mark.parametrize("folder", ["/nowhere", None])
-def test_a_table_of_r_that_cannot_be_had_names_the_variable_of_its_folder(folder, monkeypatch):
-    monkeypatch.setattr(advice.sm.datasets, "get_rdataset", Mock(side_effect=URLError("no such host")))
-    monkeypatch.delenv("R_DATASETS", raising=False)
-    if folder:
-        monkeypatch.setenv("R_DATASETS", folder)
-    with pytest.raises(SpecError, match=r"^R_DATASETS .*\bdatasets/quakes\b"):
-        advice._frame("datasets", "quakes")
-
-
 def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, monkeypatch, capsys):
     kept = {"slower": 10.0, "as before": 10.0}
     for ratio, status in ((13.0, 0), (13.5, 1)):
@@ -58,10 +41,6 @@ def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, mon
         monkeypatch.setattr(bench, "benchmarks", lambda chosen, speeds=speeds: speeds)
         assert bench.main(["speed"], tmp_path) == status
         assert ("TOO SLOW: slower" in capsys.readouterr().out) == bool(status)
-
-
-def test_a_ratio_is_that_of_the_seconds_of_a_call_and_its_kernel():
-    assert measured_ratio(lambda: 6.0, lambda: 2.0) == 3.0
 
 
 def test_a_benchmark_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):
@@ -116,12 +95,6 @@ def test_nobody_is_called_better_within_the_errors():
     assert "The other library" not in ours_better
 
 
-def test_an_interval_that_is_not_always_stated_says_so():
-    found = {**script([1.0, 2.0], [1.0]), "again": [0.1], "stated": 93.0, "covers": 97.0, "width": 2.0}
-    assert compared.facts_of(found)["interval"] == "± 2 %, covers 97 %, stated in 93 %"
-    assert compared.facts_of({**found, "stated": 0.0})["interval"] == "none"
-
-
 def test_the_page_has_figures_of_every_library():
     facts = json.loads((PROJECT_ROOT / "docs/measured/compared.json").read_text())
     assert {name.split("/")[1] for name in facts} == {"repetitions", *compared.LIBRARIES}
@@ -151,12 +124,6 @@ def test_the_first_candidates_of_each_family_are_taken():
     )
 
 
-@pytest.mark.skipif("R_DATASETS" not in os.environ, reason="R_DATASETS names no checkout of Rdatasets")
-def test_the_candidates_are_those_of_the_rule():
-    found = unseen.candidates(Path(os.environ["R_DATASETS"]))
-    assert found[: len(unseen.CANDIDATES)] == list(unseen.CANDIDATES)
-
-
 @pytest.mark.parametrize("name", unseen.TABLES)
 def test_bounds_are_rounded_and_wider_than_the_published_range(name):
     about = unseen.TABLES[name]
@@ -174,43 +141,3 @@ def test_a_table_is_named_nowhere_else(name):
     command = ["git", "grep", "--untracked", "-lP", rf"(?<![\w.]){re.escape(item)}(?!\.?\w)"]
     files = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False).stdout
     assert set(files.split()) - {"docs/measured/unseen.json"} == {"tests/bench/unseen.toml"}
-
-
-def test_a_difference_within_the_errors_is_neither_better_nor_worse():
-    errors = {"dpcost": [0.1, 0.2, 0.3], "AdaSSP": [0.1, 0.3, 0.5], "diffprivlib": [1.0, 1.1, 1.2]}
-    rows = [
-        {"table": "cards", "method": method, "epsilon": 1.0, "error": error}
-        for method, values in errors.items()
-        for error in values
-    ]
-    facts = unseen.facts_of(pd.DataFrame(rows), {"cards": unseen.TABLES["cards"]})
-    assert facts["cards/dpcost/1"] == "0.2 ± 0.1"
-    assert facts["against/AdaSSP"] == "smaller in 0, larger in 0 of 1"
-    assert facts["against/diffprivlib"] == "smaller in 1, larger in 0 of 1"
-
-
-def test_the_page_shows_each_method_of_each_table(monkeypatch):
-    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "docs"))
-    page = importlib.import_module("generate.evidence").unseen
-    rows = [
-        {"table": name, "method": method, "epsilon": epsilon, "error": epsilon + len(method) + repetition}
-        for name, method in (
-            ("cards", "dpcost"),
-            ("cards", "AdaSSP"),
-            ("cards", "diffprivlib"),
-            ("webworms", "dpcost"),
-        )
-        for epsilon in unseen.EPSILONS
-        for repetition in range(2)
-    ]
-    rows += [
-        {"table": name, "method": unseen.NONPRIVATE, "epsilon": np.inf, "error": 0.5}
-        for name in ("cards", "cards", "webworms", "webworms")
-    ]
-    facts = unseen.facts_of(pd.DataFrame(rows), {name: unseen.TABLES[name] for name in ("cards", "webworms")})
-    shown = page({f"unseen/{name}": text for name, text in facts.items()})
-    lines = [line.split(" | ") for line in shown.splitlines() if line.startswith("| ")][2:]
-    assert [line[1] for line in lines] == ["dpcost", "AdaSSP", "diffprivlib", "dpcost"]
-    assert lines[0][2:6] == [facts[f"cards/dpcost/{epsilon:g}"] for epsilon in unseen.EPSILONS]
-    assert "against AdaSSP: smaller in 0, larger in 0 of 4" in shown
-    assert page({}) == "Not measured yet.\n"

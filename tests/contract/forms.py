@@ -22,7 +22,6 @@ def keywords(estimator, calibration, **changes):
 
 
 def response(estimator, y):
-    """Means have no response."""
     of_family = _RESPONSES.get(estimator.example.get("family"), np.asarray)
     return None if estimator.task == "mean" else of_family(y)
 
@@ -33,7 +32,6 @@ def whose(estimator, n):
 
 
 def answered(estimator, calibration, X, y, seed=1, **options):
-    """Run a form on rows, with the response and the user ids that suit it."""
     asked = {"user_ids": whose(estimator, len(X)), **keywords(estimator, calibration), **options}
     rng = np.random.default_rng(seed)
     return dpalgos.estimate(estimator.name, X, response(estimator, y), rng=rng, **asked)

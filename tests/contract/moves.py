@@ -32,7 +32,6 @@ def excess(event, value, other):
 
 
 def largest_moves(first, second):
-    """Return by label how far two runs lie apart at most."""
     largest = {}
     for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
         moved = float(np.max(excess(event, value, other)))

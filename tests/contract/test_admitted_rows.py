@@ -140,13 +140,3 @@ def test_rows_that_a_mask_leaves_out_are_in_no_release(estimator, calibration, s
     assert runs[0].releases
     for one, other in zip(*(run.releases for run in runs), strict=True):
         np.testing.assert_allclose(one.value, other.value, rtol=1e-9, atol=1e-9 * np.abs(one.value).max())
-
-
-@pytest.mark.slow
-@each_form
-@pytest.mark.parametrize("epsilon", [0.18, 6.0, 72.0])
-def test_no_row_that_is_admitted_shows_in_many_tables(estimator, calibration, epsilon):
-    rng = np.random.default_rng(1)
-    for n in (18, 60, 400):
-        for _ in range(2):
-            assert_admitted(estimator, calibration, n, epsilon, rng)

@@ -158,25 +158,6 @@ def test_sensitivity_functions_say_why(path):
             assert len(ast.get_docstring(node) or "") >= 60, node.name
 
 
-SOURCES = [  # a line, what a release has for a sensitivity, how many of these have no name
-    ("", "2 / n", 1),
-    ("s = 2 / n", "s", 1),
-    ("", "mean_sensitivity(n)", 0),
-    ("", "ball_mean(1, n)", 0),
-    ("s, z = mean_sensitivity(n), 1", "s", 0),
-    ("", "sensitivity", 0),
-    ("PureEvent(label='', sensitivity=1.0)", "sensitivity", 0),
-    ("PureEvent(label='v', sensitivity=1.0)", "sensitivity", 1),
-]
-
-
-@pytest.mark.parametrize(("line", "bound", "n_found"), SOURCES)
-def test_a_sensitivity_without_a_name_is_found(line, bound, n_found):
-    release = f"t.gaussian(x, l2_sensitivity={bound}, label='v')"
-    source = f"def f(t, n, sensitivity):\n    {line or 'pass'}\n    {release}"
-    assert len(without_a_name(ast.parse(source))) == n_found
-
-
 def most_quantities(estimator, calibration):
     """Return of how many quantities one run tells something about any one person."""
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))

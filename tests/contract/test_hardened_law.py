@@ -302,16 +302,6 @@ def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_
     assert 1 / step <= 2**39
 
 
-@pytest.mark.parametrize("n_rows", [2**28, 3 * 10**8, 10**9])
-@pytest.mark.parametrize("noise", ["cubes", "gaussian"])
-def test_a_box_mean_of_very_many_rows_is_released(noise, n_rows):
-    bounds = {"epsilon": 1.0, "delta": 1e-10, "lower": 0.0, "upper": 1.0, "noise": noise}
-    plan = rehearse_release("box_mean", n_rows, 4, bounds)
-    sample = Sample(np.ones((500, 4)))
-    sample.n_rows, sample.clipped_means = np.full(1, float(n_rows)), lambda made, bound: np.ones((4, 1))
-    assert draw_release(plan, sample).estimate == pytest.approx(np.ones(4), abs=1e-5)
-
-
 def test_selections_of_several_columns_are_charged_one_by_one():
     transcript = SecureTranscript(inflation=2.0)
     event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)

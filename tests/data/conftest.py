@@ -50,7 +50,6 @@ def small_housing(change=list):
 
 
 def raw_of(folder, dataset, payload, layout=""):
-    """Write a file as if it came from the mirror."""
     path, source = folder / "raw.bin", dataset.source
     path.write_bytes(payload)
     sha256 = hashlib.sha256(payload).hexdigest()
@@ -58,8 +57,6 @@ def raw_of(folder, dataset, payload, layout=""):
 
 
 def with_cell(row, column, text):
-    """Return a change of lines: another text in a cell."""
-
     def change(lines):
         cells = lines[row].split(",")
         line = ",".join([*cells[:column], text, *cells[column + 1 :]])

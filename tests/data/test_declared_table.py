@@ -133,13 +133,6 @@ def test_the_header_says_what_separates_cells(tmp_path, text):
     assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
 
 
-def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
-    file = written(tmp_path, "who;x\n1,2 and 3;4,5\n1.000,5;6\n")
-    seen: list[CanonicalBatch] = []
-    load_numbers(file, ["x"], watch=seen.append)
-    assert seen[0].rows.column("who").to_pylist() == ["1,2 and 3", "1.000,5"]
-
-
 def test_parts_without_rows_are_parts_of_a_folder(tmp_path):
     for k, rows in enumerate(([], [1.0, 2.0], [])):
         pq.write_table(pa.table({"x": pa.array(rows, pa.float64())}), tmp_path / f"part-{k}.parquet")

@@ -18,16 +18,6 @@ from flows import lock
 from tests.builders import refused
 
 
-def test_a_file_arrives_whole_and_is_invisible_until_then(tmp_path):
-    folders.atomic_write(tmp_path / "a" / "b", b"one")
-    with folders.atomic_file(tmp_path / "a" / "b") as handle:
-        handle.write(b"two")
-        handle.flush()
-        assert (tmp_path / "a" / "b").read_bytes() == b"one"
-    assert (tmp_path / "a" / "b").read_bytes() == b"two"
-    assert os.listdir(tmp_path / "a") == ["b"]
-
-
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize(
     ("number", "message"),

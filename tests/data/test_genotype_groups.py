@@ -98,17 +98,6 @@ def test_draws_are_distinct_and_smaller_ones_begin_the_larger(n_first, n_second,
     smaller = prepare.draw_people(sizes, 1, np.random.default_rng(seed).spawn(3))
     np.testing.assert_array_equal(smaller.first, draw.first[:1])
     np.testing.assert_array_equal(smaller.second, draw.second[:1])
-    alone = prepare.draw_people(sizes, m, np.random.default_rng(seed).spawn(3)[2:])
-    np.testing.assert_array_equal(alone.first, draw.first[:, 2:])
-    np.testing.assert_array_equal(alone.second, draw.second[:, 2:])
-
-
-def test_draws_are_uniform():
-    replicates = 4_000
-    draw = prepare.draw_people((12, 9), 4, np.random.default_rng(5).spawn(replicates))
-    share = prepare.person_mask(draw, 21).mean(axis=1)
-    for part, p in ((share[:12], 4 / 12), (share[12:], 4 / 9)):
-        assert np.abs(part - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
 
 
 def test_a_person_moves_the_answer_by_two_over_m_never_more():

@@ -157,13 +157,6 @@ def test_every_call_label_and_count_arrives(files, tmp_path):
     assert set(genotypes.snps["allele_1"]) == {"A"}
 
 
-def test_genotypes_at_some_snps(files, tmp_path):
-    some = read_genotypes(to_parquet(files.dataset, files.raw, home=tmp_path)).at(np.array([2, 17, 30]))
-    np.testing.assert_array_equal(some.calls, files.calls[:, [2, 17, 30]])
-    assert some.snps["snp"].tolist() == ["rs2", "rs17", "rs30"]
-    assert some.n_snps_stored == 31
-
-
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
     files = made_up(tmp_path / "raw", "snp_penncath", n_people=210)
     rewrite(files.path(3), lambda p: re.sub(b'("5007",)[01]', rb"\1NA", p))

@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from data.columns import PLAIN, Column, Declaration, Marks
+from data.columns import PLAIN, Declaration, Marks
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.schema import table_schema
-from dpalgos import get_estimator
-from dpalgos.api import build_params
-from tasks.release.design import RowDesign, question_parameters
 from tests.builders import declared_column, refused
 
-MEAN = get_estimator("dp_mean")
-PARAMS = build_params(MEAN, {"epsilon": 1.0, "delta": 1e-6, "value_bound": 1.0})
 EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
 
 
@@ -83,21 +78,10 @@ def test_text_never_decides_what_a_mark_means_in_numbers(tmp_path, text):
     np.testing.assert_array_equal(read(path, number("income"), Marks(","))["income"], [1.2, 950])
 
 
-def test_numbers_speak_for_their_own_column_only(tmp_path):
-    path = written(tmp_path, "income;dose", "1,200;0,5", "950;1,5")
-    refused(lambda: read(path, number("income")), DataError, "decimal")
-    np.testing.assert_array_equal(read(path, number("dose"))["dose"], [0.5, 1.5])
-
-
 @pytest.mark.parametrize("answers", [['"1,2"', '"1,2,3"'], ['"3,5"', "none of these"], ["1.2.3", '"1,234"']])
 def test_a_column_of_text_asks_no_question(tmp_path, answers):
     path = written(tmp_path, "x,answers", *(f"{k},{each}" for k, each in enumerate(answers)))
     assert table_schema(path).types == {"x": "whole number", "answers": "text"}
-
-
-def test_text_with_other_marks_than_the_declared_ones_is_text(tmp_path):
-    path = written(tmp_path, "income;version", "1.200,50;1.2", "950;1.10")
-    assert table_schema(path, EUROPE).types == {"income": "number", "version": "text"}
 
 
 def test_categories_are_compared_as_they_are_written(tmp_path):
@@ -126,15 +110,3 @@ def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
     path = written(tmp_path, header, "1;2")
     for call in (lambda: table_schema(path), lambda: read(path, number("a"))):
         refused(call, DataError, "separator", "--separator")
-
-
-def test_a_separator_is_no_part_of_what_was_asked():
-    asked = [question_parameters(MEAN, PARAMS, design(mark)) for mark in ("", ";")]
-    assert asked[0] == asked[1]
-    assert asked[0]["rows"]["declaration"]["marks"] == {"decimal": ",", "thousands": ""}
-
-
-def design(separator):
-    marks = Marks(",", separator=separator)
-    declaration = Declaration(columns=(number(),), marks=marks, missing="drop", n_rows=None)
-    return RowDesign(columns=(Column.in_units("x"),), declaration=declaration)

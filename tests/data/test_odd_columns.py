@@ -14,7 +14,7 @@ from data.tables.declared import read_declared
 from data.tables.reading import opened_table
 from data.tables.schema import table_schema
 from data.tables.sources import parts_of
-from tests.builders import checked, declared_column, load_numbers, refused
+from tests.builders import declared_column, load_numbers, refused
 from tests.data.ledger.test_content import fingerprint
 
 N = 4
@@ -78,10 +78,3 @@ def test_rows_are_not_left_out_without_a_word(tmp_path, name):
     file.parent.mkdir(exist_ok=True)
     pq.write_table(pa.table({"x": [1.0]}), file)
     refused(lambda: parts_of(tmp_path), DataError, name.split("/")[0])
-
-
-def test_a_file_with_other_columns_is_named(tmp_path):
-    written(tmp_path)
-    pq.write_table(pa.table({"x": [1.0], "z": [2]}), tmp_path / "zz.parquet")
-    refused(lambda: load_numbers(tmp_path, ["x"]), DataError, "zz.parquet")
-    refused(lambda: checked(tmp_path, ["x"]), DataError, "zz.parquet")

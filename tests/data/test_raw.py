@@ -156,18 +156,6 @@ def contents(raw):
     return {file.layout: Path(file.path).read_bytes() for file in (raw, *raw.companions)}
 
 
-def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path):
-    mirror = mirrored_set(tmp_path, *PAYLOADS)
-    first = fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
-    assert first.origin == "mirror"
-    assert contents(first) == PAYLOADS
-    digests = [hashlib.sha256(PAYLOADS[part]).hexdigest() for part in ("bim", "fam")]
-    assert [file.sha256 for file in first.companions] == digests
-    again = fetch(set_of(), home=tmp_path / "home", mirror=None, offline=True)
-    assert again.origin == "store"
-    assert contents(again) == PAYLOADS
-
-
 def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
     mirror = mirrored_set(tmp_path, "bed", "bim")
     with pytest.raises(Unreachable, match=r"MIRROR/\S*x\.fam: no such file") as caught:
@@ -216,16 +204,6 @@ def test_a_damaged_packed_file_is_refused_or_fetched(tmp_path, web, monkeypatch,
 
 
 SENTINEL = "123456.789"
-
-
-def test_the_published_file_becomes_the_declared_table(tmp_path, published):
-    dataset = published.dataset
-    ref = to_parquet(dataset, raw_of(tmp_path, dataset, published.tgz), home=tmp_path)
-    assert ref.source_sha256 == dataset.source.sha256
-    assert (ref.n_rows, ref.rows_read, ref.repairs, ref.data_source) == (20_640, 20_640, (), "real")
-    table = read_table(ref)
-    assert [str(dtype) for dtype in table.dtypes] == [column.dtype for column in dataset.columns]
-    assert (table["median_house_value"] == 500_001).sum() == published.n_capped
 
 
 def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, monkeypatch, caplog):

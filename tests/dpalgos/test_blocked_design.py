@@ -3,14 +3,10 @@
 import threading
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit
 
 import dpalgos
-from data.errors import DataError
-from data.formats.row_groups import RowBlocks
 from data.simulations import centered_noise
 from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.partitions import PartitionedRows, total_of
@@ -35,15 +31,6 @@ def logistic(n, d, dtype, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.2, 1.2, (n, d)).astype(dtype)
     return X, (rng.random(n) < expit(X[:, :4] @ [2.0, -2.0, 1.0, 1.0])).astype(float)
-
-
-def test_single_precision_is_kept_and_converted_on_demand():
-    X, y = logistic(50, 5, np.float32)
-    sample = Sample(X, y)
-    assert sample.rows.array().dtype == sample.rows.dtype == np.float32
-    assert sample.X.dtype == np.float64
-    assert Sample(X.astype(float)).X.dtype == np.float64
-    assert Sample(np.arange(6).reshape(3, 2)).rows.dtype == np.float64
 
 
 def test_rounding_stays_within_its_factor():
@@ -122,26 +109,6 @@ def test_a_later_block_of_double_precision_does_not_become_infinite(partitioned,
         estimated("dp_mean", rows, **MEAN)
     wider = StreamedRows(stream(float, np.float32), 8)
     assert np.concatenate([block for _, block in wider.blocks()]).max() == 1e50
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_of_a_file(tmp_path, dtype):
-    X, path = np.random.default_rng(0).random((3000, 6)).astype(dtype), tmp_path / "x.parquet"
-    names = [f"x{j}" for j in range(6)]
-    pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=1300)
-    read = RowBlocks(path, names[::-1])
-    for _ in range(2):
-        blocks = [np.column_stack(list(columns.values())) for columns in read()]
-        np.testing.assert_array_equal(np.concatenate(blocks), X[:, ::-1])
-    assert blocks[0].dtype == dtype
-    assert list(next(iter(read()))) == names[::-1]
-    pairs = list(RowBlocks(path, names[:2], "x5")())
-    rows = [np.column_stack(list(columns.values())) for columns, _ in pairs]
-    np.testing.assert_array_equal(np.concatenate(rows), X[:, :2])
-    np.testing.assert_array_equal(np.concatenate([y for _, y in pairs]), X[:, 5])
-    assert read.n_rows == 3000
-    refused(lambda: RowBlocks(path, ["x0", "y"]), DataError, "columns must", "got 'y'")
-    refused(lambda: RowBlocks(path, ["x0", "x1"], "x0"), DataError, "columns must", "'x0'")
 
 
 def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():
@@ -244,15 +211,6 @@ def test_rows_that_are_held_by_column_give_what_they_give_otherwise(sample, boun
         np.testing.assert_allclose(answer[0], alone[0], rtol=1e-5, atol=1e-7)
     assert sample.rows.keeps_columns
     np.testing.assert_array_equal(runs[0]()[0], alone[0])
-
-
-def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
-    rows = np.arange(N)
-    apart = sample.derived(row_mask=np.column_stack([rows < 300, rows >= 300, rows >= 900]), n_replicates=R)
-    values = np.random.default_rng(2).standard_normal((N, R))
-    found = Design(apart).mean_product(values)
-    plain = apart.X.T @ (apart.row_mask * values) / apart.row_mask.sum(axis=0)
-    np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_used", [D, 2])

@@ -11,7 +11,6 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.api import build_params
-from dpalgos.comparators import binagg_regression as binagg
 from dpalgos.comparators.objective_perturbation_glm import (
     printed_noise,
     proved_delta,
@@ -20,9 +19,6 @@ from dpalgos.comparators.objective_perturbation_glm import (
 )
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
-from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, recorded, silent
@@ -58,41 +54,6 @@ def test_printed_noise_of_boosting_is_that_for_adding_a_row():
     assert total_mu(result.events) == pytest.approx(np.sqrt(403) / sigma)
 
 
-LIMITS = [
-    ([-1.0] * 3, [1.0] * 3),
-    ([0.0] * 3, [1.0] * 3),
-    ([-1.0, 0.0, 2.0], [9.0, 5.0, 3.0]),
-    ([-2.0], [7.0]),
-]
-
-
-@pytest.mark.parametrize("limits", LIMITS)
-@pytest.mark.parametrize("n_levels", [1, 2, 5])
-def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(limits, n_levels):
-    """Of rows at corners and middles of boxes, in trees that are halved at random."""
-    low, high = (np.array(limit) for limit in limits)
-    rng, d = np.random.default_rng(0), len(low)
-    own = {"lower": limits[0], "upper": limits[1], "response_bound": 1.0}
-    params = binagg.BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
-    budget = params.split_budget({"rows in halves": 1.0})
-    counts = rng.choice([-1e9, 1e9], (2 ** (n_levels + 1) - 1, 1))
-    label = binagg.ROWS_IN_HALVES.label
-    spend = Spend.of_budget(Transcript(NoNoise([rng])), budget, {label: max(n_levels - 1, 1)})
-    boxes = binagg.grown_boxes(spend, counts, (low, high), 1.0)
-    steps = np.linspace(0, 1, 2**n_levels + 1)
-    points = low + (high - low) * rng.choice([*steps, *np.nextafter(steps[1:], 0)], (60, d))
-    rows = np.concatenate([points, *(np.array([low, high]),)])
-    moved = []
-    for row in rows:
-        sums = binagg.sums_in_boxes(Sample(row[None], np.zeros(1)), params, n_levels)[:, 1:-1, 0]
-        moved.append((np.where(boxes.leaf, sums, 0.0) / boxes.reach).ravel())
-    moved = np.array(moved)
-    largest = np.linalg.norm(moved[:, None] - moved[None], axis=-1).max()
-    bound = float(binagg.sums_sensitivity(boxes)[0])
-    assert largest <= bound * (1 + 1e-9)
-    assert largest >= 0.6 * bound
-
-
 def labeled(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, len(COEF)))
@@ -121,20 +82,6 @@ def test_without_noise_dp_sgd_takes_its_batches_in_turn():
         coef = coef - 0.7 * X[rows].T @ (expit(X[rows] @ coef) - y[rows]) / len(y[rows])
     answer = silent("dp_sgd_glm", X, y, step_size=0.7, batches="in_turn", **LOGISTIC)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
-
-
-def test_random_batches_are_the_whole_gradient_on_average():
-    X, y = labeled(300)
-    coef = np.zeros(4)
-    for _ in range(50):
-        coef = coef - 0.7 * X.T @ (expit(X @ coef) - y) / 300
-    answer = silent("dp_sgd_glm", X, y, step_size=0.7, **LOGISTIC)
-    np.testing.assert_allclose(answer, coef, rtol=1e-12)
-    asked = {"epsilon": 100.0, "delta": 1e-6, "step_size": 0.7, **LOGISTIC}
-    answers = estimated("dp_sgd_glm", X, y, replicates=300, **asked).estimate
-    spread = answers.std(axis=1) / np.sqrt(300)
-    assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()
-    assert (answers.std(axis=1) > 0).all()
 
 
 def depths(models, points):
@@ -182,15 +129,6 @@ def test_a_replaced_model_moves_the_distance_by_at_most_one(calibration):
         moved.add((first, first - second))
     assert max(first for first, _ in moved) >= 2
     assert {change for _, change in moved} == {-1, 0, 1}
-
-
-@pytest.mark.parametrize("n_spare", [0, 1, 5])
-def test_far_models_count_down_to_where_a_box_opens(n_spare):
-    m = 80
-    n_far = m // 4 - 1 - n_spare
-    models = np.concatenate([np.linspace(-1, 1, m - 2 * n_far), *([[-1e90, 1e90]] * n_far)])[:, None]
-    params = build_params(dpalgos.get_estimator("tukey_em"), {"epsilon": 8.0, "delta": 1e-6})
-    assert distance(Boxes.of(models), params) == n_spare
 
 
 def test_gaps_are_those_of_the_header():

@@ -19,9 +19,7 @@ import dpalgos.formula as private
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
 from dpalgos.formula.design import design_of
-from dpalgos.models.families import get_family
 from dpalgos.release.transcript import Transcript
-from tests.bench.fit_shapes import SHAPES, covered
 from tests.dpalgos.silence import ScriptedReleases
 
 DECLARED = {
@@ -202,13 +200,6 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
         assert facts["residual_std"] == pytest.approx(np.sqrt(model.scale), rel=0.02)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them_or_there_are_none(shape):
-    found = [covered(shape, 60_000 if shape == "yes or no" else 200_000, seed) for seed in range(2)]
-    assert all(each is None or all(each) for each in found)
-    assert (found[0] is None) == (shape in ("heavy tails", "log-normal", "zeros and log-normal"))
-
-
 @pytest.mark.parametrize(("model", "response"), [("ols", "y"), ("logit", "sick"), ("poisson", "visits")])
 def test_the_fit_of_an_answer_is_released_by_tenths_of_its_predictions(model, response):
     rng = np.random.default_rng(3)
@@ -234,40 +225,6 @@ def test_the_fit_of_an_answer_is_released_by_tenths_of_its_predictions(model, re
     assert (np.abs(bins["observed"] - means) < 5 * bins["std_error"] + 0.2 * np.std(means)).all()
     assert found.certified_epsilon == pytest.approx(1.5, rel=1e-4)
     assert {event.label for event in found.events} == {"rows by predictor", "binned fit"}
-
-
-def test_rates_are_binned_with_their_offset():
-    rng = np.random.default_rng(4)
-    x, days = rng.uniform(-2, 2, 20_000), rng.uniform(1, 30, 20_000)
-    frame = {"x": x, "days": days, "visits": rng.poisson(days * np.exp(0.5 * x) / 10) * 1.0}
-    declared = {"bounds": {"x": (-2, 2), "days": (1, 30), "visits": (0, 60)}, "delta": 1e-9}
-    answer = private.poisson("visits ~ x + exposure(days)", frame, epsilon=3, random_state=0, **declared)
-    bins = answer.bin_fit(frame, epsilon=3, delta=1e-9, random_state=0).binned_fit()
-    assert ((bins["observed"] - bins["predicted"]).abs() < 5 * bins["std_error"] + 0.1).all()
-    assert bins["observed"].iloc[-1] > 3 * bins["observed"].iloc[0]
-
-
-@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
-def test_bins_are_those_of_the_rows_at_a_large_epsilon(family):
-    rng = np.random.default_rng(5)
-    X, coef = rng.uniform(-2, 2, (50_000, 2)), np.array([0.4, -0.3])
-    predicted = get_family(family).mean((X @ coef)[:, None])[:, 0]
-    y = {
-        "gaussian": predicted + 0.2 * (X @ coef) ** 2 + rng.normal(size=len(X)),
-        "logistic": (rng.uniform(size=len(X)) < predicted) * 1.0,
-        "poisson": rng.poisson(np.abs(predicted)) * 1.0,
-    }[family]
-    asked = {"coef": coef, "family": family, "residual_bound": None if family == "logistic" else 12.0}
-    with pytest.warns(dpalgos.PrivacyWarning):
-        released = dpalgos.estimate("binned_fit", X, y, epsilon=1e5, delta=0.5, rng=rng, **asked)
-    bins = released.binned_fit()
-    assert bins["rows"].round().sum() == len(X)
-    edges = bins["rows"].cumsum().round()[:-1]
-    ranks = np.searchsorted(edges, np.argsort(np.argsort(predicted)), side="right")
-    for k, found in bins.iterrows():
-        own = ranks == k
-        assert found["observed"] == pytest.approx(y[own].mean(), abs=1e-2)
-        assert found["residual_std"] == pytest.approx((y - predicted)[own].std(), rel=0.02)
 
 
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
@@ -305,11 +262,3 @@ def test_a_formula_is_described_by_its_exact_columns(one, other):
     described = [design_of(each, declared).described for each in (one, other)]
     codes = [(each["response"], each["factors"], each["offset"]) for each in described]
     assert codes[0] != codes[1]
-
-
-def test_a_formula_is_described_alike_for_all_its_spellings():
-    declared = {name: NumberColumn(1, 2) for name in ("y", "a", "a b")}
-    spellings = ("y ~ a + `a b`", "y ~ 1 + a  +  `a b`", " y~a+`a b`")
-    assert len({str(design_of(each, declared).described) for each in spellings}) == 1
-    (factors,) = [design_of("y ~ `a b`", declared).described["factors"]]
-    assert factors == [[], ["Q('a b')"]]

@@ -9,7 +9,6 @@ from scipy.special import expit, ndtr, ndtri
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
-from dpalgos.intervals.means import CUBE_SHARE
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.hardened_noise import SecureTranscript
@@ -30,13 +29,6 @@ MEANS = {
     "box_mean": {"lower": -6.0, "upper": 5.0},
     "karwa_vadhan_mean": {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)},
 }
-REGRESSIONS = {
-    "preconditioned_regression": {},
-}
-GLMS = [  # where noise, and where sampling error, decides
-    ("preconditioned_glm", "logistic", (1.0, 30.0), {}),
-    ("preconditioned_glm", "poisson", (1.0, 30.0), {}),
-]
 LOCAL = {"covariate_bound": 1.0, "response_bound": 2.0, "mechanism": "l2"}
 LOCAL |= {"covariance_eigenvalue_bounds": (0.3, 0.4)}
 USERS = {"gradient_bound": 4.0, "concentration_radius": 1.0, "curvature_bound": 4.0, "radius": 1.5}
@@ -136,15 +128,11 @@ ONE = {"intercept": True}
 COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the least share of intervals
     *((name, normal, MEAN, 150, 0.5, asked, 0.3) for name, asked in MEANS.items()),
     *((name, normal, MEAN, 150, 5.0, asked, 0.9) for name, asked in MEANS.items()),
-    *(
-        (name, regression, COEF, 60, e, asked, 0.3)
-        for name, asked in REGRESSIONS.items()
-        for e in (0.7, 30.0)
-    ),
-    *(
-        (name, responses(family), GLM_COEF, 40, epsilon, {**asked, "family": family}, 0.3)
-        for name, family, epsilons, asked in GLMS
-        for epsilon in epsilons
+    *((MAIN, regression, COEF, 60, epsilon, {}, 0.3) for epsilon in (0.7, 30.0)),
+    *(  # where noise, and where sampling error, decides
+        ("preconditioned_glm", responses(family), GLM_COEF, 40, epsilon, {"family": family}, 0.3)
+        for family in ("logistic", "poisson")
+        for epsilon in (1.0, 30.0)
     ),
     ("preconditioned_glm", of_strong_slopes, EVENTS, 100, 1.0, {**ONE, "family": "logistic"}, 0.3),
     ("preconditioned_glm", overdispersed, COUNTS, 100, 1.0, {**ONE, "family": "poisson"}, 0.7),
@@ -203,13 +191,6 @@ def line_of(rows):
     return np.linalg.solve(sum(X.T @ X for X, _ in pieces), sum(X.T @ y for X, y in pieces))
 
 
-def far_along_a_column(rng):
-    """Less than a hundredth of the rows, which say many standard deviations of a row about it."""
-    X = rng.standard_normal((20_000, 3))
-    X[:150, 2] = 10.0
-    return X, X @ [1.0, -0.5, 0.5] + 0.7 * rng.standard_normal(len(X))
-
-
 BEYOND = {  # tables of two columns, of which some entries lie beyond the bounds
     "1 % of ones": lambda rng: 1.0 * (rng.random((20_000, 2)) < 0.01),
     "0.1 % of ones": lambda rng: 1.0 * (rng.random((20_000, 2)) < 0.001),
@@ -218,7 +199,7 @@ BEYOND = {  # tables of two columns, of which some entries lie beyond the bounds
     "beyond a box": lambda rng: np.exp(rng.standard_normal((2000, 2))),
     "heavy tails": lambda rng: rng.pareto(2.5, (10_000, 2)),
 }
-NARROW, FAR = {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)}, {"covariate_bound": 7.0, "response_bound": 12.0}
+NARROW = {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)}
 FEW_FAILURES, SQUARES = {"delta": 20_000.0**-2}, {"interval_target": "least squares"}
 CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the share of intervals, and of misses
     ("karwa_vadhan_mean", "1 % of ones", 0.01, 1.0, NARROW, (0, 0.4), 0.05),
@@ -229,10 +210,6 @@ CLIPPED = [  # estimator, rows, their truth, ε, keywords, the range of the shar
     ("dp_mean", "hidden", 0.03, 1.0, {**MEANS["dp_mean"], **FEW_FAILURES}, (0.5, 1), 0.06),
     ("coinpress_mean", "hidden", 0.03, 1.0, {**MEANS["coinpress_mean"], **FEW_FAILURES}, (0.5, 1), 0.06),
     (MAIN, curved, line_of(curved), 1.0, SQUARES, (0, 1), 0.06),
-    *(
-        (name, far_along_a_column, np.array([-np.inf, -np.inf, 0.5]), 3.0, {**asked, **FAR}, (0, 1), 0.15)
-        for name, asked in list(REGRESSIONS.items())[1:]
-    ),
 ]
 
 
@@ -242,18 +219,7 @@ def test_what_clipping_moves_is_covered_or_has_no_interval(case):
     draw = (lambda rng: (BEYOND[rows](rng), None)) if rows in BEYOND else rows
     hits, _ = covered(name, draw, truth, 25, epsilon, **keywords)
     assert fewest <= np.isfinite(hits).mean() <= most
-    assert (hits == 0)[:, np.broadcast_to(truth, hits.shape[1]) > -np.inf].mean() < misses
-
-
-@pytest.mark.parametrize("noise", ["gaussian", "cubes"])
-def test_an_interval_is_given_where_no_entry_exceeds_its_bounds(noise):
-    def draw(rng):
-        skewed, rare = np.minimum(0.1 * rng.exponential(size=4000), 1.0), rng.random(4000) < 0.02
-        return np.column_stack([skewed, rare, rng.normal(0.5, 0.1, 4000).clip(0, 1)]), None
-
-    hits, _ = covered("box_mean", draw, [0.1, 0.02, 0.5], 40, 0.49, lower=0.0, upper=1.0, noise=noise)
-    assert np.isfinite(hits).mean() >= 0.97
-    assert np.nanmean(hits) >= 0.93
+    assert (hits == 0).mean() < misses
 
 
 MOVED = np.minimum(np.random.default_rng(0).standard_exponential((20_000, 2)), 1.5)
@@ -305,16 +271,6 @@ def test_cells_that_were_moved_to_a_bound_count_as_clipped(name, target):
     assert np.isnan(told.interval).all()
 
 
-def test_an_interval_of_one_column_counts_the_tails_of_its_noise():
-    """Laplace noise, of which 1.96 standard deviations cover 93.7 %."""
-    n, asked = 500, {"epsilon": 0.2, "delta": 1e-6, "lower": 0.0, "upper": 1.0}
-    found = estimated("box_mean", np.full((n, 1), 0.3), replicates=400, interval=0.95, **asked)
-    lower, upper = found.interval[:, 0]
-    assert np.isfinite(lower).any()  # most have none: the noise hides whether entries were cut
-    scale = 1 / (n * (1 - CUBE_SHARE) * asked["epsilon"])
-    assert np.nanmin(upper - lower) > 2 * scale * coordinate_quantile(1, 0.95)
-
-
 @pytest.mark.parametrize("size", [1, 2, 5, 30])
 def test_noise_in_a_cube_reaches_as_far_as_is_counted(size):
     noise = Noise([np.random.default_rng(0)] * 1)
@@ -341,16 +297,6 @@ def test_the_answer_with_an_interval_is_the_plain_one_on_most_of_the_budget():
     widened = np.sqrt(1 / (1 - sum(shares[label] for label in own)))
     for event in plain.events:
         assert by_label[event.label] == pytest.approx(widened * event.noise_multiplier, rel=0.02), event.label
-
-
-def test_too_few_rows_for_an_interval_cost_nothing_and_are_said():
-    X, y = regression(np.random.default_rng(0), 100)
-    asked = {"epsilon": 0.1, "delta": 1e-6}
-    plain, told = (estimated(MAIN, X, y, seed=1, interval=level, **asked) for level in (None, 0.95))
-    np.testing.assert_array_equal(plain.estimate, told.estimate)
-    assert [event.label for event in plain.events] == [event.label for event in told.events]
-    assert np.isnan(told.interval).all()
-    assert "too few rows" in told.intervals.note
 
 
 def test_an_interval_counts_the_noise_of_the_curvature():
@@ -448,25 +394,6 @@ def test_an_interval_of_least_squares_is_missing_for_far_rows_and_seldom_without
     asked = {"epsilon": epsilon, "delta": 1e-6, "intercept": True, **SQUARES}
     found = estimated("preconditioned_regression", X, y, seed=6, replicates=200, interval=0.95, **asked)
     assert least <= np.isnan(found.interval).any(axis=(0, 1)).mean() <= most
-
-
-def test_logistic_intervals_are_hardly_wider_than_errors_need():
-    """A second order along the intercept is combined as a variance: added it would make a ratio of 1.5."""
-    errors, widths, coef = [], [], np.array([0.6, -0.4, 0.3, 0.0, -3.5])
-    for seed in range(16):
-        rng = np.random.default_rng(seed)
-        X = np.column_stack([rng.standard_normal((15_000, 4)), np.ones(15_000)])
-        y = (rng.random(15_000) < scipy.special.expit(X @ coef)).astype(float)
-        asked = {"family": "logistic", "intercept": True, "epsilon": 1.0, "delta": 1e-6, "interval": 0.95}
-        found = estimated("preconditioned_glm", X, y, seed=seed, replicates=3, **asked).intervals
-        errors.append(found.center - coef[:, None])
-        widths.append(found.half_width)
-    error, width = np.concatenate(errors, axis=1), np.concatenate(widths, axis=1)
-    assert np.isnan(width).mean() < 0.05
-    ratio = np.nanmedian(width, axis=1) / (1.96 * np.sqrt((error**2).mean(axis=1)))
-    assert ratio[-1] < 1.35
-    assert ratio.mean() < 1.25
-    assert (np.abs(error) <= width).mean() > 0.92
 
 
 def near_complementary():

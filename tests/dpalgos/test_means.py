@@ -10,33 +10,12 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.box_mean import column_groups
 from dpalgos.central.public_axes_mean import PublicAxes
-from dpalgos.release.hardened_noise import SecureTranscript, box_sampler
 from tests.dpalgos.silence import estimated
-
-BUDGET = {"epsilon": 0.5, "delta": 1e-5}
-
-
-def gaussian_rows(n, d, rng, s=None):
-    mean = rng.uniform(-10, 10, d)
-    mean[s if s is not None else d :] = 0
-    return rng.standard_normal((n, d)) + mean, mean
 
 
 def certify(name, epsilon, delta, **keywords):
     X = np.random.default_rng(0).standard_normal((200, 30))
     return estimated(name, X, epsilon=epsilon, delta=delta, **keywords).certified_epsilon
-
-
-@pytest.mark.parametrize(("n", "printed", "tight"), [(5_000, 0.464, 0.451), (20_000, 0.149, 0.142)])
-def test_private_mean_reference_errors(n, printed, tight):
-    asked = {"value_bound": 4 * np.sqrt(np.log(n)), "epsilon": 0.5, "delta": 10 / n**1.1}
-    for calibration, error in (("paper", printed), ("tight", tight)):
-        rng, found = np.random.default_rng(0), []
-        for _ in range(20):
-            X, mean = gaussian_rows(n, 20, rng)
-            answer = dpalgos.estimate("dp_mean", X, rng=rng, calibration=calibration, **asked).estimate
-            found.append(np.linalg.norm(answer - mean))
-        assert np.mean(found) == pytest.approx(error, rel=0.15)
 
 
 def test_the_printed_private_mean_proves_more_than_asked_and_that_of_karwa_and_vadhan_is_pure():
@@ -46,21 +25,6 @@ def test_the_printed_private_mean_proves_more_than_asked_and_that_of_karwa_and_v
     keywords = {"mean_bound": 10.0, "std_bounds": (1.0, 1.0), "calibration": "paper"}
     assert certify("karwa_vadhan_mean", 0.5, 1e-12, **keywords) <= 0.5 * (1 + 1e-9)
     assert certify("karwa_vadhan_mean", 0.5, 1e-5, **keywords) < 0.5
-
-
-@pytest.mark.parametrize(("scale", "size"), [(0.7, 1), (1.5, 2), (300.0, 3)])
-def test_hardened_noise_in_a_cube_has_its_law(scale, size):
-    SecureTranscript()  # switches the samplers on
-    n, sampler = 1500, box_sampler(scale, size)
-    largest = np.array([max(map(abs, sampler([0] * size))) for _ in range(n)])
-    values = np.arange(60 * int(scale + 1))
-    on_surface = (2.0 * values + 1) ** size - np.maximum(2.0 * values - 1, 0) ** size
-    law = on_surface * np.exp(-values / scale)
-    law /= law.sum()
-    bins = np.unique(np.searchsorted(law.cumsum(), np.linspace(0, 1, 11)[1:-1]))
-    expected = np.diff(np.concatenate([[0.0], law.cumsum()[bins], [1.0]]))
-    observed = np.diff(np.concatenate([[0], (largest[:, None] <= bins).sum(axis=0), [n]])) / n
-    assert np.abs(observed - expected).max() < 6.5 * np.sqrt(0.25 / n)
 
 
 def test_integers_in_a_cube_are_those_of_the_operating_system():
@@ -117,23 +81,6 @@ def people(center, n, rng):
 
 
 PUBLIC = np.concatenate([people(center, 40, RNG) for center in CENTERS])
-GROUPED = {"public_X": PUBLIC, "public_groups": LABELS}
-
-
-def mean_error(n, name="public_axes_mean", **keywords):
-    rng, errors = np.random.default_rng(n), []
-    for seed in range(60):
-        center = rng.standard_normal(3) * SPREADS @ AXES  # of the same law as the public ones
-        X = people(center, n, rng)
-        answer = dpalgos.estimate(name, X, rng=np.random.default_rng(seed), **AXES_BUDGET, **keywords)
-        errors.append(np.linalg.norm(answer.estimate - center))
-    return np.mean(errors)
-
-
-def test_it_is_better_than_dense_and_sparse_means():
-    dense = mean_error(150, "clipped_mean", center=0.0, clip_norm=25.0, shrinkage="james_stein")
-    sparse = mean_error(150, "dp_sparse_mean", value_bound=3.0, sparsity=10)
-    assert mean_error(150, **GROUPED) < 0.8 * min(dense, sparse)
 
 
 @pytest.mark.parametrize("groups", [None, LABELS])

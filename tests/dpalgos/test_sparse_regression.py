@@ -5,12 +5,8 @@ import pytest
 from scipy.special import expit
 
 import dpalgos
-from data.simulations.paper_models import uniform_glm
-from dpalgos.accounting.composition import budget_shares, spending
+from dpalgos.accounting.composition import spending
 from dpalgos.accounting.events import UnprotectedEvent
-from dpalgos.api import build_params
-from dpalgos.audit.lower_bound import audit_estimator
-from dpalgos.central.dp_sparse_linear_regression import _fitted
 from dpalgos.hardened_release import rehearse_release
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.declared import Release
@@ -25,7 +21,6 @@ from tests.dpalgos.silence import estimated, recorded, silent
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
 HARD_THRESHOLDING = {**BOUNDS, "coef_bound": 1.0, "sparsity": 5, "n_iterations": 6}
-FRANK_WOLFE = {**BOUNDS, "coef_l1_bound": 2.0, "n_iterations": 9}
 
 
 def feasible(n, d, rng, s=5):
@@ -96,21 +91,6 @@ def test_the_printed_hard_thresholding_wastes_its_budget():
     assert values.sensitivity / values.epsilon == pytest.approx(scale)
 
 
-def test_without_noise_frank_wolfe_solves_the_lasso():
-    X, y, _ = feasible(4000, 10, np.random.default_rng(0), s=2)
-    ridge = silent("private_frank_wolfe_lasso", X, y, **BUDGET, **{**FRANK_WOLFE, "n_iterations": 400})
-    least_squares = np.linalg.lstsq(X, np.clip(y, -3, 3))[0]
-    assert np.abs(least_squares).sum() < 2.0  # the constraint does not bind
-    assert np.linalg.norm(ridge - least_squares) < 0.02
-    means = np.r_[0.9, -0.4, np.zeros(4)]
-    keywords = {"value_bound": 2.0, "coef_l1_bound": 2.0, "n_iterations": 400}
-    rows = np.random.default_rng(0).uniform(-1, 1, (2000, 6)) + means
-    answer = silent("private_frank_wolfe_lasso", rows, None, **BUDGET, **keywords)
-    assert np.linalg.norm(answer - rows.mean(axis=0)) < 0.02
-    bound = silent("private_frank_wolfe_lasso", rows, None, **BUDGET, **{**keywords, "coef_l1_bound": 0.5})
-    assert np.abs(bound).sum() <= 0.5 + 1e-12
-
-
 def test_printed_frank_wolfe_under_replace_one():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     shared = {**BUDGET, "calibration": "paper", "coef_l1_bound": 2.0, "n_iterations": 50}
@@ -121,18 +101,6 @@ def test_printed_frank_wolfe_under_replace_one():
     result = estimated("private_frank_wolfe_lasso", X, **shared, value_bound=1.0)
     assert spending(result.events).rho == pytest.approx(worst / 4)
     assert result.certified_epsilon < 0.5
-
-
-def test_without_noise_screening_is_weighted_least_squares():
-    X, y, coef = feasible(3000, 40, np.random.default_rng(0))
-    keywords = {"covariate_bound": 1.0, "response_bound": 100.0, "sparsity": 5}
-    answer = silent("screened_sparse_regression", X, y, **BUDGET, **keywords, clip_norm=50.0)
-    support = answer != 0
-    assert support.sum() == 5
-    floored = {"epsilon": 50.0, "delta": 0.5}  # a floor of eigenvalues far below the design's
-    answer = silent("screened_sparse_regression", X, y, **floored, **keywords, clip_norm=50.0)
-    np.testing.assert_allclose(answer[support], np.linalg.lstsq(X[:, support], y)[0], atol=1e-9)
-    assert np.linalg.norm(silent("screened_sparse_regression", X, y, **floored, **keywords) - coef) < 0.2
 
 
 def test_logistic_sensitivity_follows_the_iterate():
@@ -152,17 +120,6 @@ def test_logistic_sensitivity_follows_the_iterate():
         coef = np.zeros(d)
         coef[first.published[2 * t][:, 0].astype(int)] = first.published[2 * t + 1][:, 0]
     assert max(found) > 1.5 * found[0]  # rises from half of its supremum
-
-
-def test_without_noise_screening_solves_the_instrumented_equation():
-    data = uniform_glm(np.random.default_rng(0), 4000, 40, sparsity=4)
-    keywords = {"covariate_bound": 1.0, "sparsity": 4, "n_iterations": 60, "threshold": None}
-    answer = silent("screened_sparse_glm", data.X, data.y, **BUDGET, family="logistic", **keywords)
-    support = np.flatnonzero(answer)
-    rows = data.X[:, support]
-    weights = np.minimum(1, 1.05 * np.sqrt(4 / 3) / np.linalg.norm(rows, axis=1))
-    predicted = np.clip(rows @ answer[support], -np.log(3), np.log(3))
-    np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
 
 
 ASKED = {"epsilon": 0.5, "delta": 1e-4}
@@ -190,25 +147,6 @@ def tuned(name, **keywords):
     return estimated(name, *rows_of(name), seed=1, **ASKED, **LIMITS[name], **keywords)
 
 
-def printed_scores(record_response, n=100):
-    """CV of one and of two coefficients as printed, where one row decides which column comes first."""
-    settings = {"n_iterations": 60, "sparsity_choice": "printed_cross_validation", "sparsity": 2}
-    bounds = {"covariate_bound": 1.0, "response_bound": 1e4, "coef_bound": 1e6}
-    estimator = dpalgos.get_estimator("dp_sparse_linear_regression")
-    params = build_params(estimator, {**ASKED, "calibration": "paper", **bounds, **settings})
-    X, y = np.tile([1.0, 0.0], (n, 1)), np.full(n, 10.0)
-    X[0], y[0] = [0.0, 1.0], record_response
-    loss = sparsity.ResponseLoss(1e4, 4.5)
-    return sparsity.fold_losses(Sample(X, y), lambda rows: _fitted(rows, params), loss)[:, 0] / n / 4.5
-
-
-def test_one_row_moves_the_printed_score_by_81_percent_of_tau():
-    """The printed sensitivity is τ/n (digest E8)."""
-    moved = np.abs(printed_scores(1e4) - printed_scores(0.0))
-    assert moved[0] == pytest.approx(0.81, abs=1e-6)
-    assert moved.max() <= 0.81 + 1e-6
-
-
 UNPAID = [(name, {"truncation": "none"}) for name in LIMITS]
 UNPAID += [(name, {"sparsity_choice": "printed_cross_validation"}) for name in SPARSE]
 
@@ -223,23 +161,6 @@ def test_what_nothing_can_pay_for_proves_nothing_and_is_refused_for_a_proof(name
         refused(use, dpalgos.InputError, f"{argument} must")
 
 
-@pytest.mark.parametrize("name", DENSE)
-def test_an_audit_sees_that_no_truncation_is_not_private(name):
-    options = {**ASKED, **LIMITS[name], "truncation": "none", "calibration": "paper"}
-    found = audit_estimator(name, n_trials=2000, rng=np.random.default_rng(0), **options)
-    assert found.epsilon_lower_bound > 4 * ASKED["epsilon"]
-
-
-PAID = [*zip(LIMITS, (truncation.COLUMNS_SHARE, truncation.RESPONSE_SHARE) * 2, strict=True)]
-
-
-@pytest.mark.parametrize(("name", "share"), PAID)
-def test_a_truncation_is_paid_for_and_the_whole_stays_within_the_budget(name, share):
-    result = tuned(name, truncation="private_quantiles")
-    assert 0.99 * ASKED["epsilon"] <= result.certified_epsilon <= ASKED["epsilon"]
-    assert budget_shares(result.events, ASKED["delta"])[truncation.LABEL] == pytest.approx(share, rel=0.25)
-
-
 @each_sparse
 def test_the_noise_level_costs_nothing(name):
     plain, pruned = tuned(name), tuned(name, sparsity_choice="noise_level")
@@ -247,14 +168,6 @@ def test_the_noise_level_costs_nothing(name):
     survivors = pruned.estimate != 0
     assert survivors.sum() < (plain.estimate != 0).sum()
     np.testing.assert_array_equal(np.sign(pruned.estimate[survivors]), np.sign(plain.estimate[survivors]))
-
-
-def test_noise_alone_is_not_taken_for_a_signal():
-    rng, name = np.random.default_rng(0), "dp_sparse_linear_regression"
-    X, y = rng.uniform(-1, 1, (500, 100)), rng.standard_normal(500)
-    options = {**ASKED, **SPARSE[name], "sparsity_choice": "noise_level"}
-    answers = dpalgos.estimate(name, X, y, rng=rng, replicates=100, **options).estimate
-    assert (answers != 0).any(axis=0).mean() < 0.4  # .1 by design for s values, more for the largest of 100
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 23, 100])

@@ -1,7 +1,5 @@
 """Times to an event: cells, person-periods, curves, the logrank test and hazard ratios."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,9 +13,6 @@ import dpalgos
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.central.cumulative_counts import farthest_cells, noise_covariance, strategy
 from dpalgos.formula import ols, phreg, poisson, survival
-from dpalgos.formula.columns import CategoryColumn, NumberColumn
-from dpalgos.formula.design import design_of
-from dpalgos.formula.fit import declared_rows
 from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, exposure_bounds, person_periods
 from tests.builders import refused
 
@@ -187,15 +182,6 @@ def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
     assert np.isnan(nobody.logrank().pvalue)
 
 
-def test_a_person_with_an_event_after_the_longest_time_is_censored_there():
-    frame = patients(500)
-    late = frame.assign(died=np.where(frame["time"] > 3, 0, frame["died"]))
-    one, other = (released(each, periods=[0, 1, 2, 3]).curves() for each in (frame, late))
-    pd.testing.assert_frame_equal(one[["survival", "at_risk"]], other[["survival", "at_risk"]], atol=30)
-    exact = [released(each, periods=[0, 1, 2, 3], epsilon=1e6).curves()["survival"] for each in (frame, late)]
-    np.testing.assert_allclose(*exact, atol=1e-4)
-
-
 def test_one_curve_without_groups_and_codes_of_an_event():
     frame = patients(500).assign(status=lambda each: np.where(each["died"] == 1, "dead", "alive"))
     plain = released(frame, "Surv(time, died) ~ 1", bounds={"time": (0, 5)})
@@ -212,31 +198,6 @@ def test_one_curve_without_groups_and_codes_of_an_event():
     assert plain.certified_epsilon <= 1.0
     with pytest.raises(dpalgos.InputError, match="two groups"):
         plain.logrank()
-
-
-def test_the_design_of_person_periods_fits_as_statsmodels_does():
-    columns = {"time": NumberColumn(0, 5, periods=(0, 1, 2, 5)), "died": NumberColumn(0, 1)}
-    columns |= {"arm": CategoryColumn(("placebo", "drug")), "age": NumberColumn(40, 80)}
-    design, frame = design_of("Surv(time, died) ~ arm + age", columns), patients()
-    assert pickle.loads(pickle.dumps(design)).terms == design.terms
-    assert design.uses == ("time", "died", "arm", "age")
-    rows, persons = design.survival.expand(declared_rows(frame, design.source))
-    terms, offset = design.terms_of(rows)
-    y = design.response.values(rows)
-    assert y.sum() == frame["died"].sum()
-    exposure = np.bincount(persons, weights=np.exp(offset))
-    np.testing.assert_allclose(exposure, np.clip(frame["time"], 0, 5), atol=0.07)
-    fitted = sm.GLM(y, terms, family=sm.families.Poisson(), offset=offset).fit()
-    own = sm.GLM(
-        y, design.matrix(rows)[:, 1:], family=sm.families.Poisson(), offset=design.matrix(rows)[:, 0]
-    ).fit()
-    np.testing.assert_allclose(design.back[:, 1:] @ own.params + design.back[:, 0], fitted.params, rtol=1e-5)
-    cox = sm.PHReg(
-        frame["time"], np.column_stack([frame["arm"] == "drug", frame["age"]]), frame["died"]
-    ).fit()
-    by_name = dict(zip(design.terms, fitted.params, strict=True))
-    assert by_name["arm[T.drug]"] == pytest.approx(cox.params[0], abs=0.02)
-    assert by_name["age"] == pytest.approx(cox.params[1], abs=0.001)
 
 
 def fitted(frame, **options):

@@ -7,7 +7,6 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
-from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
 from dpalgos.user_level.user_level_selection import UserLevelSelectionParams, mean_losses
@@ -17,58 +16,9 @@ from tests.dpalgos.silence import estimated, recorded
 SETTINGS = {"epsilon": 1.0, "delta": 1e-6}
 
 
-def radius(d, n, m, failure=0.01):
-    s = np.log(n / failure)
-    return float(np.sqrt((d + 2 * np.sqrt(d * s) + 2 * s) / m))
-
-
 def mean_of(X, user_ids, seed=0, **keywords):
     keywords = {**SETTINGS, "value_bound": 10.0, **keywords}
     return estimated("user_level_mean", X, user_ids=user_ids, seed=seed, **keywords)
-
-
-def error_of(n, m, d, replicates=6, **keywords):
-    """Root mean squared ℓ2 error with the sampling error's known part, d/(nm), added to that of the noise.
-
-    A user's mean is drawn as one row, whose law it has.
-    """
-    X = np.random.default_rng(d).normal(0.5, 1 / np.sqrt(m), (n, d))
-    tau = radius(d, n, m)
-    answers = mean_of(X, np.arange(n), replicates=replicates, concentration_radius=tau, **keywords).estimate
-    noise = answers - X.mean(axis=0)[:, None]
-    return float(np.sqrt(d / (n * m) + (noise**2).sum(axis=0).mean()))
-
-
-def test_error_in_one_dimension_is_the_digests():
-    n, m, rng = 1000, 100, np.random.default_rng(0)
-    tau = float(np.sqrt(2 * np.log(2 * n / 0.01) / m))
-    X = rng.normal(3.3, 1 / np.sqrt(m), (n, 1))
-    options = {"value_bound": 100.0, "replicates": 400}
-    for calibration in ("tight", "paper"):
-        answer = mean_of(X, np.arange(n), calibration=calibration, concentration_radius=tau, **options)
-        noise = answer.estimate - X.mean()
-        assert 0.0048 < np.sqrt(1 / (n * m) + (noise**2).mean()) < 0.0072
-    direct = mean_of(X, np.arange(n), aggregation="clipped", concentration_radius=tau, **options).estimate
-    assert np.std(direct - X.mean()) == pytest.approx(0.283, rel=0.15)  # Laplace, 2B/(nε)
-
-
-def test_a_hundred_times_the_rows_give_a_tenth_of_the_error():
-    errors = [error_of(20_000, m, 16) for m in (1, 100)]
-    assert 8 < errors[0] / errors[1] < 12
-    flat = [error_of(20_000, m, 16, aggregation="clipped") for m in (1, 100)]
-    assert 0.8 < flat[0] / flat[1] < 1.3
-
-
-def test_every_user_counts_once_however_many_rows_one_holds():
-    rng, n = np.random.default_rng(2), 2000
-    ids = np.r_[np.repeat(np.arange(n), 5), np.full(5 * n, n)]  # the last user holds half of all rows
-    X = rng.normal(0.5, 1.0, (len(ids), 3))
-    X[ids == n] = 8.0
-    order = rng.permutation(len(ids))
-    for aggregation in ("winsorized", "clipped"):
-        asked = {"aggregation": aggregation, "concentration_radius": 2.0, "epsilon": 20.0}
-        answer = mean_of(X[order], ids[order], **asked).estimate
-        assert np.abs(answer - 0.5).max() < 0.05
 
 
 OF_USERS = {"value_bound": 5.0, "concentration_radius": 0.5, "range_failure": 1.0, **SETTINGS}
@@ -140,21 +90,6 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
             np.testing.assert_array_equal(parts[0], other)
 
 
-def test_a_user_moves_losses_by_the_bound_over_n_however_many_rows_there_are():
-    """Eight users with the rows of the report: every other user's loss is that of the neighbor."""
-    row = np.array([0, -1e17, 1, 1e17, 0, 0, 0, 1.0])
-    settings = {"candidates": ((1.0,) * 8, (0.0,) * 8), "loss": "squared", "loss_bound": 1.0}
-    settings |= {"concentration_radius": 1.0, "rule": "exponential"}
-    made = []
-    for n_rows in (2, 3):
-        ids = np.r_[np.zeros(n_rows, dtype=int), np.repeat(np.arange(1, 8), 3)]
-        X = np.tile(row, (len(ids), 1))
-        X[:n_rows] = 0.0
-        sample = Sample(X, np.ones(len(ids)), user_ids=ids)
-        made.append(recorded("user_level_selection", sample, settings)[0])
-    assert max(largest_moves(*made).values()) <= 1 + 1e-9
-
-
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_a_loss_that_is_not_a_number_is_the_largest():
     users = Sample(np.full((1, 2), 1e60), np.ones(1), user_ids=[0]).users
@@ -174,17 +109,6 @@ def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
     delta = gaussian_delta(epsilon, 1 / of_a_row)
     assert delta * sum(np.exp(i * epsilon) for i in range(m)) <= SETTINGS["delta"]
     assert event.l2_sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
-
-
-@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
-@pytest.mark.parametrize("d", [1, 3])
-def test_a_mean_over_users_of_any_number_of_columns_can_be_released(d, aggregation):
-    keywords = {"value_bound": 10.0, "concentration_radius": 1.0, "aggregation": aggregation, **SETTINGS}
-    plan = rehearse_release("user_level_mean", 2000, d, keywords, n_users=1000)
-    X = np.random.default_rng(0).normal(3.0, 0.3, (2000, d))
-    answer = draw_release(plan, Sample(X, user_ids=np.arange(2000) % 1000)).estimate
-    assert np.abs(answer - 3).max() < 0.5
-    assert plan.cost.epsilon(1e-6) <= 1.0
 
 
 def test_too_few_users_are_refused_with_the_number_needed():
@@ -232,20 +156,6 @@ def fitted(name, sample, **keywords):
     return estimated(name, sample, seed=1, replicates=sample.n_replicates, **{**REGRESSION, **keywords})
 
 
-def test_more_rows_per_user_cost_less_and_clipping_does_not_profit():
-    risks = {}
-    for m in (5, 40):
-        sample = linear(4000, m, 4)
-        for kind in ("winsorized", "clipped"):
-            settings = {"concentration_radius": np.hypot(1, 0.58) * radius(D, 4000, m), "aggregation": kind}
-            settings |= {"n_iterations": 4, "epsilon": 4.0, "step_size": 0.8}
-            off = fitted("user_level_regression", sample, **settings).estimate - TRUTH[:, None]
-            risks[m, kind] = (off**2).sum(axis=0).mean()
-    assert risks[40, "winsorized"] < risks[5, "winsorized"] / 3
-    assert risks[40, "winsorized"] < risks[40, "clipped"] / 3
-    assert 0.3 < risks[40, "clipped"] / risks[5, "clipped"] < 3
-
-
 def test_printed_phases_stop_before_they_run_out_of_users():
     settings = {"concentration_radius": 0.3, "step_size": 1.0, "schedule": "halving", "epsilon": 8.0}
     result = fitted("user_level_phased_erm", linear(6000, 2, 1), n_iterations=2, **settings)
@@ -265,21 +175,3 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
         second = np.diff(loss.slope(z, y)) / np.diff(z)
         assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
         assert (second >= -1e-9).all()
-
-
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-def test_excess_of_the_best_of_twenty(calibration):
-    """Of 2,000 users who toss coins 100 times each: (x'e_k)²/2 is what the k-th loses, on average."""
-    n, k = 2000, 20
-    told = np.random.default_rng(1).binomial(100, np.linspace(0.3, 0.7, k), (n, k)) / 100
-    sample = Sample(np.sqrt(2 * told), np.zeros(n), user_ids=np.arange(n), n_replicates=20)
-    settings = {"candidates": np.eye(k), "loss": "squared", "loss_bound": 1.0, "calibration": calibration}
-    settings |= {
-        "concentration_radius": np.sqrt(np.log(2 * k * n / 0.1) / 200),
-        "epsilon": 0.5,
-        "delta": 1e-6,
-    }
-    for rule in ({}, {"rule": "exponential"}):
-        found = estimated("user_level_selection", sample, seed=2, replicates=20, **settings, **rule)
-        risk = told.mean(axis=0)
-        assert (risk[found.estimate.argmax(axis=0)] - risk.min()).mean() <= 0.005

@@ -147,7 +147,6 @@ class Project:
         return subprocess.Popen(words, preexec_fn=heed, **place, **pipes)
 
     def dpcost(self, *arguments, status=0, **environment):
-        """Run a command; return what it said on standard output and on standard error."""
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=300)
         assert process.returncode == status, out + err

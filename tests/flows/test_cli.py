@@ -10,15 +10,6 @@ from small_project import sentence
 
 from dpalgos.audit import lower_bound
 from dpalgos.audit.lower_bound import audit_estimator
-from tasks.cache import stored_results
-
-
-def test_a_damaged_result_is_deleted(command_line, home):
-    (home / "cache" / "blocks").mkdir(parents=True)
-    name = f"block-{'0' * 32}.parquet"
-    (home / "cache" / "blocks" / name).write_text("PAR1")
-    assert "removed 1 stored results" in command_line("cache", "prune")[1]
-    assert stored_results(home) == []
 
 
 def test_ingest_again_takes_what_the_mirror_has_now(command_line, home, tmp_path, monkeypatch):

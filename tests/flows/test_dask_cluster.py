@@ -56,7 +56,6 @@ class Cluster:
             client.wait_for_workers(count, timeout=200)
 
     def kill(self, name):
-        """Cut a machine's power."""
         process = self.processes.pop(name)
         for each in [*psutil.Process(process.pid).children(recursive=True), process]:
             each.kill()

@@ -1,15 +1,11 @@
 """Small disks in the place of each folder that a run writes to: a sentence, and the same command goes on."""
 
 import contextlib
-import json
 import os
 import subprocess
 import time
 
 import pytest
-
-from data.ledger import Ledger
-from tests.builders import release_file
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -69,15 +65,6 @@ def test_a_run_says_which_disk_is_full_and_goes_on_with_space(project, undisturb
     assert project.same_results(undisturbed)
 
 
-def test_a_full_folder_for_temporary_files_stops_no_run(project, undisturbed, disks, tmp_path):
-    full = tmp_path / "full"
-    disks(full, "16k")
-    fill(full)
-    for options in ((), ("--engine", "dask", "--workers", "1", "--seed", "1")):
-        project.run(*options, TMPDIR=str(full))
-        assert options or project.same_results(undisturbed)
-
-
 def test_a_server_whose_disk_fills_up_in_mid_run_is_told_and_the_same_command_goes_on(project, long, disks):
     server = project.home / "prefect"
     disks(server, "100m")
@@ -99,25 +86,3 @@ def test_a_server_whose_disk_fills_up_in_mid_run_is_told_and_the_same_command_go
     after = project.computed()
     assert {name: after[name] for name in before} == before
     assert project.same_results(long[0])
-
-
-def test_a_release_on_a_full_disk_shows_nothing_that_is_not_stored(project, disks, tmp_path):
-    home = tmp_path / "small disk"
-    disks(home, "3m")
-    (tmp_path / "data.csv").write_text("age,cost\n" + "\n".join(f"0.{i:03},0.5" for i in range(400)))
-    release_file(tmp_path, "patients", ["age"])
-    ask = ["release", "dp_mean", "--data", tmp_path / "data.csv", "--config", tmp_path / "release.toml"]
-    ask += ["--epsilon", 0.1, "--delta", 1e-6, "--json"]
-    project.dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5, DPCOST_HOME=str(home))
-    for leave in (0, 24_000):
-        filler = fill(home, leave)
-        shown, err = project.dpcost(*ask, status=2, DPCOST_HOME=str(home))
-        assert "disk has room" in err
-        assert shown == ""
-        filler.unlink()
-        assert all(charge.answer is None for charge in Ledger(home).account("patients").charges)
-    first = json.loads(project.dpcost(*ask, "--again", DPCOST_HOME=str(home))[0])
-    again = json.loads(project.dpcost(*ask, DPCOST_HOME=str(home))[0])
-    assert again["release"]["ledger"]["replayed"]
-    assert again["release"]["answer"] == first["release"]["answer"]
-    assert Ledger(home).verify().ok

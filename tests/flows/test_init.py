@@ -14,13 +14,12 @@ from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
-from tasks.report.build_page import build_page
 from tasks.run.datasets import analyst_parquet
 from tasks.run_options import RunOptions
 from tasks.study.study_file import checked_study
 from tests import builders
 from tests.builders import CATEGORIES
-from tests.tasks.analyst_tables import completed, computed, edited, init_study, manifest_of, refusal, study_of
+from tests.tasks.analyst_tables import completed, computed, edited, init_study, refusal, study_of
 
 BOUNDS = {"age": (0, 120), "cost": (1, 5000), "visits": (0, 100)}
 
@@ -78,19 +77,6 @@ def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, famil
     assert "region" not in spec.head_panel.problem.covariates
     if response == "smoker":
         assert spec.head_panel.problem.response == "smoker=yes"
-
-
-def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
-    spec, table, results = computed(study(tmp_path, response="cost"), tmp_path)
-    rows = pd.read_parquet(results.path)
-    assert set(rows["status"]) == {"ok"}
-    error = rows[rows["metric"] == "l2_error"].groupby(["estimator", "n"])["value"].mean()
-    assert error["ols", 180] < error["preconditioned_regression", 180] < 2
-    assert error["ols", 180] < 0.1 < error["zero", 180]
-    page = build_page(spec, rows, manifest_of(spec, table, results))
-    assert page.warning
-    assert page.data_cards[0].read["source_sha256"] == table.source_sha256
-    assert page.population == (200, "rows")
 
 
 def test_the_page_shows_coefficients_next_to_the_exact_ones_and_what_is_left_out(tmp_path, home):
@@ -260,30 +246,3 @@ def test_marks_are_declared_in_a_home_that_holds_releases(between, tmp_path, com
     assert "read the names" in out
     status, _, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
     assert (status, err) == (0, "")
-
-
-def test_a_separator_is_asked_for_and_declared_everywhere(tmp_path, command_line, monkeypatch):
-    open_ledger().open_dataset("other", 1.0, 1e-5)
-    monkeypatch.setattr(Ledger, "contents", lambda _: {"2-" + "0" * 64: "other"})
-    monkeypatch.chdir(tmp_path)
-    table = people(60)[["cost", "age"]].rename(columns={"age": "age;years"})
-    table.to_csv("table.csv", index=False)
-    status, _, err = command_line("init", "mine", "--data", "table.csv")
-    assert (status, "--separator" in err) == (2, True)
-    assert command_line("init", "mine", "--data", "table.csv", "--separator", ",")[0] == 0
-    completed(tmp_path / "mine.toml", (-1e6, 1e6))
-    status, out, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
-    assert (status, err) == (0, "")
-    asked = (
-        "--data",
-        "table.csv",
-        "--config",
-        "mine-release.toml",
-        "--epsilon",
-        "0.5",
-        "--delta",
-        "1e-7",
-        "--yes",
-    )
-    status, out, err = command_line("release", "dp_mean", *asked)
-    assert (status, "age;years" in out) == (0, True), err

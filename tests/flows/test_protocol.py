@@ -1,16 +1,10 @@
 """``dpcost protocol`` and ``dpcost ledger give-back`` as their user meets them."""
 
-import json
-import random
-import signal
-import time
-
 import pytest
-from small_project import Project, until
 
 import tasks.protocol.prepare
 import tasks.release.release
-from data.ledger import Ledger, open_ledger
+from data.ledger import open_ledger
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tests.tasks.protocol.trials import SMALL, SMALL_N, edit, rehearse_once, simulate_on_few, written
@@ -77,32 +71,3 @@ def test_a_reserve_is_shown_and_given_back(command_line, file):
     status, _, err = command_line("ledger", "give-back", "trial", "trial-plan/primary")
     assert status == 2
     assert "trial-plan/primary" in err
-
-
-@pytest.mark.slow
-@pytest.mark.server
-def test_a_killed_command_goes_on_and_draws_nothing_twice(tmp_path):
-    project, chance = Project(tmp_path), random.Random(0)
-    file, out = written(tmp_path, SMALL_N, SMALL), tmp_path / "out"
-    project.dpcost("ledger", "open", "trial", *BUDGET)
-    words = ("protocol", "release", file, "--yes", "--out", out)
-    stored, lost = {}, 0
-    for number in range(20):
-        process = project.start(*words)
-        if number == 0:
-            until(lambda: Ledger(project.home).account("trial").charges, 300)
-        time.sleep(chance.random() * 8)
-        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
-        process.communicate(timeout=60)
-        charges = Ledger(project.home).account("trial").charges
-        answers = {each.id: each.answer for each in charges if each.answer is not None}
-        assert stored.items() <= answers.items()
-        stored, lost = answers, sum(each.state == "pending" for each in charges)
-        assert len(charges) == 2
-    project.dpcost(*words, status=2 if lost else 0)
-    assert len(Ledger(project.home).account("trial").charges) == 2
-    assert (out / "protocol.html").exists()
-    for folder in out.glob("*/release.json"):
-        record = json.loads(folder.read_text())
-        assert record["release"]["ledger"]["epsilon_budget"] == 3
-    assert Ledger(project.home).verify().ok

@@ -328,7 +328,6 @@ REPORTS = {area: [Report(*row) for row in rows] for area, rows in AREAS.items()}
 
 
 def table():
-    """Return the rows of the guide's table of what was tried."""
     rows = [("area", "reported in", "defect", "here")]
     for area, reports in REPORTS.items():
         for each in reports:

@@ -26,14 +26,12 @@ _WORD = re.compile(r"[^\W_]+(?:['’.,/–−^*_-]*[^\W_]+)*")
 
 
 def files() -> list[Path]:
-    """Return the files that the rules cover, in order."""
     found = {path for pattern in RULES["files"] for path in PROJECT.glob(pattern)}
     left_out = {path for pattern in RULES["generated"] for path in PROJECT.glob(pattern)}
     return sorted(found - left_out)
 
 
 def check_length(text: str, check: Check) -> Iterator[CheckResult]:
-    """Yield each sentence with too many words."""
     start = 0
     for end in _SENTENCE_END.finditer(text):
         n_words = len(_WORD.findall(text[start : end.end()]))

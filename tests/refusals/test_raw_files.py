@@ -22,7 +22,7 @@ from data.fetch.raw import RawFile, fetch
 from data.formats.cohort import MISSING, labeled_cohort
 from data.prepare.frame_features import load_frames, scales
 from data.prepare.genotype_groups import choose_evenly, draw_people, group_difference, traced_group
-from data.prepare.table_design import draw_rows, draw_training_rows, prepare_table
+from data.prepare.table_design import PreparedTable, draw_rows, draw_training_rows, prepare_table
 from data.simulations import simulator
 from data.simulations.paper_models import uniform_glm
 from tests.builders import made_up, refusals, refused, words
@@ -30,7 +30,13 @@ from tests.data import test_genotypes as plink
 from tests.data import test_swarm_frames as swarm
 from tests.data.conftest import make_tgz, raw_of, small_housing, with_cell, with_tgz
 from tests.data.test_genotype_groups import CALLS, chosen, cohort, random_cohort
-from tests.data.test_swarm_frames import small as few_frames
+
+
+def few_frames(n=40, simulated=True):
+    about = {"column_names": ("intercept",), "to_standard": None}
+    groups = np.arange(n) // 4 if simulated else None
+    return PreparedTable(X=np.ones((n, 1), dtype=np.float32), y=np.zeros(n), groups=groups, **about)
+
 
 SECRET = "123456.789"
 HIDDEN = (SECRET, "987654321", "SECRET7", "0.1273")

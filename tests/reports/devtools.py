@@ -36,7 +36,6 @@ class Tab:
                 return message["result"]
 
     def run(self, script):
-        """Return the value of an expression, or of its promise."""
         found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")

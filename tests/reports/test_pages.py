@@ -17,7 +17,7 @@ from reports import palette
 from reports.cells import cells_of
 from reports.charts.drawing import CONFIG
 from reports.charts.figure import draw_figure
-from reports.charts.lines import Axes, Line, chart_of_rows, line_chart
+from reports.charts.lines import Axes, Line, line_chart
 from reports.charts.study import StudyChart
 from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
@@ -28,7 +28,7 @@ from reports.pages.study import render_study
 from reports.ranking import headline_of, rank
 from reports.render import SCRIPT
 from reports.results import summarize
-from reports.writing import environment, error_bar, num
+from reports.writing import error_bar, num
 from tests.reports.synthetic import entry, replaced
 
 
@@ -247,23 +247,8 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     assert measured == pytest.approx(ols["value"].mean())
 
 
-CSS = environment().get_template("style.css").render()
-DARK_PAPER = re.findall(r"--paper: (#\w+)", CSS)[1]
-# Of hue-rotate(180deg), by the specification of filter effects.
-ROTATION = np.array([[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]])
-
-
 def shares_of(color):
     return np.array([int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)])
-
-
-def in_the_dark(color):
-    """Return the shares of red, green and blue of a picture's color where a reader prefers dark."""
-    factor = re.search(
-        r"filter: invert\(1\) hue-rotate\(180deg\) brightness\((.+)\); mix-blend-mode: screen", CSS
-    )
-    inverted = np.clip(float(factor[1]) * np.clip(ROTATION @ (1 - shares_of(color)), 0, 1), 0, 1)
-    return 1 - (1 - inverted) * (1 - shares_of(DARK_PAPER))
 
 
 def contrast(one, other):
@@ -278,23 +263,8 @@ def contrast(one, other):
 @pytest.mark.parametrize(
     "color", [*palette.SERIES, palette.GUIDE, palette.ZERO_LINE, palette.NON_PRIVATE, palette.WARN]
 )
-def test_each_line_stands_out_from_the_page_in_both_themes(color):
+def test_each_line_stands_out_from_the_page(color):
     assert contrast(shares_of(color), shares_of(palette.PAPER)) >= 3  # of graphics, by WCAG
-    assert contrast(in_the_dark(color), shares_of(DARK_PAPER)) >= 3
-
-
-def test_a_picture_has_the_background_of_the_page_in_the_dark():
-    assert in_the_dark(CONFIG["background"]) == pytest.approx(shares_of(DARK_PAPER))
-
-
-def test_a_legend_has_the_dashes_of_lines_without_points_and_the_last_label_has_room():
-    looks = {"zero": palette.look("zero", 0), "adassp": palette.look("private", 1)}
-    chart = chart_of_rows([], looks, Axes("n", "", [5000, 20640]))
-    dots = chart["layer"][2]["encoding"]
-    assert dots["strokeDash"]["scale"]["range"] == [palette.ZERO_DOTS, palette.SOLID]
-    assert dots["shape"]["scale"]["range"] == ["M-1.6,0H1.6", "circle"]
-    room = dots["x"]["scale"]["padding"] + CONFIG["padding"]["right"]
-    assert room >= len("20,640") / 2 * 0.6 * CONFIG["axis"]["labelFontSize"]  # a digit is 0.6 high
 
 
 def test_every_line_is_drawn_and_named_in_the_legend():
@@ -327,17 +297,6 @@ def test_no_two_estimators_of_a_study_share_a_mark():
 
 TABLE = {"title": "t", "text": "", "metric": "", "exhibit": ""}
 TABLE |= {"panels": (), "without_privacy": False}
-
-
-def test_a_declared_table_of_some_panels_has_the_errors_without_privacy_at_the_largest_epsilon(results, page):
-    about = {**TABLE, "metric": "l2_error", "rows": ("panel", "estimator"), "columns": "epsilon"}
-    about |= {"names": {}, "summaries": (), "panels": ("public",), "without_privacy": True}
-    (section,) = draw(page, cells_of(summarize(results), page), None, {"tables": [about]})
-    table = section.facts["table"]
-    assert {row[0] for row in table.texts} == {"public"} < set(results["panel"])
-    assert table.columns[-1] == "epsilon = ∞"
-    is_private = {row[1].partition(",")[0]: row[-1] == "none" for row in table.texts}
-    assert set(is_private.values()) == {True, False}
 
 
 def test_a_declared_table_has_the_means_of_its_groups(results, page):

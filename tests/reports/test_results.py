@@ -108,21 +108,6 @@ def test_missing_cells_and_failures_are_told():
     assert failed["different"][0]["reasons"] == ["status ok → failed"]
 
 
-def test_a_comparison_says_how_many_differences_chance_predicts():
-    rng = np.random.default_rng(0)
-
-    def run():
-        rows = enumerate(rng.normal(1, 0.1, (500, 10)), 1)
-        return pd.concat([results_table(list(row), cell=f"ols:public:n={i}") for i, row in rows])
-
-    found = compare_results(run(), run())
-    assert found["unknown"] == []
-    assert found["by_chance"] == pytest.approx(500 * 0.0027, rel=0.01)
-    assert len(found["different"]) <= 8
-    assert f"chance alone predicts {found['by_chance']:g}" in describe_differences(found)
-    assert compare_results(*[run()] * 2)["by_chance"] == 0
-
-
 DRAWS = {
     "normal": lambda rng, n: rng.normal(1, 0.1, n),
     "skewed": lambda rng, n: np.exp(rng.standard_normal(n)),

@@ -39,12 +39,10 @@ def drawn_from_a_seed(plan, sample):
 
 
 def numbers_of(record):
-    """Return the numbers of a release by column, as they were drawn."""
     return {each["name"]: each["shrunk"] for each in record["release"]["answer"]}
 
 
 def init_study(name, data, *, folder, **options):
-    """Run ``dpcost init`` in a folder, and return what it says."""
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as said:
         init(name, data, **options)
     return said.getvalue()

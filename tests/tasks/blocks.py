@@ -65,7 +65,6 @@ def result_at(path, *modules):
 
 
 def made_results(parts, folder, audits=()):
-    """Collect the files of blocks into a results table in a folder."""
     sha256 = write_results([part.path for part in parts], [audit.path for audit in audits], folder)
     return StudyResults(folder / "results.parquet", sha256, "", tuple(parts))
 

@@ -7,7 +7,6 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
-from data.simulations import simulator
 from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
 from tasks.cells import Cell, Replicates, derive_seed
@@ -135,15 +134,6 @@ MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings
 SPARSE_MEAN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
 PRIVATE_MEAN = made_cell("dp_sparse_mean", n=50, panel="sparse", sparsity=3, value_bound=12.0)
 BLOCK = made_block(MEAN, SPARSE_MEAN, PRIVATE_MEAN, n=50, replicates=4, panel="sparse")
-
-
-def test_a_replicate_depends_on_its_own_generators_only():
-    rows = rows_of(BLOCK).query("cell == @PRIVATE_MEAN.key")
-    data_rng = np.random.default_rng(derive_seed(7, "mine", "data", "sparse", 50)).spawn(4)[2]
-    data = simulator("gaussian_mean")(data_rng, 50, 5, sparsity=3)
-    rng = np.random.default_rng(derive_seed(7, "mine", PRIVATE_MEAN.key)).spawn(4)[2]
-    result = dpalgos.estimate("dp_sparse_mean", data.X, rng=rng, **PRIVATE_MEAN.keywords())
-    assert np.linalg.norm(result.estimate - data.truth) == pytest.approx(rows["value"].iloc[2], rel=1e-12)
 
 
 def test_one_failing_replicate_leaves_the_others(monkeypatch):

@@ -142,11 +142,3 @@ def test_a_table_runs_or_is_refused_in_one_sentence(seed, n_rows, n_columns, has
     for sentence in outcome(table, tmp_path):
         assert [each for each in ("\n", "secret", "31337") if each in sentence] == []
         assert set(sentence) - set(string.whitespace) or not sentence
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n_rows", "n_columns"), [(1_000_000, 3), (200_000, 8), (600, 500), (40, 100)])
-def test_long_and_wide_tables_run(n_rows, n_columns, tmp_path, home):
-    table = Generated(7, n_rows, n_columns)
-    table.family = ""
-    assert "ok" in outcome(table, tmp_path)

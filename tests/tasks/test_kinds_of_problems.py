@@ -121,26 +121,6 @@ def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
     np.testing.assert_allclose(zero["l2_error"], np.linalg.norm(target))
 
 
-LOCAL = {"kind": "local_regression", "model": "sign_regression", "d": 4, "s": 2}
-LOCAL |= {"settings": {"sparsity": "s"}, "public_rows": 500}
-
-
-def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
-    same = {"n": 2000, "panel": "people"}
-    bounds = {"covariate_bound": 1.0, "response_bound": 2.0, "epsilon": 4.0, "delta": 1e-6}
-    cells = made_cell("ols", **same), made_cell("ldp_nldp_public", **same, **bounds)
-    rows = compute_block(made_block(made_problem(**LOCAL), *cells, **same, replicates=2, seed=1))
-    assert (rows["status"] == "ok").all()
-    assert set(rows["metric"]) == {"l2_error", "sup_error"}
-    wide = rows.pivot_table(index=["estimator", "replicate"], columns="metric", values="value")
-    assert (wide["sup_error"] <= wide["l2_error"]).all()
-    assert (wide["l2_error"] <= 2 * wide["sup_error"]).all()
-    assert wide.loc["ols", "l2_error"].max() < 0.1 < wide.loc["ldp_nldp_public", "l2_error"].max() < 2
-    private = rows[rows["estimator"] == "ldp_nldp_public"]
-    assert set(private["privacy_model"]) == {"local"}
-    assert ((private["certified_epsilon"] > 3.99) & (private["certified_epsilon"] <= 4)).all()
-
-
 def separable(n=400):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal(n), (rng.random(n) < 0.3) * 1.0, np.ones(n)])
@@ -192,17 +172,6 @@ def split_block(cells=(IHT, PRIVATE_IHT)):
     return made_block(SPLIT, *cells, n=300, replicates=4, study="swarm", panel="public", seed=3)
 
 
-def test_the_area_is_the_share_of_pairs_in_the_right_order():
-    rng = np.random.default_rng(0)
-    scores, y = rng.integers(-3, 4, 200).astype(float), rng.integers(0, 2, 200).astype(float)
-    ones, zeros = scores[y == 1], scores[y == 0]
-    pairs = (ones[:, None] > zeros).mean() + 0.5 * (ones[:, None] == zeros).mean()
-    found = prediction.classification(scores, y)
-    assert found["auc"] == pytest.approx(pairs)
-    assert found["misclassification"] == np.mean((scores > 0) != y)
-    assert set(found) == set(prediction.CLASSIFICATION)
-
-
 def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     data = labeled_frames()
     rows = validate_results(compute_block(split_block(), data))
@@ -223,17 +192,6 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
         test = ~draw.sample.row_mask[:, r]
         assert test.sum() == 300
         assert measured[r] == np.mean((X[test, :2].sum(axis=1) > 0) != y[test])
-
-
-def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
-    private = [replace(PRIVATE_IHT, epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
-    cells, prepared = (IHT, *private), labeled_frames()
-    beside = compute_block(split_block(cells=cells), prepared)
-    monkeypatch.setattr("tasks.run.compute._COLUMNS_PER_FIT", 2401)
-    alone = compute_block(split_block(cells=cells), prepared)
-    left, right = (rows[rows["metric"] == "misclassification"]["value"] for rows in (beside, alone))
-    np.testing.assert_allclose(left, right, atol=1e-12)
-    assert left.nunique() > 5
 
 
 N_RIVERS, D_RIVERS = 57, 3

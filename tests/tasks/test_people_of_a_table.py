@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dpalgos
 from data.ledger import open_ledger
-from flows.cli.init import _note_of_few
 from flows.studies.find_study import find_study
 from tasks.advice.releases import forecast_release, simulate_release
 from tasks.release.request import read_request
@@ -206,19 +204,6 @@ def test_without_guesses_of_their_rows_the_range_is_wide_and_says_so(tmp_path, h
     assert isinstance(stated.guess, str)
 
 
-def test_a_range_without_guesses_is_wider(tmp_path):
-    both = GUESSES.format(rows=5.0, within=0.5)
-    none = re.sub(r"(rows_per_user|within_users).*\n", "", both)
-    stated, left_open = widths(tmp_path, both), widths(tmp_path, none)
-    ratios = [each.ends[1] / each.ends[0] for each in (stated, left_open)]
-    assert (ratios[0] < ratios[1]).all()
-
-
-def test_the_number_of_rows_is_the_guess_that_matters_if_they_are_not_alike(tmp_path):
-    not_alike = re.sub(r"rows_per_user.*\n", "", GUESSES.format(rows=5.0, within=0.02))
-    assert widths(tmp_path, not_alike, epsilon=19.0).guess == "rows_per_user"
-
-
 def trial(n_clinics, per_clinic=25, seed=0):
     rng = np.random.default_rng(seed)
     clinic = np.repeat(np.arange(n_clinics), per_clinic)
@@ -238,25 +223,6 @@ def test_init_says_if_clusters_are_too_few(tmp_path):
     assert 3 < needed < 10
     assert "too few" not in init_trial(tmp_path, 400, user_id="clinic")
     assert "too few" not in init_trial(tmp_path, 40)
-
-
-def test_the_epsilon_that_few_clusters_need_is_necessary():
-    note = _note_of_few(40, 2)
-    needed = float(re.search(r"more than ε = ([\d.]+)", note).group(1))
-    table = trial(40)
-    for factor, has_interval in ((0.9, False), (2.5, True)):
-        result = dpalgos.estimate(
-            "preconditioned_regression",
-            np.column_stack([table.arm - 0.5, np.ones(len(table))]),
-            table.outcome,
-            user_ids=table.clinic,
-            rng=np.random.default_rng(1),
-            epsilon=factor * needed,
-            delta=40**-2.0,
-            interval=0.95,
-            intercept=True,
-        )
-        assert np.isfinite(result.interval[:, 0]).all() == has_interval
 
 
 def test_clusters_offer_to_protect_them(tmp_path, home):

@@ -9,7 +9,6 @@ import pytest
 
 import dpalgos
 from data.prepare.genotype_groups import GroupDifference
-from flows.studies.find_study import find_study
 from reports.cells import cells_of
 from reports.exhibits import genome
 from reports.exhibits.group_panels import draw
@@ -19,30 +18,6 @@ from reports.results import summarize, validate_results
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
-
-SNP = find_study("snp")
-HAPMAP = [panel for panel in SNP.panels if panel.problem.dataset == "snp_hapmap3"]
-
-
-def test_the_budgets_and_sizes_are_those_of_a_geneticist():
-    for panel in HAPMAP:
-        grid = SNP.grid_of(panel)
-        if "paper setting" not in panel.name:
-            assert grid.epsilon == (0.5, 1.0, 2.0, 8.0)
-            assert max(grid.n) == 191  # all Europeans, the smaller group
-            assert panel.problem.selection.startswith("public_")
-    assert {panel.problem.n_snps for panel in HAPMAP} == {10, 50, 200, 2000}
-    assert (SNP.headline.epsilon, SNP.head_panel.problem.n_snps) == (1.0, 200)
-
-
-@pytest.mark.parametrize("name", ["hapmap paper setting", "penncath paper setting"])
-def test_the_setting_of_the_paper_is_named(name):
-    panel = SNP.panel(name)
-    assert "The paper's own setting" in panel.about
-    assert (panel.problem.n_snps, panel.problem.s, panel.problem.unit) == (2000, 20, "pair")
-    assert (SNP.grid_of(panel).epsilon, max(SNP.grid_of(panel).n)) == ((0.5,), 120)
-    names = {item.name for item in SNP.estimators_of(panel)}
-    assert {"dp_sparse_mean", "private_frank_wolfe_lasso"} <= names
 
 
 def groups(n_people, shift, d=12):

@@ -12,7 +12,7 @@ from prefect.states import Completed, Failed, Paused, Running, Suspended
 import tasks.blocks
 import tasks.ingest
 from data.datasets import get_dataset
-from data.errors import StoreError, Unreachable
+from data.errors import Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
 from data.prepare.frame_features import scales
@@ -20,7 +20,6 @@ from data.store.references import DatasetRef, FramesRef
 from flows import progress
 from flows.studies.find_study import find_study
 from tasks.audit import audit
-from tasks.cache import result
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import StudyResults, build_manifest, released_events
 from tasks.report.write import write_index, write_report
@@ -64,32 +63,6 @@ def ready(raw, tmp_path):
     design = result_at(tmp_path / "design.parquet")
     write_design(design, find_study("housing").panel("public").problem, parquet(raw))
     return design
-
-
-def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path / "nowhere")
-    with pytest.raises(Unreachable):
-        fetch("housing", offline=True, again=True)
-    assert fetch("housing", offline=True).origin == "store"
-
-
-def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
-    problem = find_study("housing").panel("public").problem
-    design = result("design", ["tasks.run.compute"], "a design")
-    write_design(design, problem, parquet(raw))
-    rows = result("block", ["tasks.run.compute"], "a block")
-    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "elsewhere"))
-    write_block(rows, block, design)
-    monkeypatch.setenv("DPCOST_HOME", str(home))
-    assert not rows.path.exists()
-    assert rows.is_stored()
-    assert rows.path.is_relative_to(home)
-    monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/another")
-    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "third"))
-    with pytest.raises(StoreError, match="DPCOST_STORE"):
-        write_block(rows, block, design)
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
@@ -233,21 +206,6 @@ def test_real_frames_are_never_shown(made, tmp_path):
 WHEN = "2026-11-01T00:00:00+00:00"
 ABOUT = {"title": "Houses", "headline": "Privacy costs.", "panel": "", "errors": None}
 MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": ABOUT}
-
-
-def finished(folder, name="housing", **manifest):
-    place = folder / name
-    (place / "figures").mkdir(parents=True)
-    (place / "report.html").write_text("<p>x</p>")
-    (place / "manifest.json").write_text(json.dumps({**MANIFEST, **manifest}))
-    (place / "summary.csv").write_text("panel,data_source,estimator\n,real,dp_mean\n")
-    (place / "results.parquet").write_bytes(b"rows")
-    (place / "figures" / "main.svg").write_text("<svg/>")
-    return place
-
-
-def files_below(folder):
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):

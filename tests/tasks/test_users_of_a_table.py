@@ -10,20 +10,11 @@ from data.ledger import open_ledger
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
-from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of
 from tasks.release.request import checked_request
 from tasks.report.coefficients import nested_record, text_of
 from tests.builders import declared_column, visits
-from tests.tasks.analyst_tables import (
-    computed,
-    drawn_from_a_seed,
-    edited,
-    initialized,
-    release,
-    reported,
-    study_of,
-)
+from tests.tasks.analyst_tables import computed, drawn_from_a_seed, edited, release, reported, study_of
 
 study = study_of(visits, bounds={"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}, user_id="patient")
 
@@ -63,20 +54,6 @@ def test_users_are_drawn_with_all_their_rows_and_count_once(tmp_path, home, resp
     assert set(private[private["form"].str.contains("clipped") | bool(response)]["status"]) == {"ok"}
 
 
-def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_path, home):
-    file = study(tmp_path)
-    spec, table, _ = full_answer(file, tmp_path)
-    problem = spec.head_panel.problem
-    path = tmp_path / "design.parquet"
-    path.write_bytes(problem.prepare(table))
-    prepared = problem.load(path)
-    frame = visits()
-    expected = frame.groupby("patient")[["dose", "weight", "effect"]].mean().mean()
-    scale = [1.0, 1.0, 2.0]
-    np.testing.assert_allclose(problem.full_answer(prepared).coef, expected / scale, atol=1e-12)
-    assert (np.diff(prepared.groups) >= 0).all()
-
-
 @pytest.mark.parametrize("ids", [lambda ids: ids, lambda ids: ids.str[1:].astype(int)])
 def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, home, ids):
     monkeypatch.setattr(reading, "BATCH_ROWS", 7)
@@ -87,41 +64,6 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
     declaration = Declaration(n_rows=len(table), user_id="patient", n_users=60, **about)
     read = read_declared(tmp_path / "table.parquet", declaration)
     assert len(set(zip(read.table["patient"], table["patient"], strict=True))) == 60
-
-
-def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path, home):
-    study(tmp_path, response="effect")
-    ledger = open_ledger(home)
-    ledger.open_dataset("mine", 100.0, 1e-6)
-    files = tmp_path / "table.csv", tmp_path / "mine-release.toml"
-    asked = {"epsilon": 10.0, "delta": 1e-7, "interval": 0.95}
-    answer = release(ledger, "preconditioned_regression", *files, **asked)
-    assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    charge = ledger.account("mine").charges[0]
-    assert charge.question.parameters["keywords"]["intercept"]
-    assert answer.request.estimator.unit_of_privacy == "user"
-
-
-@pytest.mark.parametrize(("family", "truth"), [("linear", 2.0), ("logistic", 1.0), ("poisson", 0.5)])
-def test_a_release_protects_people_in_every_family(tmp_path, home, monkeypatch, family, truth):
-    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
-    rng = np.random.default_rng(0)
-    person = np.repeat(np.arange(4000), rng.integers(1, 5, 4000))
-    table = pd.DataFrame({"person": person, "ill": (person % 2)})
-    predictor = truth * table.ill - 0.5
-    table["visits"] = {
-        "linear": lambda: 3 + predictor + rng.normal(0, 1, len(table)),
-        "logistic": lambda: (rng.random(len(table)) < 1 / (1 + np.exp(-predictor))).astype(int),
-        "poisson": lambda: rng.poisson(np.exp(predictor)),
-    }[family]()
-    bounds = {"ill": (0, 1), **({} if family == "logistic" else {"visits": (-5, 35)})}
-    initialized(tmp_path, table, bounds=bounds, response="visits", user_id="person", family=family)
-    ledger = open_ledger(home)
-    ledger.open_dataset("mine", 100.0, 1e-6)
-    files, asked = (tmp_path / "table.csv", tmp_path / "mine-release.toml"), {"epsilon": 10.0, "delta": 1e-7}
-    name = "preconditioned_regression" if family == "linear" else "preconditioned_glm"
-    answer = release(ledger, name, *files, **asked, interval=0.95)
-    assert answer.estimate["ill"] == pytest.approx(truth, abs=0.2)
 
 
 FORMULA = "visits ~ age + C(smoker) + exposure(days)"

@@ -144,20 +144,6 @@ def test_a_release_is_that_of_the_library_with_the_same_seed(tmp_path, home, mon
         np.testing.assert_allclose(answer.interval[name], limits.loc[name], rtol=1e-8)
 
 
-def test_a_release_file_alone_names_weights_and_their_maximum(tmp_path, home, monkeypatch):
-    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
-    table = survey()[["age", "dose", "cost", "w"]] / [50, 4, 10, 1]
-    table.to_csv(tmp_path / "table.csv", index=False)
-    (tmp_path / "mine-release.toml").write_text(
-        '[dataset]\nname = "mine"\n[columns]\nx = ["age", "dose"]\ny = "cost"\nweights = "w"\n'
-        "[bounds]\nmax_weight = 3.0\n"
-    )
-    answer = released(tmp_path, home)
-    expected = smf.wls("cost ~ age + dose - 1", table, weights=table.w).fit().params
-    assert answer.estimate["dose"] == pytest.approx(expected["dose"], abs=1e-3)
-    assert "Rows have the weights w, clipped to 0 to 3." in record_of(answer)["release"]["methods"]
-
-
 def test_a_row_without_a_weight_is_treated_as_one_without_another_cell(tmp_path, home, monkeypatch):
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     table, is_missing = survey(), np.arange(3000) % 3 == 0

@@ -43,7 +43,6 @@ def table() -> pd.DataFrame:
 
 
 def exact(rows: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the answer of each task without privacy."""
     X = np.column_stack([rows["housing_median_age"], rows["median_income"], np.ones(len(rows))])
     slopes = np.linalg.lstsq(X, rows["median_house_value"].to_numpy(), rcond=None)[0][:2]
     cells = pd.cut(rows["housing_median_age"], np.arange(0, 55, 6))
@@ -75,7 +74,6 @@ def lines(script: str) -> int:
 
 
 def measured(name: str, side: str, truth: np.ndarray, repetitions: int, folder: Path) -> dict:
-    """Return lines, seconds, errors and intervals of one script."""
     script, requires = f"{name}_{side}.py", LIBRARIES[name] if side == "theirs" else ()
     python = python_of(requires)
     run(python, script, 1, folder)  # what is compiled or cached once is not timed

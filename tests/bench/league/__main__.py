@@ -47,7 +47,6 @@ def measure(library: Library, epsilons: Sequence[float], repetitions: int) -> It
 
 
 def draws(problem: WholeTable, repetitions: int) -> Iterator[Any]:
-    """Yield the rows of a problem's table."""
     prepared = problem.in_units(pd.read_parquet(parquet(fetch(problem.dataset)).path))
     n = len(prepared.X)
     drawn = Replicates(study="league", panel="", n=n, first=0, count=repetitions, of=repetitions, seed=SEED)
@@ -88,7 +87,6 @@ def audits(library: Library, rows: pd.DataFrame, budget: dict[str, float]) -> It
 
 
 def stored(league: dict[str, Any], library: Library, rows: pd.DataFrame, found: list[dict]) -> dict[str, Any]:
-    """Return stored results in which those of a script are replaced."""
     titles = list(library.families())
     panels = {}
     for panel in rows["panel"].unique():

@@ -36,7 +36,6 @@ _ONE_THREAD = {
 
 
 def requirements(script: Path) -> list[str]:
-    """Return the dependencies in a script's inline metadata."""
     block = script.read_text(encoding="utf-8").partition("# /// script\n")[2].partition("# ///\n")[0]
     metadata = tomllib.loads(block.replace("# ", ""))
     return [str(each) for each in metadata["dependencies"]]
@@ -69,14 +68,12 @@ class Library:
 
     @property
     def versions(self) -> list[str]:
-        """The installed packages, as ``pip freeze`` prints them."""
         return (self.python.parents[1] / "done").read_text().split() if self.requires else []
 
     def families(self) -> dict[str, list[str]]:
         return dict(self._answer({"seconds": _LOADING})["families"])
 
     def load(self, table: Mapping[str, Any]) -> None:
-        """Store the table of the next fits."""
         self._table = str(Path(self._folder.name) / "table.npz")
         np.savez(self._table, **table)
         self._answer({"seconds": _LOADING, "table": self._table})
@@ -84,7 +81,6 @@ class Library:
     def fits(
         self, method: str, seeds: Sequence[int], *, seconds: float | None = None, **request: Any
     ) -> list[dict]:
-        """Return the fits of a method, one for each seed."""
         if self._process is None:
             self._answer({"seconds": _LOADING, "table": self._table})
         reply = self._answer(

@@ -10,7 +10,7 @@ import dpalgos
 from tests.bench.league import __main__ as league
 from tests.bench.league import libraries
 from tests.bench.league.attack import attack
-from tests.bench.league.libraries import SCRIPTS, Library, proved, requirements
+from tests.bench.league.libraries import Library, proved
 from tests.bench.league.worker import Table
 
 SCRIPT = """
@@ -115,12 +115,3 @@ def test_a_run_replaces_the_stored_results_of_its_script_alone(library, tmp_path
     assert violated >= {"Least squares"}
     assert found["methods"]["Slow"]["file"] == "theirs.py"
     assert list(found["machines"])[-1] == ", ".join(titles)
-
-
-def test_every_script_lists_its_requirements():
-    assert len(SCRIPTS) == 11
-    assert all(requirements(script) for script in SCRIPTS.values())
-    families = {
-        name for row in json.loads(league.FILE.read_text())["tables"].values() for name in [row["family"]]
-    }
-    assert families == {"linear", "logistic", "counts", "means"}

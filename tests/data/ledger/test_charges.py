@@ -12,15 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data.errors import (
-    AnswerLost,
-    BudgetExhausted,
-    ContentRefused,
-    LedgerBroken,
-    LedgerError,
-    LedgerUnavailable,
-)
-from data.ledger import PrivacyCost, open_ledger
+from data.errors import AnswerLost, BudgetExhausted, LedgerBroken, LedgerError, LedgerUnavailable
+from data.ledger import PrivacyCost
 from data.ledger.book import START
 from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
@@ -74,15 +67,6 @@ def test_the_arithmetic_sees_what_was_charged(ledger, fits, ask):
     assert ledger.account("patients").charges == [first, new]
 
 
-CHANGES = [{"estimator": "dp_sparse_mean"}, {"epsilon": 0.31}, {"delta": 2e-6}, {"content": "b"}]
-CHANGES += [{"parameters": {"value_bound": 2.0, "shrinkage": None}}]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_another_question_has_another_id(ask, change):
-    assert ask(**change).id != ask().id
-
-
 def test_the_same_question_has_the_same_id(ask):
     written = ask(parameters={"a": 1, "b": [2.0, {"c": True}]})
     assert written.id == ask(parameters={"b": (np.int64(2), {"c": True}), "a": np.float32(1)}).id
@@ -128,14 +112,6 @@ def test_answers_about_other_data_do_not_wait(place, ledger, fits, ask):
         assert [charge.answer for charge in found] == [None]
 
 
-def test_an_answer_that_ends_in_an_error_stays_charged_and_lets_others_in(place, ledger, fits, ask):
-    with pytest.raises(ArithmeticError), ledger.answering(ask(), COST, fits):
-        raise ArithmeticError
-    with pytest.raises(AnswerLost):
-        charged(place.ledger(), ask(), COST, fits)
-    assert len(ledger.account("patients").charges) == 1
-
-
 def test_a_killed_process_lets_the_next_one_in_and_stays_charged(place, ledger, fits, ask):
     child = os.fork()
     if child == 0:
@@ -155,15 +131,6 @@ def test_the_same_question_about_other_bits_is_another_one(ledger, fits, ask):
     for exact, answer in (("before", 1), ("mended", 2)):
         assert charged(ledger, ask(epsilon=0.1, exact=exact), COST, fits).answer == {"estimate": answer}
     assert ledger.account("patients").charges[1].question.exact == "mended"
-
-
-def test_the_environment_names_the_place(monkeypatch, tmp_path):
-    monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
-    monkeypatch.delenv("DPCOST_LEDGER_URL", raising=False)
-    assert open_ledger().location == str(tmp_path / "ledger.sqlite")
-    pytest.importorskip("psycopg")
-    monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
-    assert open_ledger().location == "host:5433/books"
 
 
 ANSWER = {"estimate": 31337.625, "name": "a stored answer"}
@@ -242,18 +209,6 @@ def test_what_the_driver_quotes_is_not_shown(written, place, monkeypatch):
     assert refused.value.__cause__ is None
 
 
-def test_a_noted_head_shows_that_an_older_ledger_was_put_back(ledger, place, fits, ask, tmp_path):
-    charged(ledger, ask(), COST, fits)
-    early = ledger.verify()
-    ledger.backup(tmp_path / "early")
-    charged(ledger, ask(parameters={}), COST, fits)
-    noted = ledger.verify(early.head)
-    assert noted.ok
-    ledger.restore(tmp_path / "early", forget_newer=True)
-    assert ledger.verify().ok  # what nobody can see without a note
-    assert "is not in the chain" in ledger.verify(noted.head).problems[0]
-
-
 def test_a_deleted_ledger_is_seen_with_a_noted_head_and_by_its_key(written, place, fits, ask):
     assert not place.ledger().verify("ab" * 32).ok
     if place.url:
@@ -306,12 +261,6 @@ def test_a_reserve_is_charged_once_and_counts_from_the_start(ledger, fits, ask, 
     assert ledger.verify().ok
 
 
-def test_all_questions_are_reserved_or_none(ledger, fits, ask, two):
-    with pytest.raises(BudgetExhausted):
-        ledger.reserve("patients", [*two, (ask(epsilon=0.75), COST)], fits)
-    assert states(ledger) == []
-
-
 def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     first, second = ledger.reserve("patients", two, fits).charges
     charged(ledger, two[1][0], COST, fits)
@@ -322,16 +271,6 @@ def test_only_what_was_not_begun_is_given_back(ledger, fits, ask, two):
     again = charged(ledger, two[0][0], NAMED, fits)
     assert (again.attempt, again.state) == (2, "pending")
     assert ledger.verify().ok
-
-
-def test_data_whose_reserves_were_all_given_back_are_free_for_another_name(ledger, fits, ask, two):
-    reserves = ledger.reserve("patients", two, fits).charges
-    ledger.open_dataset("visits", 1.0, 1e-5)
-    refused(lambda: charged(ledger, ask(dataset="visits"), COST, fits), ContentRefused, "known as 'patients'")
-    ledger.reserve("patients", [], fits, give_back=[charge.id for charge in reserves])
-    charged(ledger, ask(dataset="visits"), COST, fits)
-    assert ledger.verify().ok
-    refused(lambda: ledger.reserve("patients", two, fits), ContentRefused, "known as 'visits'")
 
 
 def test_a_reserve_of_another_cost_is_not_drawn(ledger, fits, two):

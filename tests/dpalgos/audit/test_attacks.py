@@ -17,7 +17,7 @@ from dpalgos.api import build_params
 from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
-from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack, standardized
+from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
 from dpalgos.audit.trials import BatchNoise
 from tests.builders import HASTY_MEAN
 from tests.dpalgos.audit.faults import audit_toy
@@ -191,47 +191,6 @@ def test_members_scores_sum_to_what_steins_identity_says(case):
         assert 0.7 < ratio < 1.0 + 3 * error
     else:
         assert ratio == pytest.approx(1.0, abs=3 * error)
-
-
-def scores_of(repeats, model, n, d, estimator, release_std=0.0, **options):
-    """Return standardized scores of members and others, (n, R), of data sets; estimates get some noise."""
-    members, outsiders = [], []
-    for seed in range(repeats):
-        attack, inside, outside, estimate = experiment(model, n, d, estimator, seed, **options)
-        released = estimate + release_std * np.random.default_rng(seed).standard_normal(d)
-        members.append(standardized(attack, *inside, released)[:, 0])
-        outsiders.append(standardized(attack, *outside, released)[:, 0])
-    return np.array(members).T, np.array(outsiders).T
-
-
-STEPS = {"covariate_bound": 1.0, "response_bound": 3.0, "coef_bound": 1.0, "n_iterations": 3}
-STEPS["step_size"] = 90.0
-ATTACKED = [
-    ("dp_mean", "bounded_mean", 600, {"value_bound": 1.0}),
-    ("clipped_mean", "bounded_mean", 600, {"center": 0.0, "clip_norm": np.sqrt(600)}),
-    ("dp_sparse_mean", "prior_mean", 200, {"value_bound": 5.0, "sparsity": 20}),
-    ("dp_linear_regression", "prior_regression", 30, STEPS),
-]
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
-@pytest.mark.parametrize(("estimator", "model", "d", "keywords"), ATTACKED)
-def test_no_attack_passes_the_ceiling(estimator, model, d, keywords, epsilon):
-    n, delta = 60, 1 / 60**2
-    settings = {"sparsity": 20} if "sparse" in estimator else {}
-    budget = {"epsilon": epsilon, "delta": delta}
-    members, outsiders = scores_of(40, model, n, d, estimator, settings=settings, **budget, **keywords)
-    allowed = rates.auc_ceiling(epsilon, delta)
-    if estimator != "dp_sparse_mean":  # Gaussian releases only: the stricter ceiling holds
-        allowed = rates.gaussian_auc(gaussian_mu(epsilon, delta))
-    parts = rates.pooled_auc_parts(members, outsiders)
-    assert parts.mean() - 3.3 * parts.std(ddof=1) / np.sqrt(len(parts)) < allowed
-    for rate in (0.1, 0.01):
-        level = rates.threshold(outsiders, rate)
-        hits = rates.true_positive_rates(members, level).sum() * n
-        above = rates.clopper_pearson(np.sum(outsiders > level), outsiders.size, confidence=0.999)
-        low = rates.clopper_pearson(round(hits), members.size, confidence=0.999).low
-        assert low <= rates.tpr_ceiling(above.high, epsilon, delta)
 
 
 def test_thresholds_leave_at_most_their_share_above():

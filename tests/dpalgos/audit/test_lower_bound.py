@@ -1,7 +1,6 @@
 """Audits: no alarm for what is private, an alarm for every planted fault."""
 
 import json
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,9 +21,8 @@ from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release import hardened_noise
 from dpalgos.release.declared import Release
-from dpalgos.tuning.quantiles import exponential_quantiles
 from tests.contract.forms import IDS, PRIVATE
-from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered, audit_toy, column_sums
+from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, audit_toy, column_sums
 
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")
@@ -127,20 +125,6 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
     result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
     assert result.violated == capped, result
-
-
-@pytest.mark.parametrize("overspent", [1, 10])
-def test_quantiles_whose_law_no_event_states(overspent):
-    def charged_two(transcript):
-        return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=2.0))
-
-    def quantile(sample, params, transcript):
-        epsilon = params.epsilon * overspent
-        options = {"levels": [0.99], "lower": -1.0, "upper": 1.0, "epsilon": epsilon, "release": CHOICE}
-        return exponential_quantiles(Tampered(transcript, publish=charged_two), sample.X[:, :1], **options)[0]
-
-    result = audit_toy(quantile, ([[-0.95]], [[0.95]]), n_trials=20_000)
-    assert result.violated == (overspent > 1), result
 
 
 def released_sum(sample, params, transcript, added=0.0):

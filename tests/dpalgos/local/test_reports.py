@@ -150,11 +150,6 @@ def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
         assert largest == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("row_bound", [0.5, 1.3])
-def test_rows_are_clipped_to_the_ball_too(row_bound):
-    assert longest(gradients(row_bound=row_bound), [0.3, 0.3, -0.2, 0.0]) == pytest.approx(1.0)
-
-
 def test_without_noise_the_iteration_finds_the_coefficients():
     X, y, truth = people(4000, 6)
     answer = without_noise("ldp_iht", X, y, sparsity=2, n_rounds=5, residual_bound=9.0)

@@ -63,23 +63,6 @@ def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon
         assert proved == pytest.approx(certified, rel=5e-3)
 
 
-def test_peeling_has_the_scale_of_its_event():
-    """Two coordinates: P(second wins) = P(w2 − w1 > gap), in closed form for Laplace(b) noise."""
-    n, gap, scale = 200_000, 1.0, 0.8
-    values = np.repeat(np.array([[1.0], [0.0]]), n, axis=1)
-
-    def wins(b):
-        return np.exp(-gap / b) * (2 + gap / b) / 4
-
-    asked = {"linf_sensitivity": 0.4, "noise_multiplier": scale / 0.4}
-    released = peeling(many(n), SPARSE, values, sparsity=1, **asked)
-    observed = (released.support[0] == 1).mean()
-    error = 4 * np.sqrt(0.25 / n)
-    assert abs(observed - wins(scale)) < error
-    for wrong in (2 / 3, 3 / 2):
-        assert abs(observed - wins(scale * wrong)) > 5 * error
-
-
 def test_the_number_of_draws_is_geometric():
     uniforms = (np.arange(50_000) + 0.5) / 50_000
     drawn = np.array([number_of_draws(u, 0.2) for u in uniforms])

@@ -27,7 +27,6 @@ SIGN_IN = """(() => {
 
 @pytest.fixture
 def serving(tmp_path, monkeypatch):
-    """Return the standing server with all deployments."""
     environment = os.environ | {"DPCOST_HOME": str(tmp_path / "home")}
     with Standing(PROJECT, environment) as server:
         yield server.wait_until_up()
@@ -35,7 +34,6 @@ def serving(tmp_path, monkeypatch):
 
 @pytest.fixture
 def page(serving, tmp_path):
-    """Return a page of Prefect's, whose reader has signed in."""
     with browser("about:blank", tmp_path) as page:
         page.send("Network.enable")
         page.open(f"http://127.0.0.1:{serving.port}", "Login")

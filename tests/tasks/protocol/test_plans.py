@@ -16,11 +16,9 @@ import tasks.protocol.prepare
 import tasks.release.release
 from data.errors import BudgetExhausted, ContentRefused, LedgerError
 from data.ledger import Ledger, open_ledger
-from dpalgos import estimate
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
 from reports.writing import num_in
-from tasks.advice.releases import simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
@@ -111,37 +109,6 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
 
 
-def test_half_widths_of_a_question_decrease_in_epsilon(file):
-    plan = read_plan(file)
-    request = plan.request("primary", 1.0)
-    simulated = simulate_release(request, 8)
-    limits = np.array([simulated.limits(1.02**step) for step in range(35, 65, 3)])
-    widths = (limits[:, :, 1] - limits[:, :, 0]).mean(axis=1)
-    assert (np.diff(widths, axis=0) < 0).all()
-
-
-def test_a_question_about_another_response_than_the_study_is_simulated_with_its_own(file):
-    edit(file, ('mean = "baseline"', 'formula = "adherent ~ arm"\nfamily = "logistic"\ninterval = 0.9'))
-    plan = read_plan(file)
-    request = plan.request("mean baseline", 1.0)
-    simulated = simulate_release(request, 1)
-    assert (simulated.simulator.response, simulated.simulator.family) == ("adherent", "logistic")
-
-
-def test_the_chance_of_no_interval_is_that_of_releases(file):
-    request = read_plan(file).request("mean baseline", 0.5)
-    forecast = simulate_release(request).forecast(0.5)
-    (column,) = [each for each in request.table.columns if each.name == "baseline"]
-    released = 0
-    for seed in range(200):
-        rows = (trial(seed, SMALL_N)[["baseline"]].to_numpy() - column.center) / column.scale
-        rng, budget = np.random.default_rng(seed), {"epsilon": 0.5, "delta": request.delta}
-        interval = estimate("box_mean", rows, rng=rng, **request.keywords, **budget).interval
-        released += np.isfinite(interval).all()
-    # 60 tables and 200 releases; 0.29 of these have none
-    assert forecast.none == pytest.approx(1 - released / 200, abs=4 * np.sqrt(0.2 / 60 + 0.2 / 200))
-
-
 FORM = """
 [[estimators]]
 name = "preconditioned_regression"
@@ -206,12 +173,6 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulati
     assert later.table.texts == prepared.table.texts
 
 
-def test_a_reserve_that_does_not_fit_reserves_nothing(file, home):
-    edit(file, ("epsilon = 3.0", "epsilon = 4.0"))
-    refused(lambda: reserve(file), BudgetExhausted, "3")
-    assert charges() == []
-
-
 def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_marked(file):
     before = reserve(file).split.epsilons
     edit(file, ('mean = "baseline"', 'mean = "age"'))
@@ -270,12 +231,6 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
         "'primary'",
         "'unadjusted'",
     ]
-
-
-@pytest.mark.parametrize("terms", ["I(baseline**2)", "baseline:arm", "log(baseline)"])
-def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_a_row_is_read(terms, file):
-    edit(file, ('formula = "systolic ~ C(arm)"', f'formula = "systolic ~ {terms}"'))
-    refused(lambda: read_plan(file), SpecError, "'unadjusted'", terms[:3])
 
 
 def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):

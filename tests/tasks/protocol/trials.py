@@ -46,7 +46,6 @@ def trial(seed, n=N):
 
 
 def written(folder, n=N, plan=PLAN, seed=0):
-    """Write the table, the study and the plan into a folder; return the plan's file."""
     (folder / "trial.toml").write_text(STUDY.replace(str(N), str(n)))
     (folder / "trial-plan.toml").write_text(plan)
     trial(seed, n).to_parquet(folder / "trial.parquet")

@@ -160,15 +160,6 @@ def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tm
     assert (read.X[~gap, -1] == 1).all()
 
 
-def test_a_table_at_an_address_is_read_as_declared(tmp_path, ledger):
-    study(tmp_path)
-    first, path = asked(tmp_path, ledger, "dp_mean"), (tmp_path / "table.csv").as_uri()
-    config = tmp_path / "mine-release.toml"
-    again = release(ledger, "dp_mean", path, config, epsilon=100.0, delta=1e-7)
-    assert again.replayed
-    assert again.estimate == first.estimate
-
-
 def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     table = people()
     table.loc[5, "age"] = np.nan
@@ -246,20 +237,6 @@ def test_a_folder_of_files_is_declared_checked_and_released_like_one_file(tmp_pa
     assert analyst_parquet("mine", spec.analyst_table).n_rows == 4000
     people(10).rename(columns={"age": "years"}).to_parquet(folder / "3.parquet", index=False)
     refused(lambda: analyst_parquet("mine", spec.analyst_table), DataError, "the same columns")
-
-
-def test_users_of_a_folder_are_protected(tmp_path, ledger):
-    table, folder = builders.people(3000)[["age", "cost", "person"]], tmp_path / "parts"
-    folder.mkdir()
-    for k in range(2):
-        table[k::2].to_parquet(folder / f"{k}.parquet", index=False)
-    config = tmp_path / "release.toml"
-    bounds = "value_bound = 200.0\nconcentration_radius = 50.0\n"
-    config.write_text(
-        f'[dataset]\nname = "mine"\n[columns]\nx = ["age", "cost"]\nuser_id = "person"\n[bounds]\n{bounds}'
-    )
-    answer = release(ledger, "user_level_mean", folder, config, epsilon=10.0, delta=1e-7)
-    assert answer.rows.n_users == table.person.nunique()
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,6 @@ from tests.builders import release_file
 from tests.tasks.analyst_tables import release
 from tests.tasks.protocol.trials import PLAN, SMALL, SMALL_N, simulate_on_few, written
 
-N_KILLS = [6, pytest.param(24, marks=pytest.mark.slow)]
-
 
 class Notes:
     """Notes of processes that may be killed: each line is written at once."""
@@ -67,49 +65,6 @@ def ended(call, seconds=None):
         time.sleep(seconds)
         os.kill(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
-
-
-@pytest.mark.parametrize("n_kills", N_KILLS)
-def test_of_killed_releases_nothing_is_shown_uncharged_and_nothing_is_drawn_twice(n_kills, tmp_path, notes):
-    home, rows = tmp_path / "home", np.random.default_rng(0).uniform(-1, 1, 300)
-    pd.DataFrame({"age": rows}).to_csv(tmp_path / "people.csv", index=False)
-    Ledger(home).open_dataset("people", 10.0, 1e-6)
-
-    def ask(number):
-        config = release_file(
-            tmp_path, "people", ["age"], bounds=f"lower = -1.0\nupper = {1 + number / 1000}"
-        )
-        return release(Ledger(home), "box_mean", tmp_path / "people.csv", config, epsilon=0.05, delta=1e-8)
-
-    def show(number):
-        answer = ask(number)
-        notes.add(shown=answer.estimate, charge=answer.charge.id)
-
-    ask(9998)  # everything imported
-    start = time.monotonic()
-    ask(9999)
-    longest = time.monotonic() - start
-    chance, killed, number = random.Random(0), 0, 0
-    while killed < n_kills:
-        number += 1
-        killed += ended(lambda n=number: show(n), chance.random() * 1.1 * longest) == signal.SIGKILL
-    drawn = notes.of("drawn")
-    charges = Ledger(home).account("people").charges
-    assert len(drawn) == len(set(drawn))
-    assert set(drawn) <= {charge.question.id for charge in charges}
-    stored = {charge.id: charge.answer for charge in charges}
-    for charge, estimate in zip(notes.of("charge"), notes.of("shown"), strict=True):
-        assert stored[charge]["estimate"] == estimate
-    lost = 0
-    for k in range(1, number + 1):  # a second request shows what is stored, or charges what never was
-        try:
-            answer = ask(k)
-            assert answer.replayed == (answer.charge.id in stored)
-        except AnswerLost:
-            lost += 1
-    states = [charge.answer is None for charge in Ledger(home).account("people").charges]
-    assert (sum(states), len(states)) == (lost, number + 2)
-    assert Ledger(home).verify().ok
 
 
 @pytest.mark.parametrize(("n_kills", "plan"), [(6, SMALL), pytest.param(24, PLAN, marks=pytest.mark.slow)])

@@ -161,13 +161,6 @@ def test_a_level_that_is_a_word_for_missing_elsewhere_is_told_from_it():
     assert digests[("None", "a"), "None"] != digests[("None", "a"), "NA"]
 
 
-def test_a_column_that_is_not_read_does_not_matter(ledger, tmp_path):
-    first = asked(ledger, tmp_path, **BOX)
-    again = asked(ledger, tmp_path, table=people().assign(arm=lambda t: 200_000_003 - t.arm), **BOX)
-    assert again.replayed
-    assert again.estimate == first.estimate
-
-
 @pytest.mark.parametrize("change", [lambda t: t.drop(columns="site"), lambda t: t.iloc[1:]])
 def test_another_file_is_refused_before_all_of_it_is_read(ledger, tmp_path, change, monkeypatch):
     def release_of(table):

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -62,19 +61,6 @@ def test_a_release_is_charged_once_and_replayed_with_its_interval(dpcost, data, 
         assert each["lower"] is None or each["lower"] < each["shrunk"] < each["upper"]
     other = json.loads(ask(dpcost, data, config(), "--json")[1])["release"]  # another question
     assert (other["ledger"]["replayed"], other["level"]) == (False, None)
-
-
-def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
-    """What is fingerprinted and what is answered about are the same bytes, whatever changes in between."""
-    times, real = [], Path.open
-
-    def count(path, *arguments, **options):
-        times.append(path)
-        return real(path, *arguments, **options)
-
-    monkeypatch.setattr(Path, "open", count)
-    assert ask(dpcost, data, config())[0] == 0
-    assert times.count(data) == 1
 
 
 def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):

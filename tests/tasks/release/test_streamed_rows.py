@@ -4,8 +4,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 
 import fsspec
 import numpy as np
@@ -18,7 +16,6 @@ import dpalgos
 import tasks.release.release
 from data.formats.row_groups import RowBlocks
 from data.ledger.content import Fingerprinter
-from data.store.folders import PROJECT_ROOT
 from data.tables import streams
 from data.tables.streams import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
@@ -180,19 +177,7 @@ def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypa
     assert len(contents) == 1
 
 
-def test_the_release_of_a_declared_folder_is_drawn_from_its_parts(dpcost, declared, tmp_path):
-    dpcost("ledger", "open", "mine", "--epsilon", 50, "--delta", 1e-5)
-    (_, (csv, parquet, parts, *_)), (_, (hive, _)) = declared
-    asked = ["--config", tmp_path / "mine-release.toml", "--epsilon", 5, "--delta", 1e-6, "--json"]
-    first = json.loads(dpcost("release", "preconditioned_regression", "--data", hive, *asked)[1])
-    for same in (csv, parquet, parts):
-        again = json.loads(dpcost("release", "preconditioned_regression", "--data", same, *asked)[1])
-        assert again["release"]["ledger"]["replayed"]
-        assert numbers_of(again) == numbers_of(first)
-
-
 LABELS = CONFIG + 'y = "even"\n[bounds]\ncovariate_bound = 15.0\n[params]\nfamily = "logistic"\n'
-QUANTILES = MEAN + '[params]\ntruncation = "private_quantiles"\n'
 OTHER_ROWS = lambda table: table.assign(hours=1.0)  # noqa: E731
 # Which file changes, after which step, how, the question, and how many charges stay
 CHANGES = [
@@ -300,23 +285,3 @@ def test_workers_give_the_bits_of_one_process_even_if_one_dies(folder, tmp_path)
     assert deadly.exists()
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_rows(tmp_path):
-    peaks = {}
-    rng = np.random.default_rng(0)
-    for n in (1_000_000, 4_000_000):
-        path, home = tmp_path / f"{n}.parquet", tmp_path / f"home-{n}"
-        columns = {name: rng.normal(0, 1, n) for name in ("hours", "steps", "a", "b", "c", "d")}
-        pq.write_table(pa.table(columns), path)
-        (tmp_path / "release.toml").write_text(MEAN)
-        asked = ["--data", str(path), "--config", str(tmp_path / "release.toml")]
-        opened = ["ledger", "open", "rides", "--epsilon", "5", "--delta", "1e-5"]
-        for command in (opened, ["release", "dp_mean", *asked, "--epsilon", "1", "--delta", "1e-8"]):
-            run = "from flows.cli.main import main; from tests.peak_memory import peak_memory\n"
-            run += "try: main()\nfinally: print(peak_memory())"
-            words, own = [sys.executable, "-c", run, *command], {**os.environ, "DPCOST_HOME": str(home)}
-            said = subprocess.check_output(words, text=True, cwd=PROJECT_ROOT, env=own)
-        peaks[n] = int(said.split()[-1])
-    assert peaks[4_000_000] < 1.15 * peaks[1_000_000]  # three million rows hold 140 MiB

@@ -74,25 +74,6 @@ def test_a_person_without_a_value_stays_one_of_the_number_of_persons(ledger, tmp
     assert got.estimate["arm[T.drug]"] == pytest.approx(-0.5, abs=0.25)
 
 
-def test_a_time_that_is_clipped_is_censored_there(ledger, tmp_path):
-    frame = patients(N).round(6)
-    study_of(tmp_path, frame)
-    study = tmp_path / "mine.toml"
-    text = (
-        study.read_text().replace("upper = 5", "upper = 3").replace('outside = "refuse"', 'outside = "clip"')
-    )
-    study.write_text(text)
-    options = {"epsilon": 1e4, "delta": 1e-6}
-    config = tmp_path / "release.toml"
-    clipped = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, **options).estimate
-    early = frame.assign(died=frame["died"].where(frame["time"] <= 3, 0), time=frame["time"].clip(upper=3))
-    early.to_csv(tmp_path / "table.csv", index=False)
-    again = release(
-        ledger, "preconditioned_glm", tmp_path / "table.csv", config, **options, allow_new_content=True
-    ).estimate
-    assert clipped == pytest.approx(again)
-
-
 def test_other_estimators_refuse_a_time(ledger, tmp_path):
     refused(
         lambda: released(ledger, tmp_path, patients(60).round(3), estimator="adassp"),
