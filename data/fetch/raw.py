@@ -4,12 +4,11 @@ import logging
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -24,7 +23,6 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that shi
 
 Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
 _ORDER: tuple[Origin, ...] = ("store", "mirror", "embedded", "official", "stand-in")
-Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 _log = logging.getLogger(__name__)
 
@@ -168,7 +166,7 @@ def _places(
     if file.embedded:
         plain = EMBEDDED / file.file
         packed = plain.with_name(f"{plain.name}.gz")
-        opened: Opener = partial(plain.open, "rb")
+        opened: Callable[[], Any] = partial(plain.open, "rb")
         if not plain.exists():
             opened = partial(open_plain, packed)
         yield "embedded", str(plain), partial(_copy, str(packed), opened)
@@ -192,7 +190,7 @@ def _refuse(reason: str, _: BinaryIO) -> None:
     raise Unreachable(reason)
 
 
-def _copy(name: str, opened: Opener, handle: BinaryIO) -> None:
+def _copy(name: str, opened: Callable[[], Any], handle: BinaryIO) -> None:
     try:
         source = opened()
     except ImportError:
