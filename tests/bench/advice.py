@@ -23,6 +23,7 @@ from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
+from tasks.errors import SpecError
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
@@ -104,6 +105,7 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
 
 
 def measure(spec: StudySpec, replicates: int, folder: Path) -> tuple[pd.Series, dict[tuple[Any, ...], float]]:
+    """Return mean errors by cell, and mean numbers of intervals at the headline's size."""
     about, problem = spec.analyst_table, spec.head_panel.problem
     table = declared_to_parquet(spec.name, Path(about.path), about.declaration(about.columns), home=folder)
     prepared = prepared_data(problem, table, folder)
@@ -180,7 +182,14 @@ def _frame(package: str, item: str) -> pd.DataFrame:
     if package == "statsmodels":
         return getattr(sm.datasets, item).load_pandas().data
     folder = os.environ.get("R_DATASETS")
-    if folder is None:
-        return sm.datasets.get_rdataset(item, package).data
-    file = Path(folder) / "csv" / package / f"{item}.csv"
-    return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])
+    try:
+        if folder is None:
+            return sm.datasets.get_rdataset(item, package).data
+        file = Path(folder) / "csv" / package / f"{item}.csv"
+        return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])
+    except OSError as error:
+        raise SpecError(
+            f"R_DATASETS must name a folder with the tables of R, or the network must have {package}/{item}, "
+            f"got R_DATASETS={folder} and {error}; clone https://github.com/vincentarelbundock/Rdatasets and "
+            "set R_DATASETS to its folder"
+        ) from None

@@ -52,7 +52,7 @@ private preconditioning). Künsch, Stefanski & Carroll (1989), Conditionally unb
 estimation in general regression models.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -202,6 +202,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=MOMENTS not in plan)
     if WEIGHT in plan:
         sample = with_released_total(spend, sample, params.largest_change)
+        numbers = replace(numbers, n_rows=n_rows_of(sample))
     start = released_start(spend, plan, sample, family)
     intercept = np.zeros((numbers.d, *family.classes))
     intercept[-1] = (start.predictor - start.offset) * numbers.intercept
@@ -242,11 +243,11 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
 
 def _released_whitening(spend: Spend, numbers: Numbers, sample: Sample, origin: Origin) -> Whitening:
     """Return the whitening by released moments (d + 1, d + 1) of rows z about their origin."""
-    linear, coordinates, n_rows = numbers.family.is_linear, origin.coordinates, n_rows_of(sample)
+    linear, coordinates = numbers.family.is_linear, origin.coordinates
     rows = joined_rows(sample, with_response=linear)
     threshold = float(np.sqrt(numbers.d + 1))
     if ROWS_ABOVE in spend:
-        candidates, target = row_search(numbers, n_rows, spend.multiplier(ROWS_ABOVE))
+        candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
         above = row_norms(rows, coordinates).counts_above(candidates)
         threshold = spend.search(ROWS_ABOVE, candidates, target, above)
         spend.note(ROWS_BEYOND, threshold == candidates[-1])
@@ -286,12 +287,12 @@ def _released_steps(
 
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
-    family, n_rows = numbers.family, n_rows_of(sample)
+    family = numbers.family
     reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
     rows = WhiteRows(sample, family, state.white.matrix, intercept, reach)
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend:
-        public = public_threshold(numbers, n_rows)
+        public = public_threshold(numbers)
         state = state._replace(clip=public / numbers.root, threshold=public)
     for t in range(sum(spend.times(step) for step in (STEP, LAST_STEP))):
         step = STEP if spend.is_left(STEP) else LAST_STEP
@@ -299,18 +300,18 @@ def _released_steps(
         whitens = not (hides or state.points) and state.white.wants_another(
             numbers, t, spend.multiplier(STEP)
         )
-        scores, threshold = rows.at(state.theta), white_threshold(numbers.d)
+        scores, threshold = None if whitens else rows.at(state.theta), white_threshold(numbers.d)
         if SCORES_ABOVE in spend and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit
-            candidates, target = score_search(numbers, n_rows, unit, state.threshold)
+            candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
-            above = (rows if whitens else scores).norms().counts_above(candidates)
+            above = (scores or rows).norms().counts_above(candidates)
             threshold = spend.search(SCORES_ABOVE, candidates, target, above)
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
                 spend.note(SCORES_BEYOND, threshold >= largest)
                 state = state._replace(threshold=max(threshold, numbers.root * start.least))
-            clipped_share = target / n_rows
+            clipped_share = target / numbers.n_rows
         if hides:  # all that is left goes to the mean response
             better = start.after(spend(CONSTANT, start.query(sample), in_place_of=step))
             change = (better.predictor - start.predictor) * state.white.one
@@ -320,6 +321,7 @@ def _released_steps(
             state = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step))
             rows = WhiteRows(sample, family, state.white.matrix, intercept, reach)
         else:
+            assert scores is not None
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
     return rows, state, start, clipped_share

@@ -148,7 +148,7 @@ def plan_of(of: Numbers) -> Plan:
     """Return the releases in order, each with its share and how often it is made."""
     few = _FEW_EVENTS if of.family.is_bounded else _FEW_ROWS
     if of.intercept and of.size < few * np.sqrt(of.d + 1):
-        return _intercept_alone(of)
+        return intercept_alone(of)
     of_interval = _interval(of)
     plan = {WEIGHT: Planned(of.share(*_WEIGHT))} if of.has_private_total else {}
     first = 1 - plan[WEIGHT].share if plan else 1.0
@@ -178,7 +178,8 @@ def _total(plan: Plan) -> float:
     return sum(one.share for one in plan.values())
 
 
-def _intercept_alone(of: Numbers) -> Plan:
+def intercept_alone(of: Numbers) -> Plan:
+    """Return the plan of the intercept alone; shares are of ε."""
     parts = [WEIGHT] * of.has_private_total + [LOGARITHM] * of.family.has_counts
     parts += [CONSTANT] + [EXPOSURE] * of.has_offset
     total = sum(_ALONE[part] for part in parts)
@@ -249,20 +250,20 @@ _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a sear
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 
 
-def row_search(of: Numbers, n_rows: float, noise_std: float) -> tuple[FloatArray, float]:
+def row_search(of: Numbers, noise_std: float) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of rows z, and how many rows are to exceed it."""
-    target = max(_target(of, n_rows, _CLIPPED_ROWS), _DETECTABLE * noise_std)
-    return np.sqrt(of.d + 1) * _ROWS, min(target, _MOST_ROWS * n_rows)
+    target = max(_target(of, _CLIPPED_ROWS), _DETECTABLE * noise_std)
+    return np.sqrt(of.d + 1) * _ROWS, min(target, _MOST_ROWS * of.n_rows)
 
 
-def score_search(of: Numbers, n_rows: float, unit: float, last: float | None) -> tuple[FloatArray, float]:
+def score_search(of: Numbers, unit: float, last: float | None) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of scores, near the ``last`` one, and how many are to exceed it.
 
     ``unit`` is that of residuals.
     """
     most = _MOST_ROWS if of.family.is_linear else _MOST_SCORES
     candidates = of.root * unit * _SCORES if last is None else last * _NEAR
-    return candidates, min(_target(of, n_rows, _CLIPPED_SCORES), most * n_rows)
+    return candidates, min(_target(of, _CLIPPED_SCORES), most * of.n_rows)
 
 
 def white_candidates(d: int) -> FloatArray:
@@ -275,7 +276,7 @@ def white_threshold(d: int) -> float:
     return _USUAL * float(np.sqrt(d))
 
 
-def public_threshold(of: Numbers, n_rows: float) -> float:
+def public_threshold(of: Numbers) -> float:
     """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5).
 
     For few rows of a linear model it is √d max(0.07, nμ/200): noise moves a mean of d columns by √d C/(nμ).
@@ -284,12 +285,11 @@ def public_threshold(of: Numbers, n_rows: float) -> float:
     Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
-    size = n_rows * of.mu
     if of.family.is_linear:
-        return of.root * max(0.07, size / 200)
-    return float(_CLIP * of.root * (size / of.root) ** 0.2)
+        return of.root * max(0.07, of.size / 200)
+    return float(_CLIP * of.root * (of.size / of.root) ** 0.2)
 
 
-def _target(of: Numbers, n_rows: float, base: float) -> float:
+def _target(of: Numbers, base: float) -> float:
     """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4)."""
-    return float(base * of.root / of.mu * (n_rows * of.mu / _REFERENCE_SIZE) ** -0.25)
+    return float(base * of.root / of.mu * (of.size / _REFERENCE_SIZE) ** -0.25)

@@ -187,14 +187,14 @@ def gradient_levels(share, sizes, mu=1.0):
         get_family("gaussian"),
     )
     times = {SCORES_ABOVE.label: 7 * counts_needed(16)}
-    numbers, found = Numbers(n_rows=1e4, d=3, mu=mu, family=family, intercept=False), []
+    numbers, found = Numbers(n_rows=len(X), d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
         spend = Spend.of_budget(Transcript(Noise([np.random.default_rng(seed)])), budget, times)
         thresholds = []
         for size in sizes:
             rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
             last = thresholds[-1] if thresholds else None
-            candidates, target = score_search(numbers, len(X), 1.0, last)
+            candidates, target = score_search(numbers, 1.0, last)
             above = rows.at(np.zeros(3)).norms().counts_above(candidates)
             thresholds.append(spend.search(SCORES_ABOVE, candidates, target, above))
         found.append(thresholds)

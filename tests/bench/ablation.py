@@ -1,0 +1,88 @@
+"""What each part of the own estimator is worth: errors without it over errors with it, on development tables.
+
+The tables are those of the league on which estimators may be tuned. The error is the excess loss over that of
+the best model, in units of what the columns explain. A ratio is the geometric mean over tables, repetitions
+and three ε. Part and whole have the same seeds.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import dpalgos
+from data.collections.league import GROUPS, declarations, developed_on
+from dpalgos.central.preconditioned import estimator, intercept, plan, steps
+from tasks.problems.measures.explained import RegressionScale
+from tests.bench.goals import Measurement
+from tests.bench.unseen import prepared_table
+
+EPSILONS, REPETITIONS = (0.3, 1.0, 3.0), 4
+FAMILIES = {"linear": "gaussian", "logistic": "logistic", "counts": "poisson"}
+
+
+def last_alone(steps: Any, *_: float) -> np.ndarray:
+    """The weight of the last step is 1."""
+    return np.append(np.zeros(len(steps.points) - 1), 1.0)
+
+
+NEVER = lambda *_: False  # noqa: E731
+PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
+    "a second whitening": [(steps.Whitening, "wants_another", NEVER)],
+    "further whitenings in wrong units": [(steps, "N_WHITENINGS", 1)],
+    "centers of the columns": [(plan, "_origin", lambda _: {})],
+    "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, _: self.scales)],
+    "the intercept again if events are few": [(intercept.Start, "hides_slopes", NEVER)],
+    "the intercept alone if rows are few": [(plan, "_FEW_ROWS", 0.0), (plan, "_FEW_EVENTS", 0.0)],
+    "slopes only if they stand out": [(steps, "_STANDS_OUT", 0.0)],
+    "the combination of steps": [(steps, "combination_weights", last_alone)],
+    "thresholds searched at seven steps": [(each, "N_SEARCHES", 1) for each in (plan, estimator)],
+    "rows shortened to their reach": [(estimator, "_REACH", np.inf)],
+}
+
+
+def errors(tables: list[str], repetitions: int) -> Iterator[tuple[str, float]]:
+    """Yield the group and the error of each fit."""
+    for name in tables:
+        about = declarations()[name]
+        group = GROUPS[about.get("family", "")]
+        _, prepared = prepared_table(name, about)
+        scale = RegressionScale(prepared.X, prepared.y, about.get("family", ""))
+        for epsilon in EPSILONS:
+            for seed in range(repetitions):
+                fit = dpalgos.estimate(
+                    "preconditioned_glm",
+                    prepared.X,
+                    prepared.y,
+                    family=FAMILIES[group],
+                    intercept=True,
+                    epsilon=epsilon,
+                    delta=len(prepared.X) ** -2.0,
+                    rng=np.random.default_rng(seed),
+                )
+                yield group, max(float(scale.error(fit.estimate)), 1e-4)
+
+
+def bench_ablation(small: bool = False) -> Measurement:
+    """Fit without each part; the smallest size is one table of scikit-learn."""
+    tables = [name for name in declarations() if developed_on(name)]
+    tables, repetitions = (["progression"], 1) if small else (tables, REPETITIONS)
+    whole = np.array([error for _, error in errors(tables, repetitions)])
+    facts: dict[str, Any] = {"tables": len(tables), "fits": len(whole)}
+    for part, replaced in PARTS.items():
+        with ExitStack() as stack:
+            for owner, name, value in replaced:
+                stack.enter_context(patch.object(owner, name, value))
+            groups, without = zip(*errors(tables, repetitions), strict=True)
+        ratios = np.log(np.array(without) / whole)
+        for group in sorted(set(groups)):
+            own = ratios[np.array(groups) == group]
+            facts[f"{part}/{group}"] = f"{np.exp(own.mean()):.2f}"
+    return Measurement(
+        figure=f"{len(PARTS)} parts left out of {len(whole)} fits",
+        goals=[],
+        data=", ".join(tables),
+        facts=facts,
+    )
