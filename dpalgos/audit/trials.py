@@ -300,7 +300,7 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
 def pairs(estimator: Estimator, params: Params, n_features: int) -> list[Pair]:
     """Return the pairs of neighbors that an audit tries."""
     neighbors = [Pair(label, *each) for label, each in estimator.witnesses(params, n_features).items()]
-    if estimator.relation is Relation.USER and estimator.takes_people:
+    if estimator.relation is Relation.USER:
         neighbors += [_with_more_rows(pair) for pair in neighbors]
     if estimator.task == "glm":
         neighbors += [_with_labels(pair) for pair in neighbors]

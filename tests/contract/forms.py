@@ -85,20 +85,21 @@ SETTINGS += [(_with("dp_sparse_linear_regression", **setting), "tight") for sett
 
 # Stages of preconditioned regressions that n and ε decide, of 400 rows: settings, and some of their releases
 _CENTERS, _UNITS, _RESPONSE = "values above a candidate center", "values by power of two", "mean response"
+_MEANS = "rows far from centers", "means about centers"
 _OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0), "epsilon": 2.0}
 _COUNTS, _EVENTS = ({"family": family, "intercept": True} for family in ("poisson", "logistic"))
 _CLASSES = {"family": "multinomial", "n_classes": 3, "intercept": True}
 OF_RESPONSES = [
     ({"epsilon": 8.0}, {_UNITS}),
-    ({"epsilon": 2.0, "intercept": True}, {_CENTERS, _UNITS, "rows far from centers", "means about centers"}),
+    ({"epsilon": 2.0, "intercept": True}, {_CENTERS, _UNITS, *_MEANS}),
     ({"epsilon": 20.0, "intercept": True}, {_CENTERS, _UNITS, "means about centers"}),
     ({"epsilon": 20.0, "intercept": True, "interval": 0.95}, {_CENTERS}),
     ({"epsilon": 30.0}, set()),  # whitened again
 ]
 OF_FAMILIES = [
-    ({**_COUNTS, "epsilon": 20.0}, {_CENTERS, _RESPONSE, "responses above a level"}),
-    ({**_EVENTS, "epsilon": 20.0}, {_CENTERS, _RESPONSE}),
-    ({**_CLASSES, "epsilon": 20.0}, {_CENTERS, _RESPONSE}),
+    ({**_COUNTS, "epsilon": 20.0}, {*_MEANS, _RESPONSE, "responses above a level"}),
+    ({**_EVENTS, "epsilon": 20.0}, {*_MEANS, _RESPONSE}),
+    ({**_CLASSES, "epsilon": 20.0}, {*_MEANS, _RESPONSE}),
     ({**_CLASSES, "epsilon": 2.0}, {_RESPONSE}),
     ({**_OFFSET, "intercept": True}, {"mean exposure"}),
     ({**_OFFSET, "intercept": True, "epsilon": 0.05}, set()),

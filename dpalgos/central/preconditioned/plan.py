@@ -181,7 +181,7 @@ def _total(plan: Plan) -> float:
 def intercept_alone(of: Numbers) -> Plan:
     """Return the plan of the intercept alone; shares are of ε."""
     parts = [WEIGHT] * of.has_private_total + [LOGARITHM] * of.family.has_counts
-    parts += [CONSTANT] + [EXPOSURE] * of.has_offset
+    parts += [CONSTANT] + [EXPOSURE] * (of.has_offset and not of.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Planned(_ALONE[part] / total) for part in parts}
 

@@ -269,7 +269,7 @@ class Steps(NamedTuple):
     def after(self, released: Noisy) -> "Steps":
         """Return the state after a release of the mean clipped score at θ."""
         std, scales = float(released.std), self._scales(released)
-        step, gain, taken = self._replace(scales=scales)._newton_step(released)
+        step, gain, taken = self._replace(scales=scales).newton_step(released)
         length = max(float(np.linalg.norm(step)), 1.0) if self.family.has_counts else 1.0
         return self._replace(
             theta=self.theta + step / length,
@@ -282,7 +282,7 @@ class Steps(NamedTuple):
             scales=scales,
         )
 
-    def _newton_step(self, released: Noisy) -> tuple[FloatArray, float, float]:
+    def newton_step(self, released: Noisy) -> tuple[FloatArray, float, float]:
         """Return (H(θ) + ridge)⁻¹ score, its gain of noise, and the mean of H/(H + ridge)."""
         family, score = self.family, released.value
         ridge = 0.0 if family.is_linear else _RIDGE * float(np.sqrt(len(score)) * released.std)
