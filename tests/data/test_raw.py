@@ -17,6 +17,7 @@ from data.datasets import get_dataset, housing
 from data.errors import CorruptSource, StoreError, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch, fetch_or_stand_in
+from data.store.references import read_table
 from tests.data.conftest import raw_of, small_housing, with_cell
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
