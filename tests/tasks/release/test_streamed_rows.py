@@ -234,7 +234,8 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
     for linked in (type(folder).hardlink_to, type(folder).symlink_to):
         linked(folder / "again.parquet", folder / "part-1.parquet")
         for data in (folder, folder.as_uri()):
-            assert "'part-1.parquet'" in sentence(ask(dpcost, data, tmp_path))
+            said = sentence(ask(dpcost, data, tmp_path))
+            assert [name for name in ("'again.parquet'", "'part-1.parquet'") if name not in said] == []
         (folder / "again.parquet").unlink()
     plain_parquet(rides(5).assign(more=1), folder / "part-3.PARQUET")
     assert "the same columns" in sentence(ask(dpcost, folder, tmp_path))
