@@ -166,13 +166,13 @@ class Column:
         if self.impute is not None and not self.lower <= self.impute <= self.upper:
             raise ValueError(f"impute of {name!r} must lie within its bounds, got {self.impute:g}")
 
-    def cut_codes(self) -> str:
+    def cut_codes(self, *, below: bool = True, above: bool = True) -> str:
         """Return common codes of missing cells outside the bounds of numbers; none if some are declared."""
         if self.categories or self.missing or self.derived or self.transform:
             return ""
         lower = [code for code in _CODES if code < min(self.lower, 0)][-5:]
         upper = [code for code in _CODES if code > max(self.upper, 0)][:5]
-        return ", ".join(map(str, [*lower, *upper]))
+        return ", ".join(map(str, [*lower * below, *upper * above]))
 
     @classmethod
     def in_units(cls, name: str, center: float = 0.0, scale: float = 1.0) -> "Column":

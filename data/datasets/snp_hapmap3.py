@@ -76,9 +76,9 @@ DATASET = Dataset(
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the panel's list of people.
 
-    A person has a family and an individual identifier. People are joined by the latter, which is unique in
-    the list. In one case the list has another family, since its release of December 2008 corrected families.
-    The list has the whole panel, including children: 344 rows have no genotypes here.
+    A person has a family and an individual identifier. Individual identifiers are unique in the list, and
+    people are joined by them: in one case the list has another family, since its release of December 2008
+    corrected families. The list has the whole panel, including children: 344 rows have no genotypes here.
     """
     plink, panel = read_plink(bed, companions), companions["populations"]
     rows = [line.split() for line in read_bytes(panel).decode("latin-1").splitlines()]

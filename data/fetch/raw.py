@@ -4,11 +4,12 @@ import logging
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -23,6 +24,7 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that shi
 
 Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
 _ORDER: tuple[Origin, ...] = ("store", "mirror", "embedded", "official", "stand-in")
+Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 _log = logging.getLogger(__name__)
 
@@ -166,7 +168,7 @@ def _places(
     if file.embedded:
         plain = EMBEDDED / file.file
         packed = plain.with_name(f"{plain.name}.gz")
-        opened: Callable[[], Any] = partial(plain.open, "rb")
+        opened: Opener = partial(plain.open, "rb")
         if not plain.exists():
             opened = partial(open_plain, packed)
         yield "embedded", str(plain), partial(_copy, str(packed), opened)
@@ -190,7 +192,7 @@ def _refuse(reason: str, _: BinaryIO) -> None:
     raise Unreachable(reason)
 
 
-def _copy(name: str, opened: Callable[[], Any], handle: BinaryIO) -> None:
+def _copy(name: str, opened: Opener, handle: BinaryIO) -> None:
     try:
         source = opened()
     except ImportError:

@@ -3,8 +3,8 @@
 No message holds a value or an id, or says how many rows or users are concerned: a server records messages.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from data.columns import PLAIN, Column, Declaration, Marks
+from data.columns import MOST_FAULTS, PLAIN, Column, Declaration, Marks
 from data.errors import DataError, numbered
 from data.formats.canonical import CanonicalBatch, Cells, meanings, written_text
 from data.store.references import Repair
-from data.tables.marks import REMEDY
-from data.tables.reading import TableBatch, Watch, cells_of, opened_part, opened_table, require_columns
+from data.tables.marks import FileMarks
+from data.tables.reading import PartReader, Watch, cells_of, opened_table, require_columns
 from data.tables.sources import Part, Source, parts_of
 
 _EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
-_MOST_FAULTS = 5  # that one sentence names
 
 
 class UserIds:
@@ -43,7 +42,7 @@ class UserIds:
 
     def add(self, batch: CanonicalBatch) -> None:
         require_columns(self._path, batch.rows.schema.names, [self._column], "correct its name")
-        cells = cells_of(self._path, batch, self._column)
+        cells = cells_of(self._path, batch, self._column, repr(self._column))
         text = written_text(batch.rows.column(self._column))
         self._has_odd |= text is not None and bool(pc.any(pc.match_substring_regex(text, _EXPONENT)).as_py())
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
@@ -106,10 +105,11 @@ class DeclaredTable:
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
-    ids = UserIds(path, user_id)
-    with opened_table(path, marks) as (_, batches):
-        for batch in batches:
-            ids.add(batch)
+    ids, file_marks = UserIds(path, user_id), FileMarks(marks)
+    with opened_table(path, file_marks) as (names, batches):
+        require_columns(path, names, [user_id], "correct its name")
+        for batch in map(file_marks.plain, batches):
+            ids.add(CanonicalBatch(batch))
     return int(ids.codes().max(initial=-1)) + 1
 
 
@@ -140,28 +140,29 @@ def read_declared(source: Source, declaration: Declaration, *, watch: Watch | No
     )
 
 
-class DeclaredReader:
+class DeclaredReader(PartReader):
     """Reads a table's files under their declaration: a row is checked, clipped and filled by itself."""
 
     def __init__(self, source: Source, declaration: Declaration) -> None:
-        self._source, self._declaration = source, declaration
-        self._names: list[str] = []  # of the first file
+        super().__init__(source)
+        self._declaration = declaration
         self._columns = tuple(column for column in declaration.columns if column.derived is None)
         self.ids = UserIds(source, declaration.user_id) if declaration.user_id else None
-        self._faults: dict[str, dict[str, None]] = {column.name: {} for column in self._columns}
-        self._clipped = Counter({column.name: 0 for column in self._columns})
-        self._missing = self._clipped.copy()
+        self._faults: dict[str, set[str]] = defaultdict(set)  # column → its kinds of faults
+        self._clipped, self._missing = Counter[str](), Counter[str]()
         self._n_rows, self._has_complete = 0, False
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
         """How many rows lack a cell, by the first such column."""
-        return tuple(Repair(f"blank or NaN in column {name}", n) for name, n in self._missing.items() if n)
+        named = ((f"blank or NaN in column {each.name}", self._missing[each.name]) for each in self._columns)
+        return tuple(Repair(reason, count) for reason, count in named if count)
 
     @property
     def clipped(self) -> tuple[Repair, ...]:
         """How many rows have a clipped number, by column."""
-        return tuple(Repair(f"column {name}", n) for name, n in self._clipped.items() if n)
+        named = ((f"column {each.name}", self._clipped[each.name]) for each in self._columns)
+        return tuple(Repair(reason, count) for reason, count in named if count)
 
     def tables(self, part: Part, watch: Watch | None = None) -> Iterator[DeclaredTable]:
         """Yield the rows of a file as declared, piece by piece, until one has a fault."""
@@ -176,9 +177,9 @@ class DeclaredReader:
         declaration, path = self._declaration, self._source
         if not self._n_rows:
             raise DataError(f"{path} has no rows; at least one is needed, check the file")
-        faults = _other_size("rows", self._n_rows, declaration.n_rows)
-        if found := [f"column {name!r} has {each}" for name, kinds in self._faults.items() for each in kinds]:
-            faults.append(f"{_listed(found)}; {_REMEDIES}")
+        n_rows = declaration.n_rows
+        faults = [] if n_rows is None else _other_size("rows", self._n_rows, n_rows)
+        faults += _undeclared(self._columns, self._faults)
         if self._lacks_cells:
             faults.append(
                 f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, use "
@@ -201,42 +202,41 @@ class DeclaredReader:
 
     def _values(self, part: Part, watch: Watch | None) -> Iterator[dict[str, npt.NDArray[np.float64]]]:
         """Yield columns as numbers, or as numbers of their categories; users' ids are read on the way."""
-        columns = [column.name for column in self._columns]
-        read = columns if not (watch or self.ids) else []
-        with opened_part(part, self._declaration.marks, read, self._names) as (names, batches):
-            self._names = names
-            require_columns(part.file, names, columns, "correct the declared names, or the header")
-            for batch in batches:
+        path, columns, file_marks = part.file, self._columns, FileMarks(self._declaration.marks)
+        read = [column.name for column in columns] if not (watch or self.ids) else []
+        with self.opened(part, file_marks, read) as (names, batches):
+            require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+            numbers = [column.name for column in columns if not column.categories]
+            missing = {column.name: column.missing for column in columns}
+            missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
+            for rows in batches:
+                plain = CanonicalBatch(file_marks.plain(rows))
+                batch = plain if plain.rows is rows else CanonicalBatch(rows)
                 if watch:
-                    watch(batch)
+                    watch(plain)
                 if self.ids:
-                    self.ids.add(batch)
-                yield {column.name: self._cells(part.file, batch, column) for column in self._columns}
-
-    def _cells(self, path: Source, batch: TableBatch, column: Column) -> npt.NDArray[np.float64]:
-        """Return a column's numbers, NaN where missing and infinite for text; or codes of its categories."""
-        if column.categories:
-            cells = cells_of(path, batch.as_written, column.name, column.spellings)
-            values, missing = _codes(cells, column), list(column.missing)
-        else:
-            if batch.are_unclear(column.name):
-                self._faults[column.name][_UNCLEAR] = None
-            cells = cells_of(path, batch, column.name)
-            values, missing = (
-                np.where(cells.texts >= 0, np.inf, cells.numbers),
-                batch.plain_texts(column.missing),
-            )
-        for marked in _each_of(missing, cells):
-            values[marked] = _MISSING if column.categories else np.nan
-        return values
+                    self.ids.add(plain)
+                values: dict[str, npt.NDArray[np.float64]] = {}
+                for column in columns:
+                    as_read = batch if column.categories else plain
+                    cells = cells_of(path, as_read, column.name, repr(column.name), column.spellings)
+                    codes = _codes(cells, column) if column.categories else _numbers(cells)
+                    for marked in _each_of(missing[column.name], cells):
+                        codes[marked] = _MISSING if column.categories else np.nan
+                    if not column.categories:
+                        file_marks.notice(column.name, cells)
+                    values[column.name] = codes
+                yield values
+        file_marks.refuse_unclear(path, numbers)
 
     def _piece(self, values: dict[str, npt.NDArray[np.float64]]) -> DeclaredTable | None:
         """Return rows as declared; None once a fault was found."""
         sides = self._clip(values)
         for column in self._columns:
-            self._faults[column.name].update(dict.fromkeys(_faults_of(column, values[column.name])))
+            if kinds := _faults_of(column, values[column.name]):
+                self._faults[column.name] |= kinds
         is_complete = self._fill(values)
-        if any(self._faults.values()) or self._lacks_cells:
+        if self._faults or self._lacks_cells:
             return None
         sides = {name: side[is_complete] for name, side in sides.items()}
         values = {name: each[is_complete] for name, each in values.items()}
@@ -280,19 +280,8 @@ class DeclaredReader:
         return kept
 
 
-_UNLISTED_TEXT = "text outside its categories"
-_TEXT = "text, a truth value or infinity"
-_UNCLEAR = "numbers whose points or commas have two readings"
-_OUTSIDE = "numbers outside its declared bounds"
-_REMEDIES = (
-    "correct the file or [[data.columns]]; levels = { … } merges spellings of text, in which capitals count; "
-    'missing = ["99", "."] lists codes and text for a missing number; outside = "clip" clips numbers. If '
-    f"numbers have decimal commas or marks between thousands, {REMEDY}"
-)
-
-
 def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
-    if declared in (None, counted):
+    if counted == declared:
         return []
     return [
         f"it has another number of {what} than data.{what} = {declared}; if the file changed on "
@@ -300,11 +289,41 @@ def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
     ]
 
 
-def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> list[str]:
+def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> set[str]:
     """Return what no declaration allows; cells that are missing are another matter."""
     if column.categories:
-        return [_UNLISTED_TEXT] * bool((numbers == _UNLISTED).any())
-    return [_TEXT] * bool(np.isinf(numbers).any()) + [_OUTSIDE] * bool(_outside(column, numbers).any())
+        return {"unlisted"} if (numbers == _UNLISTED).any() else set()
+    finite = numbers[np.isfinite(numbers)]
+    kinds = {"text": np.isinf(numbers), "below": finite < column.lower, "above": finite > column.upper}
+    return {kind for kind, cells in kinds.items() if cells.any()}
+
+
+def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]]) -> list[str]:
+    """Return a sentence about all cells that no declaration allows."""
+    faults = []
+    for column in columns:
+        found = kinds.get(column.name, ())
+        if "unlisted" in found:
+            faults.append(f"column {column.name!r} has text outside its categories")
+        if "text" in found:
+            faults.append(f"text, a truth value or infinity in number column {column.name!r}")
+        if "below" in found or "above" in found:
+            cut = column.cut_codes(below="below" in found, above="above" in found)
+            codes = f" (is one of {cut} a code for missing?)" if cut else ""
+            faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
+    if not faults:
+        return []
+    texts = (
+        " (capitals count; levels = { … } merges spellings; look at the text of this column in your own file)"
+    )
+    return [
+        f"{_listed(faults)}; correct the file or [[data.columns]]"
+        + texts * any("text" in fault for fault in faults)
+        + (', or use missing = ["99"] for such codes, or outside = "clip"')
+        * any("outside" in fault for fault in faults)
+        + ', or use missing = ["."] for text that stands for a missing number'
+        * any("in number column" in fault for fault in faults)
+    ]
 
 
 def _outside(column: Column, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -340,8 +359,13 @@ def _derive(
 
 
 def _listed(faults: Sequence[str]) -> str:
-    more = f", and {len(faults) - _MOST_FAULTS} more such faults" * (len(faults) > _MOST_FAULTS)
-    return ", ".join(faults[:_MOST_FAULTS]) + more
+    more = f", and {len(faults) - MOST_FAULTS} more such faults" * (len(faults) > MOST_FAULTS)
+    return ", ".join(faults[:MOST_FAULTS]) + more
+
+
+def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
+    """Return numbers; NaN where missing, infinity where the cell is text."""
+    return np.where(cells.texts >= 0, np.inf, cells.numbers)
 
 
 def _codes(cells: Cells, column: Column) -> npt.NDArray[np.float64]:

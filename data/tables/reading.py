@@ -3,6 +3,7 @@
 Not even the header is quoted: in a file without one, the first row of data stands there.
 """
 
+import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,50 +17,102 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from data.columns import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch, Cells
-from data.tables.marks import NumberMarks
+from data.formats.row_groups import BUFFER_BYTES
+from data.tables.marks import FileMarks
 from data.tables.sources import SUFFIXES, Part, Source, is_address, parts_of
 
 BLOCK_BYTES = 2**20  # and at least as long as some rows
 BATCH_ROWS = 65_536
-BUFFER_BYTES = 1 << 14  # of a column of Parquet: less than the processor's cache
 UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no name
 
 Watch = Callable[[CanonicalBatch], None]
-"""Is shown every piece of a file, with all columns and plain numbers, e.g. to fingerprint it."""
+"""Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
 
 Numbers = dict[str, npt.NDArray[np.float64]]
+Batches = Iterator[pa.RecordBatch]
 
 
-class TableBatch(CanonicalBatch):
-    """Rows of a file with plain numbers, and as the file has them."""
+class PartReader:
+    """Opens the files of a table one after the other, and refuses those with other columns."""
 
-    def __init__(self, rows: pa.RecordBatch, marks: NumberMarks | None = None) -> None:
-        plain = rows
-        if marks:
-            plain = pa.RecordBatch.from_arrays([*map(marks.plain, rows.columns)], schema=rows.schema)
-        super().__init__(plain)
-        self._marks = marks
-        self.as_written = CanonicalBatch(rows) if marks else self
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._names: list[str] = []  # of the first file
 
-    def plain_texts(self, texts: Sequence[str]) -> list[str]:
-        """Return texts of numbers with decimal points, as those of the file have now."""
-        return self._marks.plain(pa.array(texts, pa.string())).to_pylist() if self._marks else list(texts)
+    @contextmanager
+    def opened(
+        self, part: Part, marks: FileMarks, columns: Collection[str]
+    ) -> Iterator[tuple[list[str], Batches]]:
+        with opened_part(part, marks, columns) as (names, batches):
+            self._names = self._names or names
+            if set(names) != set(self._names):
+                raise DataError(
+                    f"{self._source}: {PurePath(part.file).name} has other columns than the files before it; "
+                    "a folder's files must all have the same columns: write them so, or choose the folder of "
+                    "one table"
+                )
+            yield names, batches
 
-    def are_unclear(self, name: str) -> bool:
-        return bool(self._marks and self._marks.are_unclear(self.as_written.rows.column(name)))
+
+class NumberReader(PartReader):
+    """Columns of numbers of a table's files, as they are; a fault of a cell is refused after all rows."""
+
+    def __init__(self, source: Source, columns: Sequence[str] = ()) -> None:
+        super().__init__(source)
+        self._columns = tuple(columns)
+        self._faults: dict[str, bool] = {}
+        self._is_empty = True
+
+    def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
+        """Yield some rows of a file after the other.
+
+        CSV is UTF-8 with a header, separated by commas, tabs, or semicolons and then with decimal commas or
+        points.
+        """
+        marks = FileMarks()
+        with self.opened(part, marks, () if watch else self._columns) as (names, batches):
+            require_columns(part.file, names, self._columns, "check the header and the spelling")
+            chosen = self._columns or names
+            # A column that the caller did not name might be called after a value.
+            shown = {
+                name: repr(name) if self._columns else f"number {position + 1}"
+                for position, name in enumerate(chosen)
+            }
+            for rows in map(marks.plain, batches):
+                batch = CanonicalBatch(rows)
+                self._is_empty = self._is_empty and not rows.num_rows
+                if watch:
+                    watch(batch)
+                piece = {}
+                for name in chosen:
+                    cells = cells_of(part.file, batch, name, shown[name])
+                    marks.notice(name, cells)
+                    self._note(f"text in number column {shown[name]}", cells.texts >= 0)
+                    self._note(f"blank or NaN in column {shown[name]}", cells.missing)
+                    self._note(f"infinity in column {shown[name]}", np.isinf(cells.numbers))
+                    piece[name] = cells.numbers
+                yield piece
+        marks.refuse_unclear(part.file, chosen)
+
+    def _note(self, fault: str, cells: npt.NDArray[np.bool_]) -> None:
+        self._faults[fault] = self._faults.get(fault, False) or bool(cells.any())
+
+    def refuse_faults(self) -> None:
+        if self._is_empty:
+            raise DataError(f"{self._source} has no rows; at least one is needed, check the file")
+        if fault := next((fault for fault, is_there in self._faults.items() if is_there), None):
+            raise DataError(f"{self._source}: {fault}; correct or remove those rows")
 
 
-Batches = Iterator[TableBatch]
-
-
-def cells_of(path: Source, batch: CanonicalBatch, name: str, levels: Collection[str] = ()) -> Cells:
+def cells_of(
+    path: Source, batch: CanonicalBatch, name: str, shown: str, levels: Collection[str] = ()
+) -> Cells:
     try:
         return batch.cells(name, levels)
     except TypeError:
-        raise DataError(f"{path}: lists or records in column {name!r}; keep numbers and text only") from None
+        raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
 
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
@@ -68,29 +121,32 @@ def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], a
 
 
 @contextmanager
-def opened_table(source: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str], Batches]]:
-    """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows."""
+def opened_table(
+    source: Source, marks: FileMarks | None = None, columns: Collection[str] = ()
+) -> Iterator[tuple[list[str], Batches]]:
+    """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows.
+
+    Cells are as the file has them; ``marks`` makes them plain. Rows have some of the ``columns``, or all.
+    """
     first, *others = parts_of(source)
-    with opened_part(first, marks) as (names, pieces):
+    reader, marks = PartReader(source), marks or FileMarks()
+    with reader.opened(first, marks, columns) as (names, pieces):
 
         def batches() -> Batches:
             yield from pieces
             for part in others:
-                with opened_part(part, marks, expected=names) as (_, more):
-                    yield from more
+                with reader.opened(part, marks, columns) as (_, more):
+                    for batch in more:
+                        yield batch.select([name for name in names if name in batch.schema.names])
 
         yield names, batches()
 
 
 @contextmanager
 def opened_part(
-    part: Part, marks: Marks, columns: Collection[str] = (), expected: Collection[str] = ()
+    part: Part, marks: FileMarks, columns: Collection[str]
 ) -> Iterator[tuple[list[str], Batches]]:
-    """Open one file of a table; the values that its folders state are columns, too.
-
-    If there are ``columns``, only these are read of a Parquet file. A file whose columns are not the
-    ``expected`` ones is refused.
-    """
+    """Open one file of a table; the values that its folders state are columns, too."""
     path, suffix = part.file, PurePath(part.file).suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
@@ -98,8 +154,8 @@ def opened_part(
         raise DataError(f"{path} is not a file; check the path")
     try:
         with _opened(path) as handle:
-            names, rows, number_marks = (
-                _csv(path, handle, marks) if suffix == ".csv" else _parquet(handle, columns)
+            names, batches = (
+                _csv(path, handle, marks, columns) if suffix == ".csv" else _parquet(handle, columns)
             )
             names = [*names, *(name for name, _ in part.keys)]
             counts = Counter(names)
@@ -107,24 +163,16 @@ def opened_part(
                 raise DataError(
                     f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
                 )
-            if expected and set(names) != set(expected):
-                raise DataError(
-                    f"{path} has other columns than the files before it; a folder's files must all have the "
-                    "same columns: write them so, or choose the folder of one table"
-                )
-            yield names, (TableBatch(_with_keys(each, part), number_marks) for each in rows)
+            yield names, (_with_keys(batch, part.keys) for batch in batches) if part.keys else batches
     except pa.ArrowException:
-        raise DataError(
-            f"{path} is not a well-formed {suffix} file (empty, damaged, rows of different lengths, or not "
-            "UTF-8); correct it"
-        ) from None
+        raise _malformed(path) from None
     except OSError as error:
         reason = f" ({error.strerror})" if error.strerror else ""
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
 
 
-def _with_keys(batch: pa.RecordBatch, part: Part) -> pa.RecordBatch:
-    for name, value in part.keys:
+def _with_keys(batch: pa.RecordBatch, keys: Sequence[tuple[str, str | None]]) -> pa.RecordBatch:
+    for name, value in keys:
         batch = batch.append_column(name, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows))
     return batch
 
@@ -155,48 +203,87 @@ def _opened(path: Source) -> BinaryIO:
         ) from None
 
 
-Rows = tuple[list[str], Iterator[pa.RecordBatch], NumberMarks | None]
+def _malformed(path: Source) -> DataError:
+    return DataError(
+        f"{path} is not a well-formed {PurePath(path).suffix} file (damaged, rows of different lengths, "
+        "or not UTF-8); correct it"
+    )
 
 
-def _parquet(handle: BinaryIO, columns: Collection[str]) -> Rows:
+def _parquet(handle: BinaryIO, columns: Collection[str]) -> tuple[list[str], Batches]:
     file = pq.ParquetFile(
         handle, pre_buffer=False, buffer_size=BUFFER_BYTES, coerce_int96_timestamp_unit="us"
     )
     # The order in which pandas once held the rows is no part of the data.
     names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
     read = [name for name in names if name in columns] or names
-    return names, file.iter_batches(BATCH_ROWS, columns=read, use_threads=False), None
+    return names, file.iter_batches(BATCH_ROWS, columns=read, use_threads=False)
 
 
-def _csv(path: Source, handle: BinaryIO, marks: Marks) -> Rows:
+def _csv(
+    path: Source, handle: BinaryIO, marks: FileMarks, columns: Collection[str]
+) -> tuple[list[str], Batches]:
     """Return the header and the rows, all cells as text (see `data.formats.canonical`).
 
     The header says what separates cells, unless the owner does. A first column without a name is an index.
     """
     first = handle.readline()
-    separator = marks.separator or _only_separator(first.decode("utf-8-sig", "replace"))
-    if not separator:
-        raise DataError(
-            f"{path} has a header that several marks may separate; declare one of , ; | or tab, e.g. "
-            'separator = ";" below [data] (dpcost init --separator)'
-        )
-    handle.seek(0)
-    reader = arrow_csv.open_csv(
-        handle,
-        read_options=arrow_csv.ReadOptions(block_size=max(BLOCK_BYTES, 16 * len(first)), use_threads=False),
-        parse_options=arrow_csv.ParseOptions(
-            delimiter=separator,
-            newlines_in_values=True,
-            ignore_empty_lines=separator.encode() in first,  # of one column, a blank line is a missing cell
-        ),
-        convert_options=arrow_csv.ConvertOptions(default_column_type=pa.string(), strings_can_be_null=False),
-    )
-    names = list(reader.schema.names)
+    if fault := _first_line_fault(first):
+        raise DataError(f"{path} {fault}")
+    try:
+        if not (mark := marks.separator or _only_separator(first.decode("utf-8-sig"))):
+            raise DataError(
+                f"{path} has a header that several marks may separate; declare one of , ; | or tab, e.g. "
+                'separator = ";" below [data] (dpcost init --separator)'
+            )
+        marks.set_separator(mark)
+        lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
+        names = next(csv.reader(lines, delimiter=mark), [])
+    except (UnicodeDecodeError, csv.Error):
+        raise _malformed(path) from None
+    if not names:
+        raise DataError(f"{path} is empty; it needs a header and at least one row")
+    following: bytes = handle.peek(1)  # type: ignore[attr-defined]
+    second = following.split(b"\n")[0].rstrip(b"\r").decode(errors="replace")
+    if (len(names) > 1 and not names[-1]) or (second.count(mark) == len(names) > 1 and second.endswith(mark)):
+        raise DataError(f"{path} has a separator at the end of its lines; take it off every line")
     if not names[0] and UNNAMED not in names:
         names[0] = UNNAMED
-    is_plain = separator != ";" and marks.decimal in ("", ".") and not marks.thousands
-    number_marks = None if is_plain else NumberMarks(marks, separator)
-    return names, (batch.rename_columns(names) for batch in reader), number_marks
+    if not following:
+        return names, iter(())
+    batches = arrow_csv.open_csv(
+        handle,
+        read_options=arrow_csv.ReadOptions(
+            column_names=names,
+            block_size=max(BLOCK_BYTES, 16 * max(len(first), len(following))),
+            use_threads=False,
+        ),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=mark,
+            newlines_in_values=True,
+            ignore_empty_lines=len(names) > 1,  # of one column, a blank line is a missing cell
+        ),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=False,
+            include_columns=[name for name in names if name in columns] or None,
+        ),
+    )
+    return names, batches
+
+
+def _first_line_fault(line: bytes) -> str:
+    """Say what is wrong with a file that begins with such a line; "" if nothing is."""
+    start = line.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t")
+    if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line:
+        return "is UTF-16 text, or holds null characters; save it as UTF-8"
+    if start in (b"\n", b"\r\n"):
+        return "begins with a blank line; remove it"
+    if start[:4].lower() == b"sep=":
+        return "begins with a line sep=… for a spreadsheet program; remove it"
+    if b"\r" in line.rstrip(b"\r\n") and b'"' not in line:
+        return "ends its lines with carriage returns alone; save it with line feeds"
+    return ""
 
 
 def _only_separator(header: str) -> str:
@@ -204,3 +291,11 @@ def _only_separator(header: str) -> str:
     outside = "".join(header.split('"')[::2])
     marks = [mark for mark in (",", ";", "\t") if mark in outside]
     return "" if len(marks) > 1 or (not marks and "|" in outside) else (marks or [","])[0]
+
+
+def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines that belong to the header because a quoted name goes on there."""
+    quotes = first.count(b'"')
+    while quotes % 2 and (line := handle.readline()):
+        quotes += line.count(b'"')
+        yield line

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from data.columns import PLAIN, Marks
 from data.errors import DataError
-from data.formats.canonical import MOMENT, NUMBER, Cells, storage_type, written_text
-from data.tables.marks import REMEDY, are_grouped
+from data.formats.canonical import MOMENT, NUMBER, CanonicalBatch, Cells, storage_type, written_text
+from data.tables.marks import FileMarks, has_words
 from data.tables.reading import cells_of, opened_table
 
 ColumnType = Literal["number", "whole number", "text", "empty", "nested"]
@@ -44,22 +44,21 @@ class TableSchema:
 
 def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
-    unclear, words = set[str](), set[str]()  # columns of numbers with other marks, and of other text
-    with opened_table(path, marks) as (names, batches):
+    file_marks, words = FileMarks(marks), set[str]()
+    with opened_table(path, file_marks) as (names, batches):
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         codes, not_dates, n_rows = set[str](), set[str](), 0
-        for batch in batches:
-            rows = batch.rows
+        for rows in map(file_marks.plain, batches):
+            batch = CanonicalBatch(rows)
             n_rows += rows.num_rows
             for name in names:
                 if pa.types.is_nested(storage_type(rows.column(name).type)):
                     types[name] = "nested"
                     continue
-                cells = cells_of(path, batch, name)
-                if batch.are_unclear(name) or are_grouped(cells.values):
-                    unclear.add(name)
-                elif cells.values:
+                cells = cells_of(path, batch, name, repr(name))
+                file_marks.notice(name, cells)
+                if has_words(cells):
                     words.add(name)
                 type_here = "text" if _is_period(rows.schema.field(name)) else _type_of(cells)
                 types[name] = max(types[name], type_here, key=_TYPES.index)
@@ -68,12 +67,9 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
                 are_dates = all(map(_is_date, cells.values)) and not np.isfinite(cells.numbers).any()
                 if not are_dates and not _is_period(rows.schema.field(name)):
                     not_dates.add(name)
-    if marks.are_plain and unclear - words:
-        raise DataError(
-            f"{path} has a column of numbers whose points or commas may be decimal marks or stand between "
-            f"thousands; {REMEDY}"
-        )
-    types |= dict.fromkeys(unclear, "text")
+    if marks.are_plain:
+        file_marks.refuse_unclear(path, [name for name in names if name not in words])
+    types |= {name: "text" for name in names if file_marks.is_unclear(name)}
     return TableSchema(
         types=types,
         n_rows=n_rows,

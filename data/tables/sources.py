@@ -1,8 +1,7 @@
 """Where a table lies: in a file, in a folder of Parquet files, or at an address of either."""
 
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from data.errors import DataError
@@ -41,50 +40,68 @@ def parts_of(source: Source) -> list[Part]:
     """
     if not is_folder(source):
         return [Part(source)]
-    parts, files = list[Part](), dict[tuple[int, int], Source]()
-    for file, inner in sorted(_files(source), key=lambda each: str(each[0])):
-        *folders, name = inner.parts
-        if any(each[0] == "." for each in inner.parts) or name in _SUMMARIES:
-            continue
-        keys = tuple(map(_key, folders))
-        path = Path(str(file).removeprefix("file://"))
-        same = files.setdefault(file_identity(path), file) if path.exists() else file
-        if name[0] == "_" or not name.lower().endswith(".parquet") or None in keys or same != file:
-            raise DataError(
-                f"{source} may hold .parquet files only, each with other rows, in folders named "
-                f"column=value, and no name with _ in front, got {str(inner)!r}; rename it, or move it away"
-            )
-        parts.append(Part(file, tuple(filter(None, keys))))
+    parts = sorted(_parts(source, source), key=lambda part: str(part.file))
     if not parts:
         raise DataError(f"{source} has no .parquet files; check the path")
+    inodes: dict[tuple[int, int], Path] = {}
+    for path in (Path(str(part.file).removeprefix("file://")) for part in parts):
+        if path.exists() and (first := inodes.setdefault(file_identity(path), path)) != path:
+            raise DataError(
+                f"{source} has one file under two names, {path.name!r} and {first.name!r}, whose rows would "
+                "count twice; remove one of the two links"
+            )
     return parts
 
 
-def _key(folder: str) -> tuple[str, str | None] | None:
-    """Return the column that the name of a folder states, with its value; None if it states none."""
-    column, mark, value = folder.partition("=")
-    if not column or not mark or column[0] == "_":
-        return None
-    return unquote(column), None if value == _NULL else unquote(value)
+def _parts(folder: Source, top: Source, keys: tuple[tuple[str, str | None], ...] = ()) -> list[Part]:
+    parts: list[Part] = []
+    for source, is_inner in sorted(_listed(folder), key=lambda each: str(each[0])):
+        name = PurePosixPath(source).name
+        if name[:1] in "._":
+            if name[0] == "_" and name not in _SUMMARIES and (is_inner or _is_parquet(source)):
+                raise DataError(
+                    f"{top} has {name!r}, and a name with _ in front is no part of a table; rename it, or "
+                    "move it away"
+                )
+        elif is_inner:
+            column, mark, value = name.partition("=")
+            if not (column and mark):
+                raise DataError(
+                    f"{top} has folders inside, and which rows are meant is not clear, got {name!r}; keep "
+                    "files only, or folders named column=value"
+                )
+            value = unquote(value)
+            parts += _parts(source, top, (*keys, (unquote(column), None if value == _NULL else value)))
+        elif _is_parquet(source):
+            parts.append(Part(source, keys))
+        else:
+            raise DataError(
+                f"{top} may hold .parquet files only, since each is a part of the table, got {name!r}; move "
+                "it away"
+            )
+    return parts
 
 
-def _files(folder: Source) -> Iterator[tuple[Source, PurePosixPath]]:
-    """Yield the files of a folder at any depth, with their paths inside it."""
+def _is_parquet(source: Source) -> bool:
+    return str(source).lower().endswith(".parquet")
+
+
+def _listed(folder: Source) -> list[tuple[Source, bool]]:
+    """Return what a folder holds, and whether it is a folder."""
     if not is_address(folder):
-        for path in Path(folder).rglob("*"):
-            if not path.is_dir():
-                yield path, PurePosixPath(path.relative_to(folder).as_posix())
-        return
+        return [(path, path.is_dir()) for path in Path(folder).iterdir()]
     import fsspec
 
     try:
         system, root = fsspec.core.url_to_fs(folder)
-        system.ls(root)
-        names = system.find(root)
+        listed: list[dict[str, Any]] = system.ls(root, detail=True)
     except Exception as error:  # each file system has its own
         raise DataError(
             f"{folder} cannot be listed ({type(error).__name__}); check the address, its package and "
             "credentials"
         ) from None
-    for name in names:
-        yield system.unstrip_protocol(name), PurePosixPath(name).relative_to(PurePosixPath(root))
+    return [
+        (system.unstrip_protocol(entry["name"]), entry["type"] == "directory")
+        for entry in listed
+        if entry["name"].rstrip("/") != root.rstrip("/")
+    ]

@@ -5,23 +5,20 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryFile
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from data.errors import DataError
+from data.formats.row_groups import read_ahead
 from data.store.folders import home, private_folder
 from data.tables.reading import Numbers, Watch
 from data.tables.sources import Part, Source, parts_of
 
 HELD_NUMBERS = 2**22  # 32 MiB: a larger table is streamed
 SPARE_BYTES = 10**9  # that stay free on the disk of the home
-
-
-T = TypeVar("T")
 
 
 class TableReader(Protocol):
@@ -165,17 +162,3 @@ class _Spool:
             start += len(block)
             columns = np.frombuffer(block).reshape(width, length)
             yield dict(zip(self._names, columns, strict=True))
-
-
-def read_ahead(pieces: Iterator[T]) -> Iterator[T]:
-    """Yield pieces; if there is a second core, a thread reads the next piece at the same time."""
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_cores < 2:
-        yield from pieces
-        return
-    end = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
-        coming = pool.submit(next, pieces, end)
-        while (piece := coming.result()) is not end:
-            coming = pool.submit(next, pieces, end)
-            yield piece  # type: ignore[misc]

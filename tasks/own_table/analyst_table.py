@@ -21,6 +21,7 @@ from data.columns import Column, Declaration, Marks, Number, Text
 from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
+from data.tables.marks import FileMarks, fault_of_code, odd_codes
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
@@ -105,7 +106,7 @@ def _with_codes(column: Any, codes: Sequence[str]) -> Any:
 def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
     """Refuse a column of clusters that the file's header lacks; no row is read."""
     if table.clusters not in ("", "none"):
-        with opened_table(path, table.marks) as (names, _):
+        with opened_table(path, FileMarks(table.marks)) as (names, _):
             require_columns(path, names, [table.clusters], 'correct data.clusters, or write "none"')
 
 
@@ -159,6 +160,9 @@ class AnalystTable(Strict):
     def _marks_differ(self) -> "AnalystTable":
         if self.thousands and self.thousands == (self.decimal or "."):
             raise ValueError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
+        for column in self.columns:
+            if not column.categories and (odd := odd_codes(column.missing, self.marks)):
+                raise ValueError(fault_of_code(column.name, odd[0]))
         return self
 
     @field_validator("clusters")

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from data.columns import PLAIN, Column, Declaration, Marks
+from data.columns import PLAIN, Column, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
-from data.tables.declared import DeclaredReader, DeclaredTable, read_declared
-from data.tables.reading import Numbers, Watch, n_rows_stated, opened_table
+from data.tables.declared import DeclaredReader, DeclaredTable, UserIds, read_declared
+from data.tables.marks import FileMarks
+from data.tables.reading import NumberReader, Numbers, Watch, n_rows_stated, opened_table
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
@@ -98,7 +99,8 @@ class _DesignReader(DeclaredReader):
     """Reads the columns of X and the response from a table's files, in public units."""
 
     def __init__(self, source: Source, design: RowDesign) -> None:
-        super().__init__(source, design.declaration or _undeclared(design))
+        assert design.declaration is not None
+        super().__init__(source, design.declaration)
         self._design, self.clipped_cells = design, ClippedCells(design)
         self._weights: list[FloatArray] = []
 
@@ -124,43 +126,30 @@ class _DesignReader(DeclaredReader):
             yield numbers
 
 
-def _undeclared(design: RowDesign) -> Declaration:
-    """Return the declaration of columns without a study file: numbers without bounds, none missing."""
-    names = [column.name for column in (*design.columns, design.response) if column]
-    return Declaration(
-        columns=tuple(map(Column.in_units, filter(None, (*names, design.weights)))),
-        missing="refuse",
-        n_rows=None,
-        user_id=design.user_id,
-        weights=design.weights,
-    )
-
-
-def _table(path: Source, request: ReleaseRequest, watch: Watch) -> ReleaseRows:
-    """Return columns in public units, as a study file declares them if there is one; refuse another file.
+def table_as_declared(
+    path: Source,
+    analyst_table: AnalystTable,
+    columns: ReleaseColumns,
+    *,
+    family: str,
+    watch: Watch,
+    formula: FormulaDesign | None = None,
+) -> ReleaseRows:
+    """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
 
     A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
-    responses of a generalized linear model stay as they are.
+    responses of a generalized linear model (``family``) stay as they are.
     """
-    columns, analyst_table, formula = request.columns, request.table, request.by_formula
-    if analyst_table:
-        design, units = units_as_declared(analyst_table, columns, request.family, formula)
-        require_clusters(path, analyst_table)
-    else:
-        design = RowDesign(
-            columns=tuple(map(Column.in_units, columns.x)),
-            response=Column.in_units(columns.y) if columns.y else None,
-            user_id=columns.user_id or "",
-            weights=columns.weights or "",
-        )
-        units = FileUnits.unchanged(design.names)
+    design, units = units_as_declared(analyst_table, columns, family, formula)
+    require_clusters(path, analyst_table)
     if formula and formula.times:
         return _person_periods(path, design, units, watch)
     make = partial(_DesignReader, path, design)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
     table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
-    if reader.repairs and (columns.user_id or not (columns.y or request.by_group)):  # no row of zeros
+    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
+    if reader.repairs and (not counts_none or columns.user_id):
         raise DataError(
             f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, since the number of rows left is private; give the column impute = a public constant, or "
@@ -262,15 +251,49 @@ def read_rows(
     progress: Callable[[int], None] | None = None,
 ) -> ReleaseRows:
     """Read and check the file once; of a large file without users keep no number."""
+    columns, analyst_table = request.columns, request.table
+    x, y, user_id = columns.x, columns.y, columns.user_id
+    ids = UserIds(data, user_id) if user_id and not analyst_table else None
     reader.expect(n_rows_stated(data))
 
     def watch(batch: CanonicalBatch) -> None:
         reader.add(batch)
-        if progress and not request.columns.user_id:  # how many rows users have is private
+        if ids:
+            ids.add(batch)
+        if progress and not user_id:  # how many rows users have is private
             progress(reader.n_rows)
 
-    rows = _table(data, request, watch)
-    return replace(rows, content=reader.fingerprint(), exact=reader.exact(), n_rows=reader.n_rows)
+    if analyst_table:
+        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
+        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
+        return _identified(rows, reader)
+    design = RowDesign(
+        columns=tuple(map(Column.in_units, x)),
+        response=Column.in_units(y) if y else None,
+        user_id=user_id or "",
+        weights=columns.weights or "",
+    )
+    make = partial(NumberReader, data, columns.all_numbers)
+    table = StreamedTable(data, make, y or "")
+    table.check(make(), watch, inf if user_id or columns.weights else HELD_NUMBERS)
+    X, responses = table.in_memory() if table.is_held else (table, None)
+    weights = None
+    if columns.weights and not isinstance(X, StreamedTable):
+        X, weights = X[:, : len(x)], X[:, len(x)]
+    users = ids.codes() if ids else None
+    units = FileUnits.unchanged(design.names)
+    rows = ReleaseRows(X=X, y=responses, users=users, weights=weights, units=units, design=design)
+    return _identified(rows, reader)
+
+
+def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
+    """Return rows with what the reader knows of their file."""
+    return replace(
+        rows,
+        content=reader.fingerprint(),
+        exact=reader.exact(),
+        n_rows=reader.n_rows,
+    )
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
@@ -290,7 +313,8 @@ def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    with opened_table(data, declared) as (_, batches):
-        for batch in batches:
+    marks = FileMarks(declared)
+    with opened_table(data, marks) as (_, batches):
+        for batch in map(marks.plain, batches):
             reader.add(batch)
     return known.get(reader.fingerprint(), "") if reader.n_rows else ""

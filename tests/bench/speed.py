@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpalgos
+from data.formats.row_groups import RowBlocks
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.dp_sparse_glm import SELECTION, VALUES
@@ -33,7 +34,6 @@ from dpalgos.rows.sample import Sample
 from tests.bench.commands import seconds_of_children
 from tests.bench.goals import Goal, Measurement
 from tests.builders import DPCOST
-from tests.row_blocks import RowBlocks
 
 KEPT = Path(__file__).with_name("ratios.json")
 _WORSE = 4 / 3  # times the last release's ratio: a quarter of the speed is lost

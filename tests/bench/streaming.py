@@ -23,8 +23,7 @@ import json, os, sys, time
 from pathlib import Path
 import numpy as np, pyarrow.parquet as pq
 import dpalgos
-from data.tables.reading import BUFFER_BYTES
-from tests.row_blocks import RowBlocks
+from data.formats.row_groups import BUFFER_BYTES, RowBlocks
 from dpalgos.rows.blocks import StreamedRows
 from tasks.run.threads import one_blas_thread
 from tests.peak_memory import peak_memory

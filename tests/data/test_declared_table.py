@@ -93,7 +93,7 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
     (moved,) = ref.repairs
     assert (moved.reason, moved.count, moved.what) == ("column age", 2, "value")
     path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
-    refused(lambda: stored(path, [REGION, AGE], clip=True), DataError, "'age'")
+    refused(lambda: stored(path, [REGION, AGE], clip=True), DataError, "number column 'age'")
 
 
 def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path):
@@ -118,13 +118,18 @@ def test_what_may_be_two_users_or_none_is_refused(id_):
         codes_in_a_release([id_, *rest])
 
 
+def test_without_names_every_column_must_be_numbers(tmp_path):
+    assert load_numbers(written(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
+    refused(lambda: load_numbers(written(tmp_path, "a,b\n1,x\n")), DataError, "column number 2")
+
+
 HEADERS = ['x,"y, or\nz"\n1.5,-2\n.25,3e2\n', '\ufeffx;"y, or\nz"\n1,5;-2\n,25; 3,0e2\n']
-HEADERS += ['x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n']
+HEADERS += ['x;"y, or\nz"\n1.5;-2\n0.25;300\n', 'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n']
 
 
 @pytest.mark.parametrize("text", HEADERS)
 def test_the_header_says_what_separates_cells(tmp_path, text):
-    found = load_numbers(written(tmp_path, text), ["x", "y, or\nz"]).to_dict("list")
+    found = load_numbers(written(tmp_path, text)).to_dict("list")
     assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
 
 

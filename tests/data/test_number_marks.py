@@ -32,7 +32,7 @@ CODES = [
     (";", ("1,5", "8,4"), "9,0", PLAIN),
     (";", ("1,5", "8,4"), "99,9", PLAIN),
     (";", ("1,5", "8,4"), "0,00", PLAIN),
-    (";", ("1.5", "8.4"), "-9.00", Marks(".")),
+    (";", ("1.5", "8.4"), "-9.00", PLAIN),
     (";", ("1,5", "8,4"), "-9.999,0", EUROPE),
     (";", ("1,5", "8,4"), "9.999", EUROPE),
     (";", ("1,5", "8,4"), "9999", EUROPE),
@@ -48,6 +48,21 @@ def test_a_code_for_missing_is_read_with_the_marks_of_the_file(tmp_path, separat
     path = written(tmp_path, f"x{separator}y", *(f"{cell}{separator}1" for cell in (*cells, code)))
     found = read(path, number(missing=(code.strip('"'),)), marks)["x"]
     np.testing.assert_array_equal(found, [float(cell.replace(",", ".")) for cell in cells])
+
+
+NO_CELL = [(",", "-9,00", PLAIN), (",", "9 999", PLAIN), (";", "9'999", PLAIN), (";", "-9.999,0", PLAIN)]
+NO_CELL += [(";", "9.5", EUROPE), (",", "9,5", ENGLISH), ("\t", "9,0", PLAIN)]
+
+
+@pytest.mark.parametrize(("separator", "code", "marks"), NO_CELL)
+def test_a_code_that_no_cell_could_equal_is_refused_before_a_row_is_read(tmp_path, separator, code, marks):
+    path = written(tmp_path, f"x{separator}y", f"neither{separator}1")
+    refused(lambda: read(path, number(missing=(code,)), marks), DataError, "missing", "'x'", repr(code))
+
+
+def test_a_code_counts_among_the_cells_that_leave_two_readings(tmp_path):
+    refused(lambda: read(written(tmp_path, "x;y", "950;1"), number(missing=("9.999",))), DataError, "decimal")
+    refused(lambda: read(written(tmp_path, "x;y", "1,5;1"), number(missing=("9.5",))), DataError, "decimal")
 
 
 TEXTS = ["1,2", '"1,5 / 2,5"', "1,10", "0,5", '"1,2,3"', "1,5E3", "12,3456", "none"]

@@ -14,7 +14,6 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from tests.builders import refused
 from tests.dpalgos.silence import estimated
-from tests.row_blocks import RowBlocks
 
 PRIVATE = {"epsilon": 2.0, "delta": 1e-5, "family": "logistic", "covariate_bound": 1.0, "sparsity": 4}
 MEAN = {"value_bound": 1.0, "epsilon": 1, "delta": 1e-5}

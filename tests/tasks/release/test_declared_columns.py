@@ -2,7 +2,6 @@
 
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from flows.studies.find_study import find_study
 from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns, checked_request
-from tasks.release.rows import _table
+from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
 from tasks.run.datasets import analyst_parquet
 from tests import builders
@@ -134,18 +133,13 @@ def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     assert record_of(asked(tmp_path, ledger, "binned_fit"))["release"]["binned_fit"] == bins  # replayed
 
 
-def read_as_declared(path, table, columns):
-    request = SimpleNamespace(table=table, columns=columns, family="", by_formula=None, by_group=None)
-    return _table(path, request, lambda batch: None)
-
-
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     spec, table = find_study(str(study(tmp_path, response="cost"))), people()
     asked = tmp_path / "table.csv", spec.analyst_table, COST
-    before = read_as_declared(*asked)
+    before = table_as_declared(*asked, family="", watch=lambda batch: None)
     table.loc[7] = [110.0, "west", "no", 9000.0]
     table.to_csv(tmp_path / "table.csv", index=False)
-    after = read_as_declared(*asked)
+    after = table_as_declared(*asked, family="", watch=lambda batch: None)
     changed = (before.X != after.X).any(axis=1) | (before.y != after.y)
     assert np.flatnonzero(changed).tolist() == [7]
     south, west = -0.333 / 0.472, 0.667 / 0.472
@@ -159,7 +153,7 @@ def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tm
     file = study(tmp_path, table, response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     declared, gap = find_study(str(file)).analyst_table, table["age"].isna().to_numpy()
-    read = read_as_declared(tmp_path / "table.csv", declared, COST)
+    read = table_as_declared(tmp_path / "table.csv", declared, COST, family="", watch=lambda batch: None)
     assert len(read.X) == len(gap)
     assert not read.X[gap].any()
     assert not read.y[gap].any()
@@ -256,6 +250,14 @@ def test_a_table_of_which_rows_are_dropped_counts_the_rows_in_the_file(tmp_path,
     record = record_of(asked(tmp_path, ledger))
     assert counted in record["release"]["methods"]
     assert ("rows in the file" in text_of([record])) == (missing == "drop")
+
+
+@pytest.mark.parametrize(("cell", "named", "absent"), [(500.0, "777", "-99"), (-500.0, "-99", "777")])
+def test_codes_are_asked_about_on_the_side_that_is_exceeded(tmp_path, ledger, cell, named, absent):
+    table = people()
+    table.loc[5, "age"] = cell
+    study(tmp_path, table, response="cost")
+    refused(lambda: asked(tmp_path, ledger), DataError, named, "age", hidden=[f" {absent}", f"of {absent}"])
 
 
 def test_a_column_without_an_interval_leaves_the_half_widths_of_other_terms():

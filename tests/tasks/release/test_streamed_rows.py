@@ -14,6 +14,7 @@ import pytest
 
 import dpalgos
 import tasks.release.release
+from data.formats.row_groups import RowBlocks
 from data.ledger.content import Fingerprinter
 from data.tables import streams
 from data.tables.streams import StreamedTable
@@ -23,7 +24,6 @@ from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
 from tasks.workers import map_on_workers
 from tests.flows.small_project import sentence
-from tests.row_blocks import RowBlocks
 from tests.tasks.analyst_tables import completed, edited, init_study, numbers_of
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
@@ -222,7 +222,7 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
     for estimator, config, data, options, message in (
         ("user_level_mean", users, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
         ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
-        ("dp_mean", MEAN, tmp_path, [], "column=value"),
+        ("dp_mean", MEAN, tmp_path, [], "has folders inside"),
         ("dp_mean", MEAN, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
         ("dp_mean", MEAN, parquet, ["--engine", "dask"], "needs a folder of Parquet files as --data"),
     ):
