@@ -104,6 +104,8 @@ class Dataset:
     source : Source
     columns : tuple of Column
         In the order of the table; empty for genotypes; for frames, the features of one boid in order.
+    table_sha256 : str
+        `data.fetch.tables.table_digest` of the parsed table, the same for every layout; ``""`` if unknown.
     kind : {"table", "genotypes", "frames"}
         A table of numbers, the calls of people at SNPs, or labeled frames of a flock.
     n_snps : int
@@ -127,6 +129,7 @@ class Dataset:
     citation: str
     source: Source
     columns: tuple[Column, ...] = ()
+    table_sha256: Checksum = ""
     kind: Literal["table", "genotypes", "frames"] = "table"
     n_snps: int = 0
     groups: tuple[GenotypeGroup, ...] = ()

@@ -31,6 +31,7 @@ DATASET = Dataset(
     citation=(
         "Ray C. Fair (1978). A theory of extramarital affairs. Journal of Political Economy 86(1), 45-61."
     ),
+    table_sha256="32cf5c1fa7e5df014287da601f2481c766049298bcef1533e45e329401cb0211",
     source=Source(
         file="fair/fair.csv",
         url="package://statsmodels/datasets/fair/fair.csv",

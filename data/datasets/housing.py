@@ -1,13 +1,12 @@
 """California housing, 1990 (Pace and Barry 1997): 20,640 rows."""
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
 from data.columns import Column
 from data.dataset import Dataset, Source
-from data.formats.archives import read_member
+from data.formats.archives import read_delimited, read_member
 
 _GEOGRAPHY = "geography: California's extent, rounded outwards"
 _CENSUS = "by assumption, rounded from general knowledge of the 1990 Census"
@@ -34,6 +33,7 @@ DATASET = Dataset(
         "R. Kelley Pace and Ronald Barry (1997). Sparse spatial autoregressions. Statistics & "
         "Probability Letters 33(3), 291-297."
     ),
+    table_sha256="58be02d892944ab6ffd3ac4062af0b78baa744d501024327d30fae364d8f0fe9",
     source=Source(
         file="housing/cal_housing.tgz",
         url="https://ndownloader.figshare.com/files/5976036",
@@ -60,8 +60,8 @@ DATASET = Dataset(
 
 def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
     """Read ``cal_housing.tgz``: comma-separated, no header, the columns in the dataset's order."""
-    content = io.BytesIO(read_member(path, DATASET.source.member))
-    return pd.read_csv(content, header=None, dtype=str).set_axis(DATASET.column_names, axis=1)
+    member = DATASET.source.member
+    return read_delimited(read_member(path, member), DATASET.column_names, file=member)
 
 
 PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}

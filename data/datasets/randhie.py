@@ -41,6 +41,7 @@ DATASET = Dataset(
         "A. Colin Cameron and Pravin K. Trivedi (2005). Microeconometrics: Methods and Applications. "
         "Cambridge University Press. Data of the RAND Corporation's Health Insurance Experiment."
     ),
+    table_sha256="bcda9b6f17d71ce5df81cbca32f970e9efee203fd980e1c9cc0a08306c189fab",
     source=Source(
         file="randhie/randhie.csv",
         url="package://statsmodels/datasets/randhie/randhie.csv",

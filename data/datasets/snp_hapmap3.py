@@ -1,12 +1,14 @@
 """HapMap 3, thinned: 957 founders of eleven populations at 14,079 SNPs, as PLINK 1 files."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from data.dataset import Dataset, GenotypeGroup, Source
 from data.errors import CorruptSource
 from data.formats.cohort import Cohort, labeled_cohort
 from data.formats.plink import read_bytes, read_plink
+from data.store.references import Repair
 
 _POPULATIONS = Source(
     file="snp/relationships_w_pops_121708.txt",
@@ -76,24 +78,46 @@ DATASET = Dataset(
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the panel's list of people.
 
-    A person has a family and an individual identifier. Individual identifiers are unique in the list, and
-    people are joined by them: in one case the list has another family, since its release of December 2008
-    corrected families. The list has the whole panel, including children: 344 rows have no genotypes here.
+    A person has a family and an individual identifier. Individual identifiers are unique in the list. They
+    alone are used if the list has another family: its release of December 2008 corrected families. The list
+    has the whole panel, including children. Some of its rows therefore have no genotypes here.
     """
     plink, panel = read_plink(bed, companions), companions["populations"]
-    rows = [line.split() for line in read_bytes(panel).decode("latin-1").splitlines()]
-    columns = _POPULATIONS.columns
-    if not rows or not set(columns) <= set(rows[0]) or len(set(map(len, rows))) > 1:
-        raise CorruptSource(f"{panel.name} has no columns {', '.join(columns)} in every row; get it again")
-    _, person, population = map(rows[0].index, columns)
-    return labeled_cohort(
+    listed = _populations(panel)
+    population_of = {person: population for (_, person), population in listed.items()}
+    if len(population_of) < len(listed):
+        raise CorruptSource(f"{panel.name} lists people twice; get the file again")
+    cohort = labeled_cohort(
         plink.people,
         plink.snps,
         plink.calls,
-        [(row[person], row[population]) for row in rows[1:]],
+        population_of,
         labels_file=panel.name,
         others_expected=True,
     )
+    elsewhere = set(zip(plink.families, plink.people, strict=True)) - listed.keys()
+    joined = {
+        "listed without genotypes": len(population_of.keys() - set(plink.people)),
+        "in another family's list": sum(person in cohort.people for _, person in elsewhere),
+    }
+    repair = "passed over", "joined by the individual identifier alone"
+    repairs = tuple(
+        Repair(reason, count, "person", each)
+        for (reason, count), each in zip(joined.items(), repair, strict=True)
+        if count
+    )
+    return replace(cohort, repairs=cohort.repairs + repairs)
+
+
+def _populations(path: Path) -> dict[tuple[str, str], str]:
+    header, *rows = (line.split() for line in read_bytes(path).decode("latin-1").splitlines() or [""])
+    columns = _POPULATIONS.columns
+    if any(name not in header for name in columns):
+        raise CorruptSource(f"{path.name} has no columns {', '.join(columns)}; get the file again")
+    if any(len(row) not in (0, len(header)) for row in rows):
+        raise CorruptSource(f"{path.name} has rows that are not as long as its header; get the file again")
+    family, person, population = (header.index(name) for name in columns)
+    return {(row[family], row[person]): row[population] for row in rows if row}
 
 
 PARSERS = {"plink1": parse_plink1}

@@ -76,18 +76,27 @@ DATASET = Dataset(
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the clinical table; a person is a family identifier, here one per person."""
     plink, clinical = read_plink(bed, companions), companions["clinical"]
-    rows = list(csv.DictReader(read_bytes(clinical).decode("latin-1").splitlines()))
-    person, disease = _CLINICAL.columns
-    if not rows or not {person, disease} <= rows[0].keys():
-        raise CorruptSource(f"{clinical.name} has no columns {person} and {disease}; get the file again")
     return labeled_cohort(
         plink.families,
         plink.snps,
         plink.calls,
-        [(row[person], row[disease] if row[disease] in ("0", "1") else "") for row in rows],
+        _disease(clinical),
         labels_file=clinical.name,
         others_expected=False,
     )
+
+
+def _disease(path: Path) -> dict[str, str]:
+    rows = list(csv.DictReader(read_bytes(path).decode("latin-1").splitlines()))
+    person, disease = _CLINICAL.columns
+    if not rows or not {person, disease} <= rows[0].keys():
+        raise CorruptSource(f"{path.name} has no columns {person} and {disease}; get the file again")
+    label_of = {row[person]: row[disease] if row[disease] in ("0", "1") else "" for row in rows}
+    if len(label_of) < len(rows):
+        raise CorruptSource(
+            f"{path.name} labels {len(rows) - len(label_of):,} people twice; get the file again"
+        )
+    return label_of
 
 
 PARSERS = {"plink1": parse_plink1}

@@ -1,13 +1,15 @@
 """Frames of a flock in the store: a wide CSV, read as a stream, and a Parquet file of float32 columns.
 
-A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Frames with a missing number are
-dropped. Text is read in pieces of a few megabytes. Faults are named by row and column, never by value.
+A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Text is read in pieces of a few
+megabytes. Faults are named by row and column, never by value.
 """
 
+import hashlib
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,60 +24,106 @@ from data import datasets
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource
 from data.fetch.raw import RawFile
+from data.fetch.tables import require_few_dropped, require_none_outside
 from data.formats.archives import damaged
 from data.simulations import flock
 from data.store.folders import atomic_file
-from data.store.references import MAX_DROPPED_FRACTION, FramesRef, Repair
+from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
 
 Matrix = npt.NDArray[np.float32]
 
+_MISSING = ["", "NaN", "nan"]
+
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
-    """Read a dataset's frames, or simulate ``n_rows`` of them; check and write them."""
-    source = _simulated(dataset, n_rows, seed) if raw.is_stand_in else _read(dataset, raw)
-    rows_read, blocks = 0, []
-    for block in source:
-        rows_read += block.shape[1]
-        blocks.append(block[:, np.isfinite(block).all(axis=0)].astype(np.float32))
-    frames = np.hstack(blocks)
-    dropped = rows_read - frames.shape[1]
-    _check(dataset, frames, dropped, n_rows if raw.is_stand_in else dataset.n_rows, rows_read)
-    labels = frames[-1].astype(np.int8)
+    """Read a dataset's frames, or simulate ``n_rows`` of them ; check and write them."""
+    if raw.is_stand_in:
+        source, published, length = _simulated(dataset, n_rows, seed), 0, flock.FRAMES
+    else:
+        source, published, length = _read(dataset, raw), dataset.n_rows, 0
+    checked = _Checked(dataset)
+    frames = np.hstack([block.astype(np.float32) for block in checked.of(source)])
+    checked.finish(published)
+    names, labels = (*dataset.frame_columns, FRAME_LABEL), frames[-1].astype(np.int8)
+    digest = hashlib.sha256(" ".join(names).encode())
+    digest.update(np.ascontiguousarray(frames.T, dtype="<f4").data)
+    counts = np.bincount(labels, minlength=2)
     ref = FramesRef(
         **raw.provenance(path),
         n_rows=len(labels),
-        rows_read=rows_read,
-        repairs=(Repair("a number is missing", dropped),) if dropped else (),
-        label_counts=(int((labels == 0).sum()), int((labels == 1).sum())),
-        frames_per_simulation=flock.FRAMES if raw.is_stand_in else 0,
+        rows_read=checked.rows_read,
+        repairs=checked.repairs(),
+        label_counts=(int(counts[0]), int(counts[1])),
+        frames_per_simulation=length,
+        table_sha256=digest.hexdigest(),
     )
-    names = (*dataset.frame_columns, FRAME_LABEL)
     table = pa.Table.from_arrays([*map(pa.array, frames[:-1]), pa.array(labels)], names)
+    extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
     options: Any = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
     with atomic_file(path) as handle:
-        pq.write_table(table, handle, row_group_size=ROW_GROUP, **options)
+        pq.write_table(
+            table.replace_schema_metadata(ref.metadata(**extra)), handle, row_group_size=ROW_GROUP, **options
+        )
     return ref
 
 
-def _check(dataset: Dataset, frames: Matrix, dropped: int, published: int, rows_read: int) -> None:
-    """Refuse frames (columns, rows) that are too few, or outside the public bounds."""
-    faults = []
-    if rows_read != published or dropped > MAX_DROPPED_FRACTION * rows_read:
-        faults.append(
-            f"the file has {rows_read:,} rows, {dropped:,} of which lack a number; {published:,} were "
-            f"published, of which at most {MAX_DROPPED_FRACTION:.0%} may"
-        )
-    for j, column in enumerate(dataset.columns):
-        values = frames[j : -1 : len(dataset.columns)]
-        if values.min(initial=column.lower) < column.lower or values.max(initial=column.upper) > column.upper:
-            faults.append(f"{column.name} is outside its public bounds")
-    if not np.isin(frames[-1], (0, 1)).all():
-        faults.append(f"the label {dataset.label!r} must be 0 or 1")
-    if faults:
-        raise CorruptSource(f"{dataset.name}: {'; '.join(faults)}; get the file again")
+class _Checked:
+    """A check of passing columns: incomplete frames are dropped and counted, others must be within bounds."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.rows_read = 0
+        self._dataset = dataset
+        self._dropped: Counter[str] = Counter()
+        self._outside = np.zeros(len(dataset.columns), dtype=np.int64)
+
+    def of(self, blocks: Iterable[Matrix]) -> Iterator[Matrix]:
+        """Yield the usable columns of blocks (features and label × frames)."""
+        lower = np.array([column.lower for column in self._dataset.columns], dtype=np.float32)
+        upper = np.array([column.upper for column in self._dataset.columns], dtype=np.float32)
+        for block in blocks:
+            self.rows_read += block.shape[1]
+            # The sum of a frame is finite if all its entries are.
+            suspects = np.flatnonzero(~np.isfinite(block.sum(axis=0)))
+            faulty = suspects[~np.isfinite(block[:, suspects]).all(axis=0)]
+            for frame in faulty:
+                self._drop(block[:, frame])
+            kept = np.delete(block, faulty, axis=1) if len(faulty) else block
+            boids = self._dataset.n_boids
+            low = kept[:-1].min(axis=1, initial=0).reshape(boids, -1).min(axis=0)
+            high = kept[:-1].max(axis=1, initial=0).reshape(boids, -1).max(axis=0)
+            if (low < lower).any() or (high > upper).any():
+                features = kept[:-1].reshape(boids, len(lower), -1)
+                outside = (features < lower[:, None]) | (features > upper[:, None])
+                self._outside += outside.sum(axis=(0, 2))
+            if others := int((~np.isin(kept[-1], (0, 1))).sum()):
+                raise CorruptSource(
+                    f"{self._dataset.name}: the label {self._dataset.label!r} must be 0 or 1, it is not in "
+                    f"{others:,} rows; get the file again"
+                )
+            yield kept
+
+    def finish(self, published: int) -> None:
+        """Refuse a table with too few frames, or with values outside their public bounds."""
+        name = self._dataset.name
+        if published and self.rows_read != published:
+            raise CorruptSource(
+                f"{name}: the file has {self.rows_read:,} rows, {published:,} were published; "
+                "get the file again"
+            )
+        require_few_dropped(name, self.repairs(), self.rows_read)
+        require_none_outside(self._dataset, self._outside, "entries")
+
+    def repairs(self) -> tuple[Repair, ...]:
+        return tuple(Repair(reason, count) for reason, count in self._dropped.items())
+
+    def _drop(self, frame: Matrix) -> None:
+        place = int(np.flatnonzero(~np.isfinite(frame))[0])
+        kind = "blank or NaN in column" if np.isnan(frame[place]) else "infinity in column"
+        names = (*self._dataset.frame_columns, self._dataset.label)
+        self._dropped[f"{kind} {names[place]}"] += 1
 
 
 def _simulated(dataset: Dataset, n_rows: int, seed: int) -> Iterator[Matrix]:
@@ -100,28 +148,48 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
 
     A fault is reported by row (the first after the header is 1) and column.
     """
-    header = stream.readline().decode("utf-8-sig", "replace").split(",")
-    if [name.strip().strip('"').strip() for name in header] != list(names):
-        raise CorruptSource(
-            f"{file} has another layout, with {len(header):,} columns; expected are {len(names):,}, from "
-            f"{names[0]!r} to {names[-1]!r}; get the published file"
-        )
+    _check_header(stream.readline(), names, file)
+    rows = 0
     try:
-        yield from (
-            np.stack([column.to_numpy(zero_copy_only=False) for column in piece.columns])
-            for piece in pa_csv.open_csv(
-                stream,
-                # Only a reader with one thread knows the row of a fault.
-                pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES, use_threads=False),
-                convert_options=pa_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.float32()), null_values=["", "NaN", "nan"]
-                ),
-            )
+        pieces = pa_csv.open_csv(
+            stream,
+            # Only a reader with one thread knows the row of a fault.
+            pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES, use_threads=False),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING
+            ),
         )
+        for piece in pieces:
+            rows += len(piece)
+            yield np.stack([column.to_numpy(zero_copy_only=False) for column in piece.columns])
     except pa.ArrowInvalid as error:
-        # The rest of the message may hold a cell.
-        place = re.match(
-            r"In CSV column #\d+: Row #\d+|CSV parse error: Row #\d+: \w+ \d+ \w+, got \d+", str(error)
-        )
-        fault = place[0] if place else "it has no rows, or a line that is too long"
-        raise CorruptSource(f"{file} cannot be read as numbers ({fault}); get the file again") from None
+        raise _unreadable(str(error), names, file) from None
+    if not rows:
+        raise CorruptSource(f"{file} has no rows; get the file again")
+
+
+def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
+    header = [name.strip().strip('"').strip() for name in line.decode("utf-8-sig", "replace").split(",")]
+    if len(header) != len(names):
+        fault = f"{len(header):,} columns, expected {len(names):,}"
+    elif header != list(names):
+        j = next(i for i, name in enumerate(names) if header[i] != name)
+        # The text is not shown: it may be data if the file has no header.
+        fault = f"column {j + 1:,} is not headed {names[j]!r}"
+    else:
+        return
+    raise CorruptSource(f"{file} has another layout: {fault}; get the published file")
+
+
+def _unreadable(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
+    """Return an error with the place of a fault that Arrow found, without its content."""
+    if reason == "Empty CSV file":
+        return CorruptSource(f"{file} has no rows; get the file again")
+    if "straddles two block boundaries" in reason:
+        return CorruptSource(f"{file} has a line of more than {PIECE_BYTES:,} bytes; get the file again")
+    fault = "it cannot be read as numbers"
+    if numbers := re.match(r"In CSV column #(\d+): Row #(\d+):", reason):
+        fault = f"row {int(numbers[2]):,}, column {names[int(numbers[1])]!r} holds text instead of a number"
+    elif numbers := re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", reason):
+        fault = f"row {int(numbers[1]):,} has {int(numbers[2]):,} fields, expected {len(names):,}"
+    return CorruptSource(f"{file}: {fault}; get the file again")

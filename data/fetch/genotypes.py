@@ -21,7 +21,7 @@ from data.errors import CorruptSource
 from data.fetch.raw import RawFile
 from data.formats.cohort import MISSING, Calls, Cohort
 from data.store.folders import atomic_file
-from data.store.references import GenotypeRef, verified_path
+from data.store.references import GenotypeRef, Repair, verified_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,19 +71,26 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
                 "check the labels"
             )
     n_snps, n_people = cohort.calls.shape
-    missing = (cohort.calls == MISSING).sum(axis=0, dtype=np.int64)
-    n_names = cohort.snps["snp"].nunique()
-    if n_names != (dataset.n_snps or n_snps) or n_names < n_snps or missing.sum() == cohort.calls.size:
+    absent = cohort.calls == MISSING
+    missing = absent.sum(axis=0, dtype=np.int64)
+    _check_snps(dataset, n_snps, cohort.snps["snp"].nunique())
+    if absent.all():
         raise CorruptSource(
-            f"{dataset.name}: the files hold {n_snps:,} SNPs with {n_names:,} names and {missing.sum():,} "
-            f"missing calls; published were {dataset.n_snps or 'some'} SNPs, each with its name; get the "
-            "files again"
+            f"{dataset.name}: every call of {n_people:,} people at {n_snps:,} SNPs is missing; "
+            "get the files again"
         )
+    few_calls = int(((group != NO_GROUP) & ~has_enough_calls(missing, n_snps)).sum())
+    left_out = Repair(
+        f"more than {_MAX_MISSING:.0%} of the calls missing",
+        few_calls,
+        "person",
+        "left out where groups are compared",
+    )
     ref = GenotypeRef(
         **raw.provenance(path),
         n_rows=n_people,
         rows_read=cohort.people_read,
-        repairs=cohort.repairs,
+        repairs=(*cohort.repairs, *([left_out] if few_calls else [])),
         n_snps=n_snps,
         group_names=tuple(one.name for one in dataset.groups),
         group_sizes=sizes,
@@ -96,11 +103,12 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
         "group": group.tolist(),
         "missing": missing.tolist(),
     }
+    more = {"companion_sha256": ref.companion_sha256, "people": people}
     calls = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(n_people), n_snps, [None, pa.py_buffer(np.ascontiguousarray(cohort.calls))]
     )
     columns = {name: pa.array(cohort.snps[name], kind, from_pandas=True) for name, kind in _SNP_FIELDS}
-    table = pa.table({**columns, "calls": calls}).replace_schema_metadata({"people": json.dumps(people)})
+    table = pa.table({**columns, "calls": calls}).replace_schema_metadata(ref.metadata(**more))
     with atomic_file(path) as handle:
         pq.write_table(table, handle, compression="zstd", use_dictionary=False)
     return ref
@@ -116,7 +124,7 @@ def has_enough_calls(
 def read_genotypes(ref: GenotypeRef) -> Genotypes:
     """Read and verify stored genotypes."""
     with pq.ParquetFile(verified_path(ref)) as file:
-        people, table = json.loads(file.metadata.metadata[b"people"]), file.read()
+        people, table = json.loads(file.metadata.metadata[b"dpcost.people"]), file.read()
     calls = b"".join(table["calls"].to_pylist())
     return Genotypes(
         calls=np.frombuffer(calls, dtype=np.int8).reshape(ref.n_snps, -1).T,
@@ -127,3 +135,17 @@ def read_genotypes(ref: GenotypeRef) -> Genotypes:
         labels=tuple(people["label"]),
         snps=table.select(SNP_COLUMNS).to_pandas(),
     )
+
+
+def _check_snps(dataset: Dataset, n_snps: int, n_names: int) -> None:
+    if not n_snps:
+        raise CorruptSource(f"{dataset.name}: the files have no SNP; get them again")
+    if n_names < n_snps:
+        raise CorruptSource(
+            f"{dataset.name}: {n_snps - n_names:,} of {n_snps:,} SNPs share a name with another; correct it"
+        )
+    if dataset.n_snps and n_snps != dataset.n_snps:
+        raise CorruptSource(
+            f"{dataset.name}: the files hold {n_snps:,} SNPs, {dataset.n_snps:,} were published; "
+            "get the files again"
+        )

@@ -94,7 +94,7 @@ def code_of_tables() -> str:
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of the code and the registry entry that determine the table, without the raw file."""
-    names = ("columns", "n_rows", "n_snps", "groups", "label", "n_boids", "fallback")
+    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids", "fallback")
     facts = [getattr(dataset, name) for name in names]
     digest = hashlib.sha256(repr((facts, companions)).encode())
     parser = datasets.load(dataset.name).__name__

@@ -1,10 +1,11 @@
 """Fetch a dataset's raw files into the store: from the mirror, the package or the network (by pooch)."""
 
+import gzip
 import logging
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -15,7 +16,6 @@ from pydantic.dataclasses import dataclass
 
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, Unreachable
-from data.formats.archives import open_plain
 from data.store.folders import atomic_file, open_regular, sha256_file, store_dir
 
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
@@ -24,7 +24,6 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that shi
 
 Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
 _ORDER: tuple[Origin, ...] = ("store", "mirror", "embedded", "official", "stand-in")
-Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 _log = logging.getLogger(__name__)
 
@@ -81,13 +80,21 @@ def fetch(
     The sources are, in order, the store, the mirror, the package and the official address. With ``again``,
     the store is skipped, and its file stays unless another source delivers one.
     """
+    raw_dir, source = store_dir(home) / "raw", dataset.source
     files: list[RawFile] = []
-    for file in dataset.source.files:
-        target = store_dir(home) / "raw" / file.file
-        origin: Origin = "store"
-        if again or not _is_stored(target, file):
-            origin = _bring(dataset, file, target, mirror, offline=offline, progress=progress)
-        sha256 = sha256_file(target)
+    for file in source.files:
+        target = raw_dir / file.file
+        places: dict[Origin, Callable[[], None]] = {
+            "mirror": partial(_from_mirror, file, target, mirror),
+            "embedded": partial(_from_package, file, target),
+            "official": partial(_from_address, file, target, offline=offline, progress=progress),
+        }
+        if not file.embedded:
+            del places["embedded"]
+        if sha256 := "" if again else _stored(target, file):
+            origin: Origin = "store"
+        else:
+            origin, sha256 = _first_of(places, dataset), sha256_file(target)
         files.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
     farthest = max((each.origin for each in files), key=_ORDER.index)
     first, *others = (replace(each, origin=farthest) for each in files)
@@ -108,41 +115,36 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
-def _is_stored(path: Path, file: Source) -> bool:
+def _stored(path: Path, file: Source) -> str:
+    """Return the checksum of the stored file, or "" if it is missing or another file."""
     try:
-        if not path.exists() or file.sha256 in ("", sha256_file(path)):
-            return path.exists()
-        reason = "differs"
+        if not path.exists():
+            return ""
+        if file.sha256 in ("", sha256 := sha256_file(path)):
+            return sha256
+        _log.warning("the stored copy %s differs and is fetched again", path)
     except OSError as error:
-        reason = f"cannot be read ({error.strerror})"
-    _log.warning("the stored copy %s %s and is fetched again", path, reason)
-    return False
+        _log.warning("the stored copy %s cannot be read (%s) and is fetched again", path, error.strerror)
+    return ""
 
 
-def _bring(
-    dataset: Dataset, file: Source, target: Path, mirror: Path | None, *, offline: bool, progress: bool
-) -> Origin:
-    """Write a file from the first source that has it; if none does, report the reason of each."""
+def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Origin:
+    """Get a file from the first source that has it; if none does, report the reason of each."""
     faults: list[Unreachable | CorruptSource] = []
-    for origin, name, write in _places(file, mirror, offline=offline, progress=progress):
+    for origin, bring in places.items():
         try:
-            with atomic_file(target) as handle:
-                write(handle)
-                handle.flush()
-                if file.sha256 not in ("", sha256_file(Path(handle.name))):
-                    raise CorruptSource(f"{name} is not the published file: its sha256 differs")
+            bring()
         except (Unreachable, CorruptSource) as fault:
             faults.append(fault)
-            continue
-        for refused in (one for one in faults if isinstance(one, CorruptSource)):
-            _log.warning("%s; %s was found elsewhere", refused, dataset.name)
-        return origin
+        else:
+            for refused in (one for one in faults if isinstance(one, CorruptSource)):
+                _log.warning("%s; %s was found elsewhere", refused, dataset.name)
+            return origin
     reasons = tuple(map(str, faults))
-    remedy = (
-        f"put {', '.join(each.file for each in dataset.source.files)} into a folder, name that folder in "
-        "DPCOST_DATA_MIRROR and run again"
+    message = (
+        f"{'; '.join(reasons)}; put {', '.join(file.file for file in dataset.source.files)} into a folder, "
     )
-    message = f"{'; '.join(reasons)}; {remedy}"
+    message += "name that folder in DPCOST_DATA_MIRROR and run again"
     if any(isinstance(fault, CorruptSource) for fault in faults):
         raise CorruptSource(f"dataset {dataset.name!r} was refused: {message}")
     raise Unreachable(
@@ -152,71 +154,75 @@ def _bring(
     )
 
 
-def _places(
-    file: Source, mirror: Path | None, *, offline: bool, progress: bool
-) -> Iterator[tuple[Origin, str, Callable[[BinaryIO], None]]]:
-    """Yield the sources of a file, each with its name and the function that writes the file."""
+def _from_mirror(file: Source, target: Path, mirror: Path | None) -> None:
     if mirror is None:
-        yield "mirror", "", partial(_refuse, "DPCOST_DATA_MIRROR is not set")
-    else:
-        path = mirror / file.file
-        yield (
-            "mirror",
-            str(path),
-            partial(_copy, f"DPCOST_DATA_MIRROR/{file.file}", lambda: open_regular(path)),
-        )
-    if file.embedded:
-        plain = EMBEDDED / file.file
-        packed = plain.with_name(f"{plain.name}.gz")
-        opened: Opener = partial(plain.open, "rb")
-        if not plain.exists():
-            opened = partial(open_plain, packed)
-        yield "embedded", str(plain), partial(_copy, str(packed), opened)
-    if file.url.startswith(PACKAGED):
-        package, _, inner = file.url.removeprefix(PACKAGED).partition("/")
-        yield (
-            "official",
-            file.url,
-            partial(_copy, file.url, lambda: files(package).joinpath(inner).open("rb")),
-        )
-    elif not file.url or offline:
-        missing = (
-            f"{file.url}: not tried, because of --offline" if file.url else "there is no official address"
-        )
-        yield "official", "", partial(_refuse, missing)
-    else:
-        yield "official", file.url, partial(_download, file.url, progress=progress)
-
-
-def _refuse(reason: str, _: BinaryIO) -> None:
-    raise Unreachable(reason)
-
-
-def _copy(name: str, opened: Opener, handle: BinaryIO) -> None:
+        raise Unreachable("DPCOST_DATA_MIRROR is not set")
     try:
-        source = opened()
-    except ImportError:
-        raise Unreachable(f"{name}: the package is not installed") from None
+        copy = open_regular(mirror / file.file)
+    except FileNotFoundError:
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: no such file") from None
     except OSError as error:
-        raise Unreachable(f"{name}: {error.strerror}") from None
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: cannot be read ({error.strerror})") from None
+    _copy(copy, file, target, str(mirror / file.file))
+
+
+def _from_package(file: Source, target: Path) -> None:
+    """Copy a file that ships with the package; unpack it if only its gzip exists."""
+    plain = EMBEDDED / file.file
+    packed = plain.with_name(f"{plain.name}.gz")
     try:
-        with source as copy:
-            shutil.copyfileobj(copy, handle)
-    except (EOFError, zlib.error):
-        raise CorruptSource(f"{name} is a truncated or damaged archive") from None
+        copy: Any = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
+    except OSError:
+        raise Unreachable(f"{packed}: the file is missing from this installation; install it again") from None
+    try:
+        _copy(copy, file, target, str(plain))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise CorruptSource(f"{packed} is a truncated or damaged archive") from None
 
 
-def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:
+def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) -> None:
+    if not file.url:
+        raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
+    if file.url.startswith(PACKAGED):
+        package, _, path = file.url.removeprefix(PACKAGED).partition("/")
+        try:
+            copy = files(package).joinpath(path).open("rb")
+        except (ImportError, OSError):
+            raise Unreachable(f"{file.url}: the installed package has no such file") from None
+        _copy(copy, file, target, file.url)
+    elif offline:
+        raise Unreachable(f"{file.url}: not tried, because of --offline")
+    else:
+        _download(file, target, progress=progress)
+
+
+def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
+    with opened as copy, _arriving(file, target, where) as handle:
+        shutil.copyfileobj(copy, handle)
+
+
+@contextmanager
+def _arriving(file: Source, target: Path, where: str) -> Iterator[BinaryIO]:
+    """Write a file atomically; refuse one whose checksum is not that of the published file."""
+    with atomic_file(target) as handle:
+        yield handle
+        handle.flush()
+        if file.sha256 not in ("", sha256_file(Path(handle.name))):
+            raise CorruptSource(f"{where} is not the published file: its sha256 differs")
+
+
+def _download(file: Source, target: Path, *, progress: bool) -> None:
     """Download a file once; the flow repeats failed downloads."""
     import pooch
     import requests
 
     download = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)
     try:
-        download(url, handle, None)
+        with _arriving(file, target, file.url) as handle:
+            download(file.url, handle, None)
     except requests.RequestException as error:
         status = error.response.status_code if error.response is not None else 0
         may_pass = status >= 500 or status == 429
         may_pass |= isinstance(error, requests.Timeout | requests.exceptions.ChunkedEncodingError)
         reason = f"answered {status}" if status else type(error).__name__
-        raise Unreachable(f"{url}: {reason}", transient=may_pass) from None
+        raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None

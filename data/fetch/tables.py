@@ -1,8 +1,11 @@
 """A table of numbers in the store: typed, checked and written; faults are counted, values never shown."""
 
+import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,55 +16,133 @@ from data.errors import CorruptSource, DataError
 from data.fetch.raw import RawFile
 from data.formats.canonical import canonical_cells
 from data.store.folders import atomic_file
-from data.store.references import DatasetRef
+from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe_repairs
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
     """Parse, check and write a dataset's table."""
-    table = checked_table(_parsed(dataset, raw), dataset)
+    frame = _parsed(dataset, raw)
+    table, repairs = with_registry_types(frame, dataset)
+    if len(frame) != dataset.n_rows:
+        raise CorruptSource(
+            f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
+            "get the file again"
+        )
+    check_bounds(table, dataset)
+    digest = table_digest(table)
+    if dataset.table_sha256 not in ("", digest):
+        dropped = f" after dropping rows ({describe_repairs(repairs)})" if repairs else ""
+        raise CorruptSource(
+            f"{dataset.name}: the table{dropped} is not the published one, its content digest differs; "
+            "get the file again"
+        )
+    ref = DatasetRef(**raw.provenance(path), n_rows=len(table), rows_read=len(frame), repairs=repairs)
+    arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
+    arrow = arrow.replace_schema_metadata(ref.metadata(table_sha256=digest))
     with atomic_file(path) as handle:
-        pq.write_table(table, handle)
-    return DatasetRef(**raw.provenance(path), n_rows=len(table), rows_read=len(table))
+        pq.write_table(arrow, handle)
+    return ref
 
 
 def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
-    """Return the parser's table; an error names the dataset, never a value."""
+    """Return the parser's table; an error names the parser's file, never a value."""
     parse = datasets.parser(dataset.name, raw.layout)
     try:
         frame: pd.DataFrame = parse(Path(raw.path))
-    except DataError:
-        raise
-    except Exception as error:  # each library has its own
-        raise CorruptSource(
-            f"{dataset.name}: its file cannot be parsed ({type(error).__name__}); get the file again, or "
-            "correct the parser"
-        ) from error
+    except (LookupError, TypeError, AttributeError, NameError) as error:
+        raise DataError(f"the parser of {dataset.name} raised {type(error).__name__}; correct it") from error
     return frame
 
 
-def checked_table(frame: pd.DataFrame, dataset: Dataset) -> pa.Table:
-    """Return a parser's table with the columns and types of the registry; refuse one that does not suit."""
-    if set(frame.columns) != set(dataset.column_names) or len(frame) != dataset.n_rows:
+def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
+    """Convert a parser's table to the registry's columns and types, and drop unusable rows.
+
+    A table with more than 1% of such rows, or with other columns than the registry's, is refused.
+    """
+    for name in dataset.column_names:
+        if name not in frame.columns:
+            raise CorruptSource(f"{dataset.name}: column {name!r} is missing; get the file again")
+    if frame.shape[1] != len(dataset.columns):
         raise CorruptSource(
-            f"{dataset.name}: the file has {len(frame):,} rows and {frame.shape[1]} columns, published were "
-            f"{dataset.n_rows:,} rows and the columns {', '.join(dataset.column_names)}; get the file again"
+            f"{dataset.name}: the file has {frame.shape[1]} columns, the registry {len(dataset.columns)}; "
+            "get the file again"
         )
-    columns, faults = {}, []
+    if frame.empty:
+        raise CorruptSource(f"{dataset.name}: the file has no rows; get the file again")
+
+    usable = np.ones(len(frame), dtype=bool)
+    repairs: list[Repair] = []
+    numbers: dict[str, npt.NDArray[np.float64]] = {}
     for column in dataset.columns:
-        cells = frame[column.name]
-        if cells.dtype == object:  # numbers among text
-            cells = cells.astype("string")
-        numbers = canonical_cells(pa.array(cells, from_pandas=True)).numbers
-        usable = (numbers >= column.lower) & (numbers <= column.upper)
+        values, faults = _numbers_and_faults(frame[column.name])
         if column.dtype == "int64":
-            usable &= numbers == np.rint(numbers)
-        if not usable.all():
-            faults.append(f"{column.name} in {int((~usable).sum()):,} rows")
-        else:
-            columns[column.name] = numbers.astype(column.dtype)
+            faults["fraction in a whole-number column"] = np.isfinite(values) & (values != np.rint(values))
+        for kind, rows in faults.items():
+            if count := int(np.count_nonzero(rows & usable)):
+                repairs.append(Repair(f"{kind} {column.name}", count))
+                usable &= ~rows
+        numbers[column.name] = values
+
+    require_few_dropped(dataset.name, repairs, len(frame))
+    table = pd.DataFrame({c.name: numbers[c.name][usable].astype(c.dtype) for c in dataset.columns})
+    return table, tuple(repairs)
+
+
+def _numbers_and_faults(
+    values: pd.Series,
+) -> tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.bool_]]]:
+    """Convert a column to floating-point numbers exactly, and return the rows of each fault."""
+    if values.dtype == object:  # numbers among text
+        values = values.astype("string")
+    cells = canonical_cells(pa.array(values, from_pandas=True))
+    return cells.numbers, {
+        "text in number column": cells.texts >= 0,
+        "blank or NaN in column": cells.missing,
+        "infinity in column": np.isinf(cells.numbers),
+    }
+
+
+def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
+    """Refuse values outside the public bounds; the message has columns and counts, never a value."""
+    require_none_outside(
+        dataset,
+        [(~table[column.name].between(column.lower, column.upper)).sum() for column in dataset.columns],
+        "rows",
+    )
+
+
+def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> None:
+    """Refuse a table with values outside the public bounds, given their number per column."""
+    faults = ", ".join(
+        f"{column.name} outside its public bounds in {count:,} {what}"
+        for column, count in zip(dataset.columns, counts, strict=True)
+        if count
+    )
     if faults:
         raise CorruptSource(
-            f"{dataset.name}: a value is missing, is no number of its type, or is outside its public bounds: "
-            f"{', '.join(faults)}; get the file again, or correct the registry"
+            f"{dataset.name}: {faults}; get the file again or correct the bounds in the registry"
         )
-    return pa.table(columns)
+
+
+def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) -> None:
+    """Refuse a table with too many dropped rows: it is not the published one."""
+    dropped = sum(repair.count for repair in repairs)
+    if dropped > MAX_DROPPED_FRACTION * rows_read:
+        raise CorruptSource(
+            f"{name}: {dropped:,} of {rows_read:,} rows are unusable ({describe_repairs(repairs)}), "
+            f"at most {MAX_DROPPED_FRACTION:.0%} may be dropped; get the file again"
+        )
+
+
+def table_digest(table: pd.DataFrame) -> str:
+    """Return the sha256 of a table's content: names, types, order of rows and all bits of its values.
+
+    Columns are ``float64`` or ``int64``; the digest is the same on every machine and for every file layout.
+    """
+    digest = hashlib.sha256()
+    for name in table.columns:
+        values = table[name].to_numpy()
+        digest.update(f"{name}:{values.dtype.name}:{len(values)}\n".encode())
+        # Adding zero makes -0.0 and 0.0 equal.
+        digest.update(np.ascontiguousarray(values + 0, dtype=values.dtype.newbyteorder("<")).tobytes())
+    return digest.hexdigest()

@@ -1,13 +1,16 @@
-"""Archives; every fault is one sentence."""
+"""Archives and delimited text; every fault is one sentence."""
 
 import gzip
+import io
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
+
+import pandas as pd
 
 from data.errors import CorruptSource
 
@@ -47,6 +50,34 @@ def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
 
 def damaged(archive: Path) -> CorruptSource:
     return CorruptSource(f"{archive.name} is a truncated or damaged archive; get it again")
+
+
+def read_delimited(payload: bytes, columns: Sequence[str], *, file: str) -> pd.DataFrame:
+    """Split comma-separated text without a header into a table of text; `data.fetch.tables` sets the types.
+
+    ``file`` is the name of the file in messages.
+    """
+    try:
+        table = pd.read_csv(
+            io.BytesIO(payload),
+            header=None,
+            dtype=str,
+            encoding="latin-1",
+            keep_default_na=False,
+            na_values=[""],
+        )
+    except pd.errors.EmptyDataError:
+        raise CorruptSource(f"{file} has no rows; get the file again") from None
+    except pd.errors.ParserError:
+        raise CorruptSource(
+            f"{file} has rows with too many columns, expected {len(columns)}; get the file again"
+        ) from None
+    if table.shape[1] != len(columns):
+        raise CorruptSource(
+            f"{file} has {table.shape[1]} columns, expected {len(columns)}; get the file again"
+        )
+    table.columns = pd.Index(columns)
+    return table
 
 
 def _find(names: list[str], member: str, archive: Path) -> str:

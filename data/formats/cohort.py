@@ -34,27 +34,34 @@ def labeled_cohort(
     people: Sequence[str],
     snps: "pd.DataFrame",
     calls: Calls,
-    labels: Sequence[tuple[str, str]],
+    label_of: dict[str, str],
     *,
     labels_file: str,
     others_expected: bool,
 ) -> Cohort:
     """Join people with their labels, and leave out people without one.
 
-    Labels are pairs with the person's identifier, ``""`` if blank. Labels of people without genotypes are
-    ignored if ``others_expected``, and refused otherwise. Messages call their file ``labels_file``.
+    Labels are by identifier, ``""`` if blank. Labels of people without genotypes are ignored if
+    ``others_expected``, and refused otherwise. Messages call their file ``labels_file``.
     """
-    label_of = dict(labels)
-    twice = len(people) - len(set(people)) + len(labels) - len(label_of)
-    strangers = 0 if others_expected else len(label_of.keys() - set(people))
-    kept = np.array([bool(label_of.get(person)) for person in people], dtype=bool)
-    without = len(people) - int(kept.sum())
-    if twice or strangers or without > MAX_DROPPED_FRACTION * len(people):
+    if len(set(people)) < len(people):
         raise CorruptSource(
-            f"{labels_file}: of {len(people):,} people, {without:,} have no label (at most "
-            f"{MAX_DROPPED_FRACTION:.0%} may) and {twice:,} are listed twice; {strangers:,} labels are of "
-            "other people; use the labels of the same people"
+            f"{len(people) - len(set(people)):,} of {len(people):,} people are listed twice; correct the file"
         )
-    names = tuple(np.array(people)[kept].tolist())
+    strangers = len(label_of.keys() - set(people))
+    if strangers and (not others_expected or strangers == len(label_of)):
+        raise CorruptSource(
+            f"{labels_file} labels {strangers:,} people who are not among the {len(people):,} with "
+            "genotypes; use the labels of the same people"
+        )
+    labels = [label_of.get(person, "") for person in people]
+    kept = np.array([label != "" for label in labels])
+    without = len(people) - int(kept.sum())
+    if without > MAX_DROPPED_FRACTION * len(people):
+        raise CorruptSource(
+            f"{labels_file} has no label for {without:,} of {len(people):,} people, at most "
+            f"{MAX_DROPPED_FRACTION:.0%} may be left out; complete the labels"
+        )
     repairs = (Repair("person without a label", without, "person"),) if without else ()
-    return Cohort(names, tuple(map(label_of.__getitem__, names)), snps, calls[:, kept], len(people), repairs)
+    names = tuple(np.array(people)[kept].tolist())
+    return Cohort(names, tuple(filter(None, labels)), snps, calls[:, kept], len(people), repairs)

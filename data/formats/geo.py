@@ -54,7 +54,7 @@ def parse_series_matrix(path: Path, phrases: Sequence[str]) -> Cohort:
         people,
         pd.DataFrame(about),
         calls.reshape(-1, len(people)),
-        list(zip(samples, labels, strict=True)),
+        dict(zip(samples, labels, strict=True)),
         labels_file=path.name,
         others_expected=False,
     )

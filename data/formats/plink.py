@@ -3,6 +3,7 @@
 Each may be compressed by gzip. Calls are copies of the bim file's first allele, A1, as coded in the file.
 """
 
+import codecs
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from data.formats.cohort import MISSING, Calls
 
 HEADER = b"\x6c\x1b\x01"  # of a file that lists all people of one SNP after another
 BED_READER_MISSING = -127
+_COLUMNS = ("chromosome", "snp", "centimorgans", "position", "allele_1", "allele_2")  # of bim files
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,41 +40,46 @@ def read_plink(bed: Path, companions: Mapping[str, Path]) -> PlinkSet:
     """Read a bed file with its bim and fam files, and check that they belong together."""
     from bed_reader import open_bed
 
-    contents = {part: read_bytes(path) for part, path in (("bed", bed), *companions.items())}
+    content, (snps, people) = read_bytes(bed), (_fields(companions[part]) for part in ("bim", "fam"))
+    if len(content) != 3 + len(snps) * -(-len(people) // 4) or not content.startswith(HEADER):
+        raise CorruptSource(
+            f"{bed.name} is no SNP-major PLINK 1 bed file of {len(people):,} people and "
+            f"{len(snps):,} SNPs, which {companions['fam'].name} and {companions['bim'].name} list; get all "
+            "three again, or convert them with `plink --make-bed`"
+        )
     with TemporaryDirectory() as folder:
-        for part in ("bed", "bim", "fam"):
-            content = contents[part] if part == "bed" else contents[part].replace(b'"', b"")
-            Path(folder, f"set.{part}").write_bytes(content)
-        try:
-            with open_bed(Path(folder, "set.bed"), num_threads=1) as opened:
-                n_people, n_snps = opened.iid_count, opened.sid_count
-                n_bytes = 3 + n_snps * -(-n_people // 4)
-                if len(contents["bed"]) != n_bytes or not contents["bed"].startswith(HEADER):
-                    raise CorruptSource(
-                        f"{bed.name} is no SNP-major PLINK 1 bed file of {n_people:,} people and "
-                        f"{n_snps:,} SNPs, which its fam and bim files list; get all three again, or "
-                        "convert them with `plink --make-bed`"
-                    )
-                calls = opened.read(dtype="int8", order="F").T
-                snps = pd.DataFrame(
-                    {
-                        "snp": opened.sid,
-                        "chromosome": opened.chromosome,
-                        "position": opened.bp_position.astype(np.int64),
-                        "allele_1": opened.allele_1,
-                        "allele_2": opened.allele_2,
-                    }
-                )
-                families, people = (tuple(map(str, ids)) for ids in (opened.fid, opened.iid))
-        except CorruptSource:
-            raise
-        except Exception as error:  # of the reader, for lines without exactly six fields, for example
-            raise CorruptSource(
-                f"{bed.name}, {companions['bim'].name} and {companions['fam'].name} cannot be read as a set "
-                f"of PLINK 1 files with 6 fields a line ({type(error).__name__}); get all three again"
-            ) from None
+        path = Path(folder) / "set.bed"
+        path.write_bytes(content)
+        with open_bed(path, iid_count=len(people), sid_count=len(snps), num_threads=1) as opened:
+            calls = opened.read(dtype="int8", order="F").T
     calls[calls == BED_READER_MISSING] = MISSING
-    return PlinkSet(families, people, snps, calls)
+    columns = (
+        dict(zip(_COLUMNS, zip(*snps, strict=True), strict=True)) if snps else dict.fromkeys(_COLUMNS, ())
+    )
+    table = pd.DataFrame(columns).drop(columns="centimorgans")
+    try:
+        table["position"] = table["position"].astype(np.int64)
+    except ValueError:
+        raise CorruptSource(
+            f"{companions['bim'].name} has positions that are not whole numbers; get it again"
+        ) from None
+    return PlinkSet(tuple(each[0] for each in people), tuple(each[1] for each in people), table, calls)
+
+
+def _fields(path: Path) -> list[tuple[str, ...]]:
+    """Return the six fields of each row of a fam or bim file, in UTF-8 or Latin-1."""
+    content = read_bytes(path).replace(b'"', b"").removeprefix(codecs.BOM_UTF8)  # some tools write these
+    try:
+        content.decode("utf-8")
+        encoding = "utf-8"
+    except UnicodeDecodeError:
+        encoding = "latin-1"  # a letter for each byte
+    # Only ASCII blanks separate fields: a name may contain other blanks.
+    lines = (line.split() for line in content.splitlines())
+    rows = [tuple(field.decode(encoding) for field in line) for line in lines if line]
+    if any(len(row) != len(_COLUMNS) for row in rows):
+        raise CorruptSource(f"{path.name} has rows without exactly 6 fields; get it again")
+    return rows
 
 
 def read_bytes(path: Path) -> bytes:

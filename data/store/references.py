@@ -1,5 +1,6 @@
 """References to stored files: small enough to pass between tasks, exact enough to verify."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,6 +58,20 @@ class DatasetRef:
     def to_dict(self) -> dict[str, Any]:
         return dict(to_jsonable_python(self))
 
+    def metadata(self, **more: Any) -> dict[str, str]:
+        """Return the metadata of the Parquet file, the same in every run."""
+        about = {
+            "dataset": self.name,
+            **{key: getattr(self, key) for key in ("data_source", "source_sha256", "source_url", "layout")},
+            "rows_read": self.rows_read,
+            "repairs": to_jsonable_python(self.repairs),
+            **more,
+        }
+        return {
+            f"dpcost.{key}": value if isinstance(value, str) else json.dumps(value)
+            for key, value in about.items()
+        }
+
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)
 class GenotypeRef(DatasetRef):
@@ -75,6 +90,7 @@ class FramesRef(DatasetRef):
 
     label_counts: tuple[int, int]  # number of frames with label 0 and 1
     frames_per_simulation: int  # consecutive rows; 0 for real frames, whose origin is not known
+    table_sha256: str  # of the names of columns, the order of rows and every bit of the values
 
 
 _ANY_REF: TypeAdapter[DatasetRef] = TypeAdapter(GenotypeRef | FramesRef | DatasetRef)

@@ -125,15 +125,18 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     np.testing.assert_array_equal(genotypes.calls[people, snps], expected)
     assert len(set(expected)) >= 3
     assert (ref.data_source, ref.rows_read) == ("real", files.dataset.n_rows)
+    assert not any(each.done == "left out" for each in ref.repairs)
     assert len(ref.companion_sha256) == 3
     known = {"snp_hapmap3": ((191, 247), 20_548), "snp_penncath": ((933, 468), 143_662)}
     assert (ref.group_sizes, ref.missing_calls) == known[ref.name]
     assert [source.sha256 for source in files.dataset.source.files[1:]] == list(ref.companion_sha256)
     assert tuple((genotypes.group == code).sum() for code in (0, 1)) == ref.group_sizes
     assert (genotypes.calls == MISSING).sum() == ref.missing_calls
-    assert not ref.repairs
     if ref.name == "snp_hapmap3":
         assert (genotypes.group == NO_GROUP).sum() == 519
+        assert {each.what for each in ref.repairs} == {"person"}
+        joined = 1, "joined by the individual identifier alone"
+        assert [(each.count, each.done) for each in ref.repairs] == [(344, "passed over"), joined]
 
 
 def test_every_call_label_and_count_arrives(files, tmp_path):
@@ -144,7 +147,8 @@ def test_every_call_label_and_count_arrives(files, tmp_path):
     np.testing.assert_array_equal(genotypes.missing, (files.calls == MISSING).sum(axis=1))
     assert genotypes.calls.dtype == np.int8
     metadata = pq.ParquetFile(ref.path).metadata.metadata
-    people = json.loads(metadata[b"people"])
+    assert json.loads(metadata[b"dpcost.companion_sha256"]) == list(ref.companion_sha256)
+    people = json.loads(metadata[b"dpcost.people"])
     assert people["id"] == [f"{5000 + i}" for i in range(22)]
     labels_of = [group.labels for group in files.dataset.groups]
     assert all(label in labels_of[code] for label, code in zip(people["label"], genotypes.group, strict=True))
@@ -160,7 +164,9 @@ def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
     assert (ref.n_rows, ref.rows_read) == (209, 210)
     assert "person without a label: 1" in caplog.text
     calls = np.delete(files.calls, 7, axis=0)
-    assert [(repair.reason, repair.count) for repair in ref.repairs] == [("person without a label", 1)]
+    few_calls = ((calls == MISSING).mean(axis=1) > 0.1).sum()  # everybody else is in one of the groups
+    reasons = {"person without a label": 1, "more than 10% of the calls missing": few_calls}
+    assert {repair.reason: repair.count for repair in ref.repairs} == reasons
     np.testing.assert_array_equal(read_genotypes(ref).calls, calls)
 
 

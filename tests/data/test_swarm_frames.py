@@ -60,7 +60,7 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     ref = to_parquet(dataset, raw, home=tmp_path)
     assert ref_from_dict(ref.to_dict()) == ref
     assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
-    assert ref.repairs == (Repair("a number is missing", 1),)
+    assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
     X, y = (np.concatenate(each, axis=-1).T for each in zip(*stream_frames(ref), strict=True))
     np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
     np.testing.assert_array_equal(y, labels[:-1])

@@ -68,8 +68,8 @@ BED, BIM, FAM, LABELS = range(4)
 BOTH, PENN, MAP3 = ("snp_hapmap3", "snp_penncath"), ("snp_penncath",), ("snp_hapmap3",)
 # Data sets, which of their files, how it is changed, what the sentence names
 PLINK = [
-    (BOTH, BED, lambda p: b"\x6c\x1c" + p[2:], ".bed"),
-    (BOTH, BED, lambda p: b"", ".bed"),
+    (BOTH, BED, lambda p: b"\x6c\x1c" + p[2:], ("bed file", "--make-bed")),
+    (BOTH, BED, lambda p: b"", "bed file"),
     (BOTH, BED, lambda p: p[:2] + b"\x00" + p[3:], "--make-bed"),
     (BOTH, BED, lambda p: p[:-1], ("22 people", "31 SNPs")),
     (BOTH, BED, lambda p: p + b"\0", "22 people"),
@@ -77,15 +77,15 @@ PLINK = [
     (BOTH, FAM, lambda p: b"".join(p.splitlines(True)[:16]), "16 people"),
     (BOTH, FAM, lambda p: b"", "0 people"),
     (BOTH, BIM, lambda p: p.replace(b"\tA\tC", b"\tA", 3), "6 fields"),
-    (BOTH, BIM, lambda p: p.replace(b"\t100\t", b"\trs987654321\t"), ".bim"),
-    (BOTH, BIM, lambda p: p.replace(b"\trs1\t", b"\trs2\t"), ("31 SNPs", "30 names")),
+    (BOTH, BIM, lambda p: p.replace(b"\t100\t", b"\trs987654321\t"), "positions"),
+    (BOTH, BIM, lambda p: p.replace(b"\trs1\t", b"\trs2\t"), "1 of 31 SNPs"),
     (BOTH, LABELS, lambda p: b"", "no columns"),
     (BOTH, LABELS, lambda p: p.replace(b"5003", b"9003"), ("label", "1 ")),
     (BOTH, LABELS, lambda p: p.replace(b"50", b"90"), "22 people"),
-    (BOTH, BED, lambda p: p[:3] + b"\x55" * (len(p) - 3), ("31 SNPs", "missing")),
-    (PENN, LABELS, lambda p: p + b'"77",1,1\n"78",0,1\n', "2 labels"),
-    (PENN, LABELS, lambda p: p + b'"5000",1,1\n', "1 are listed twice"),
-    (MAP3, LABELS, lambda p: p + b"1 2 3\n", "every row"),
+    (BOTH, BED, lambda p: p[:3] + b"\x55" * (len(p) - 3), ("22 people", "31 SNPs", "missing")),
+    (PENN, LABELS, lambda p: p + b'"77",1,1\n"78",0,1\n', "2 people"),
+    (PENN, LABELS, lambda p: p + b'"5000",1,1\n', ("1 people", "twice")),
+    (MAP3, LABELS, lambda p: p + b"1 2 3\n", "header"),
 ]
 GEO = [
     (without("!series_matrix_table_begin"), "series matrix"),
@@ -93,10 +93,10 @@ GEO = [
     (without("!Sample_geo_accession"), "!Sample_geo_accession"),
     (without("!Sample_characteristics"), "!Sample_characteristics_ch1"),
     (lambda lines: [line.replace("IQ", "SECRET7") for line in lines], "no label"),
-    (lambda lines: [*lines[:11], lines[-1]], "0 SNPs"),
+    (lambda lines: [*lines[:11], lines[-1]], "no SNP"),
     (lambda lines: [*lines[:10], lines[-1]], "RAW"),
     (changed(10, '"ID_REF"', "PROBE"), "ID_REF"),
-    (changed(10, '"GSM2850003"', '"GSM1"'), ("1 labels", "14")),
+    (changed(10, '"GSM2850003"', '"GSM1"'), ("1 people", "14")),
     (changed(10, '\t"GSM2850013"', ""), "13 samples"),
     (changed(6, '\t"tissue: blood"', ""), "14 samples"),
     (changed(6, '"iq group: Average IQ"', '"x"'), "label"),
@@ -104,30 +104,30 @@ GEO = [
     (with_row(["AA"] * 13), ("1 rows", "14 calls")),
     (with_row(["AA"] * 12 + ["SECRET7"] * 2), "1 rows"),
     (with_row(["0.1273"] * 14), "not supported"),
-    (lambda lines: [*lines[:12], lines[11], *lines[12:]], ("26 SNPs", "25 names")),
+    (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs"),
 ]
 SWARM = [
-    (with_cell(5, 13, f"x{SECRET}"), ("Row #5", "column #13")),
-    (lambda lines: [*lines[:5], lines[5] + f",{SECRET}", *lines[6:]], ("Row #5", "26", "25")),
+    (with_cell(5, 13, f"x{SECRET}"), ("row 5", "'y2'")),
+    (lambda lines: [*lines[:5], lines[5] + f",{SECRET}", *lines[6:]], ("row 5", "26 fields", "25")),
     (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("24 columns", "25")),
-    (with_cell(0, 3, "speed"), ("another layout", "'x1'")),
-    (lambda lines: lines[1:], ("another layout", "'x1'")),
+    (with_cell(0, 3, "speed"), ("column 4", "'yVel1'")),
+    (lambda lines: lines[1:], ("column 1", "'x1'")),
     (lambda lines: lines[:1], "no rows"),
     (lambda lines: lines[:-5], ("95 rows", "100")),
-    (with_cell(7, 24, "2"), "'Class'"),
-    (with_cell(7, 0, SECRET), "x is outside"),
-    (with_cell(7, 23, "-1"), "nS is outside"),
-    (many(lambda row: with_cell(row, 1, "NaN"), (7, 8)), ("100 rows", "3 of which")),
-    (many(lambda row: with_cell(row, 1, "inf"), (7, 8)), "3 of which"),
+    (with_cell(7, 24, "2"), ("'Class'", "1 rows")),
+    (with_cell(7, 0, SECRET), ("x outside", "1 entries")),
+    (with_cell(7, 23, "-1"), ("nS outside", "1 entries")),
+    (many(lambda row: with_cell(row, 1, "NaN"), (7, 8)), ("3 of 100 rows", "y1: 2")),
+    (many(lambda row: with_cell(row, 1, "inf"), (7, 8)), ("infinity", "y1: 2")),
 ]
 HOUSING = [
-    (many(lambda row: with_cell(row, 3, f"x{SECRET}"), range(20)), "total_rooms in 20 rows"),
-    (many(lambda row: with_cell(row, 7, SECRET), range(20)), "median_income in 20 rows"),
-    (with_cell(4, 8, "600000"), "median_house_value in 1 rows"),
-    (lambda lines: [line.rsplit(",", 1)[0] for line in lines], "ValueError"),
-    (lambda lines: [f"{line},{SECRET}" for line in lines], "ValueError"),
-    (lambda lines: [*lines, f"{lines[0]},{SECRET}"], "ParserError"),
-    (lambda lines: [], "EmptyDataError"),
+    (many(lambda row: with_cell(row, 3, f"x{SECRET}"), range(20)), ("20 of 300 rows", "total_rooms")),
+    (many(lambda row: with_cell(row, 7, SECRET), range(20)), ("median_income", "20 rows")),
+    (with_cell(4, 8, "600000"), ("median_house_value", "1 rows")),
+    (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("8 columns", "9")),
+    (lambda lines: [f"{line},{SECRET}" for line in lines], ("10 columns", "9")),
+    (lambda lines: [*lines, f"{lines[0]},{SECRET}"], ("columns", "9")),
+    (lambda lines: [], "no rows"),
 ]
 
 
@@ -243,7 +243,8 @@ FETCHED = [
     (CorruptSource, "cal_housing.data", lambda at: packed(at, make_tgz("0", member="other.txt"))),
     (DataError, "'other'", lambda at: packed(at, b"", layout="other")),
     (DataError, "nowhere.py", lambda at: to_parquet(replace(TABLE, name="nowhere"), raw_of(at, TABLE, b""), home=at)),
-    (CorruptSource, ("300 rows", "301"), lambda at: packed(at, small_housing()[1], n_rows=301)),
+    (CorruptSource, ("digest", "housing"), lambda at: packed(at, small_housing()[1], n_rows=300, table_sha256="0" * 64)),
+    (CorruptSource, ("300 rows", "301"), lambda at: packed(at, small_housing()[1], n_rows=301, table_sha256="")),
     (Unreachable, "package", lambda at: brought(at, "package://no_such_package/a.csv")),
     (Unreachable, "package", lambda at: brought(at, "package://statsmodels/no_such_file.csv")),
     (CorruptSource, "fair", lambda at: brought(at, get_dataset("fair").source.url)),
@@ -261,8 +262,8 @@ FETCHED = [
     (CorruptTable, "modified", broken_frames),
 ]  # fmt: skip
 ASKED = [
-    (CorruptSource, ("3 people", "1 are listed twice"), lambda: labeled_cohort(["a", "a", "b"], None, None, [("a", "1"), ("b", "0")], labels_file="f", others_expected=True)),
-    (CorruptSource, ("a.csv", "too long"), lambda: long_line()),
+    (CorruptSource, "1 of 3 people", lambda: labeled_cohort(["a", "a", "b"], None, None, {"a": "1", "b": "0"}, labels_file="f", others_expected=True)),
+    (CorruptSource, ("a.csv", "100 bytes"), lambda: long_line()),
     (DataError, ("n_snps", "6 SNPs", "7"), lambda: choose_evenly(6, 7)),
     (DataError, ("n_snps", "0"), lambda: choose_evenly(6, 0)),
     (DataError, "outside", lambda: chosen(random_cohort(), 2, "public_panel")),
@@ -328,6 +329,7 @@ def column(**changes):
 DECLARATIONS = [
     ("housing", lambda: {"n_rows": "many"}, "n_rows"),
     ("housing", lambda: {"n_rows": True}, "n_rows"),
+    ("housing", lambda: {"table_sha256": "Z" * 64}, "table_sha256"),
     ("housing", lambda: {"license": ""}, "license"),
     ("housing", lambda: {"kind": "music"}, "kind"),
     ("housing", lambda: {"kind": "genotypes"}, "two groups"),
@@ -360,12 +362,12 @@ def test_a_dataset_that_contradicts_itself_is_refused(name, changes, named):
 def test_a_parser_that_gives_other_columns_is_refused(tmp_path, monkeypatch):
     parse = housing.PARSERS["cal_housing_tgz"]
     for change, named in (
-        (lambda table: table.drop(columns="population"), ("8 columns", "population")),
-        (lambda table: table.assign(extra=1), "10 columns"),
+        (lambda table: table.drop(columns="population"), "'population'"),
+        (lambda table: table.assign(extra=1), ("10 columns", "9")),
     ):
         other = lambda path, change=change: change(parse(path))  # noqa: E731
         monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", other)
-        use = lambda: packed(tmp_path, small_housing()[1], n_rows=300)  # noqa: E731
+        use = lambda: packed(tmp_path, small_housing()[1], n_rows=300, table_sha256="")  # noqa: E731
         refused(use, CorruptSource, *words(named))
 
 
