@@ -38,7 +38,6 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     "the intercept alone if rows are few": [(plan, "_FEW_ROWS", 0.0), (plan, "_FEW_EVENTS", 0.0)],
     "slopes only if they stand out": [(steps, "_STANDS_OUT", 0.0)],
     "the combination of steps": [(steps, "combination_weights", last_alone)],
-    "thresholds searched at seven steps": [(each, "N_SEARCHES", 1) for each in (plan, estimator)],
     "rows shortened to their reach": [(estimator, "_REACH", np.inf)],
 }
 

@@ -472,6 +472,8 @@ def test_large_epsilon_gives_the_non_private_answer(estimator, calibration):
         pytest.skip("a report stays random however large ε is; tests/dpalgos/local has limits of its own")
     if estimator.task == "calibration":
         pytest.skip("answers with the coefficients as they came; tests/dpalgos has the limit of its bins")
+    if estimator.name == "private_constant":
+        pytest.skip("answers with the mean response alone")
     X, y = problem(4000)
     X = np.clip(X + 0.2, -1, 1)  # a mean to estimate, within the bounds of the examples
     changes = {"epsilon": 100.0, "delta": 0.1} if estimator.private else {}

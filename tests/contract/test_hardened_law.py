@@ -185,6 +185,8 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
                 covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
             elif isinstance(event, kinds.BoxNoiseEvent):
                 covered, norm = scale * event.epsilon, moved.max()
+            elif isinstance(event, kinds.PureEvent):
+                covered, norm = scale * event.epsilon, moved.sum()
             else:  # a selection: Gumbel noise of twice what a score moves, over its ε
                 covered, norm = scale * event.epsilon / 2, moved.max()
             assert norm <= covered * (1 + 1e-12), event.label

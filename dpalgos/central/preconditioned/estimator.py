@@ -202,7 +202,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=MOMENTS not in plan)
     if WEIGHT in plan:
         sample = with_released_total(spend, sample, params.largest_change)
-        numbers = replace(numbers, n_rows=n_rows_of(sample))
+    numbers = replace(numbers, n_rows=n_rows_of(sample))
     start = released_start(spend, plan, sample, family)
     intercept = np.zeros((numbers.d, *family.classes))
     intercept[-1] = (start.predictor - start.offset) * numbers.intercept
