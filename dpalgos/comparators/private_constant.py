@@ -40,7 +40,7 @@ class PrivateConstantParams(PrivateParams):
     order=47,
     task="glm",
     reference="ours; a mean with Laplace noise",
-    summary="Releases the mean response alone: the answer that a model has to beat.",
+    summary="Releases the mean response alone; a model has to predict better.",
     no_interval="only the mean response is released; use preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian"},
@@ -50,7 +50,7 @@ class PrivateConstantParams(PrivateParams):
     public="the constant 1 is the last column; a unit in which the response of a linear model is within ±2",
 )
 def private_constant(sample: Sample, params: PrivateConstantParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, 1), or (d, K, 1) with classes: all but the last are 0."""
+    """Return the coefficients, (d, 1), or (d, K, 1) with classes: all except the last are 0."""
     sample.check_response()
     family = params.family_object()
     plan = intercept_alone(Numbers(n_rows=sample.planned_rows, d=1, mu=1.0, family=family, intercept=True))

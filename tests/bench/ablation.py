@@ -69,7 +69,7 @@ def bench_ablation(small: bool = False) -> Measurement:
     tables = [name for name in declarations() if developed_on(name)]
     tables, repetitions = (["progression"], 1) if small else (tables, REPETITIONS)
     whole = np.array([error for _, error in errors(tables, repetitions)])
-    facts: dict[str, Any] = {"tables": len(tables), "fits": len(whole)}
+    facts: dict[str, str] = {"tables": str(len(tables)), "fits": str(len(whole))}
     for part, replaced in PARTS.items():
         with ExitStack() as stack:
             for owner, name, value in replaced:

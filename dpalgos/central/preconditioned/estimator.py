@@ -13,12 +13,12 @@ Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the larg
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
 Stefanski & Carroll 1989). For other responses r_i is the size of the residual.
 
-Why it is private. The estimator is the function :func:`fit`: each ``spend`` releases one query of
-:mod:`dpalgos.central.preconditioned.queries` or :mod:`dpalgos.central.preconditioned.scores`, which states
-its sensitivity Δ, with Gaussian noise. Let μ = μ(ε, δ). A release with share f of μ² gets noise Δ/(μ √f).
-Shares that sum to 1 compose to exactly (ε, δ). All else follows from released and public numbers.
-:mod:`dpalgos.central.preconditioned.plan` has all releases and their shares, and ``fit`` checks that those
-made are the planned ones.
+Why it is private. The estimator is the function :func:`fit`. Each ``spend`` releases one query with Gaussian
+noise. Queries are in :mod:`dpalgos.central.preconditioned.queries` and
+:mod:`dpalgos.central.preconditioned.scores`. Each states its sensitivity Δ. Let μ = μ(ε, δ). A release with
+share f of μ² gets noise Δ/(μ √f). Shares that sum to 1 compose to exactly (ε, δ). All else follows from
+released and public numbers. :mod:`dpalgos.central.preconditioned.plan` has all releases and their shares.
+``fit`` checks that those made are the planned ones.
 
 Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
 (:mod:`dpalgos.central.preconditioned.intercept`). The coefficients are for the columns as given. Linear steps
@@ -29,8 +29,8 @@ Few events: if the released mean response shows that slopes are not worth their 
 at the same cost. With an interval, all steps release scores.
 
 Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise.
-For events, the limit is 24 √(d + 1). With an intercept, slopes that do not stand out of their noise are 0,
-too: their released squares must be at least twice what noise explains. ``diagnostics["slopes_help"]`` is the
+For events, the limit is 24 √(d + 1). Slopes that do not stand out of their noise are 0, too: their
+released squares must be at least twice what noise explains. ``diagnostics["slopes_help"]`` is the
 probability that slopes predict better than the intercept alone
 (:mod:`dpalgos.central.preconditioned.steps`).
 
@@ -39,8 +39,8 @@ x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offse
 are clipped for every offset.
 
 Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
-follows the same plan with the rest. Two things differ: rows of linear models may be whitened again even in
-good units, and late steps of other models get most of the budget. The interval is centered at steps before
+follows the same plan with the rest. Two things differ. Rows of linear models may be whitened again even in
+good units. Late steps of other models get most of the budget. The interval is centered at steps before
 shrinkage. Below nμ = 30 √d, no interval is computed and no budget is spent on it.
 
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it

@@ -1,9 +1,9 @@
 """Whitening, Newton steps, and the estimate from them, from released numbers. Nothing here reads a row.
 
 **Whitening.** W = M_xx^(−1/2), M the released second moments of clipped rows z. Eigenvalues are raised to a
-floor: the spectral norm of the noise, below which nothing is known of a direction. A second whitening, inside
-the coordinates u = W'x, resolves directions below its floor, in any units: white rows are clipped at about √d
-(recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I. Before it, entry
+floor: the spectral norm of the noise, below which nothing is known of a direction. A second whitening
+is inside the coordinates u = W'x. It resolves directions below the floor in any units, since white rows are
+clipped at about √d (recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I. Before it, entry
 (i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of the new moments has
 variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij = v_ij/(v_ij + s²). W then
 becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At first v_ij is s²/(λ_i λ_j),
@@ -25,8 +25,8 @@ points. The far point counts as far as noise does not explain it. A step of coun
 **Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
 (:func:`dpalgos.models.newton_steps.combination_weights`). James–Stein shrinks the slopes, orthogonal to the
 intercept, by the part that noise explains. For events and counts, it shrinks the change that steps made to
-the intercept in the same way. The noise of a step stays in all later ones as far as they are damped: the
-ridge of a Newton step takes only a part of it. Slopes stand out if A = ‖slopes‖² is at least twice V, the
+the intercept in the same way. The noise of a step stays in all later ones as far as they are damped.
+The ridge of a Newton step takes only a part of it. Slopes stand out if A = ‖slopes‖² is at least twice V, the
 variance that noise explains. If they do not, they are 0. The probability that slopes predict better than the
 intercept alone is 1/(1 + e^−u),
 
@@ -241,7 +241,7 @@ class Steps(NamedTuple):
     damping : tuple of float
         The part of a Newton step that was taken, on average over directions.
     threshold : float or None
-        That of scores.
+        The threshold of scores.
     scales
         Directions along which scores showed another curvature, with the factors.
     """
