@@ -1,4 +1,4 @@
-"""The plan of a preconditioned regression: its releases in order and their budget, from public numbers alone.
+"""The plan of a preconditioned regression: its releases and their shares in order, from public numbers.
 
 A plan brings each release to its share of μ² = μ(ε, δ)² and to how often it is made. Shares sum to 1. If only
 the intercept is estimated, noise is Laplace noise, and shares are of ε. Size is nμ: a mean of n numbers
