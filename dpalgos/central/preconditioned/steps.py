@@ -3,11 +3,11 @@
 **Whitening.** W = M_xx^(−1/2), M the released second moments of clipped rows z. Eigenvalues are raised to a
 floor: the spectral norm of the noise, below which nothing is known of a direction. A second whitening
 is inside the coordinates u = W'x. It resolves directions below the floor in any units, since white rows are
-clipped at about √d (recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I. Before it, entry
-(i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of the new moments has
-variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij = v_ij/(v_ij + s²). W then
-becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At first v_ij is s²/(λ_i λ_j),
-λ the eigenvalues of M; 0.01 is added for the effect of clipping.
+clipped at about √d (recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I.
+Before it, entry (i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of
+the new moments has variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij =
+v_ij/(v_ij + s²). W then becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At
+first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.01 is added for the effect of clipping.
 
 **Steps.** A step uses the curvature that the loss has for normal rows
 (:mod:`dpalgos.models.normal_curvature`). It adds √d times the noise, which keeps noise from moving θ far. If
