@@ -25,8 +25,8 @@ from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.sensitivity import histogram
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.params import PrivateParams, checked, choice, positive
-from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group

@@ -31,7 +31,7 @@ import numpy as np
 
 from dpalgos.catalog import Form, Release, register
 from dpalgos.params import PrivateParams, count
-from dpalgos.release.bounded import lemma
+from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group

@@ -42,8 +42,8 @@ from dpalgos.catalog import Form, Release, register, shares_of
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram
 from dpalgos.params import PrivateParams, checked, positive
-from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group

@@ -55,8 +55,8 @@ from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
-from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.declared import lemma
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.sample import Sample

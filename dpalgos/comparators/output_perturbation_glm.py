@@ -29,7 +29,7 @@ from dpalgos.catalog import Release, register
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
-from dpalgos.release.bounded import lemma
+from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -35,7 +35,7 @@ from dpalgos.catalog import Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.bounded import lemma
+from dpalgos.release.declared import lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample

@@ -47,7 +47,7 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.catalog import Neighbors, Release, register
 from dpalgos.params import PrivateParams
-from dpalgos.release.bounded import lemma
+from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Allowance, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -37,8 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.release.bounded import lemma
-from dpalgos.release.declared import Release
+from dpalgos.release.declared import Release, lemma
 from dpalgos.release.spend import Spend
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample

@@ -30,7 +30,7 @@ import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.release.bounded import lemma
+from dpalgos.release.declared import lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 

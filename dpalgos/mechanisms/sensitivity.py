@@ -7,7 +7,7 @@ or released before, a number or one per replicate (R,).
 
 import numpy as np
 
-from dpalgos.release.bounded import lemma
+from dpalgos.release.declared import lemma
 from dpalgos.typing import FloatArray, Number
 
 

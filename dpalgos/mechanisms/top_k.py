@@ -40,8 +40,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
-from dpalgos.release.bounded import lemma
-from dpalgos.release.declared import Release
+from dpalgos.release.declared import Release, lemma
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray

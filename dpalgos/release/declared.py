@@ -1,18 +1,53 @@
-"""Releases of an estimator, declared once: the source of catalogs, budgets and tests."""
+"""Releases of an estimator, declared once, with their lemmas: the source of catalogs, budgets and tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, ParamSpec, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpalgos.release.bounded import Lemma
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.typing import FloatArray
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witness = Callable[[Any, int], Neighbors]
+
+
+P = ParamSpec("P")
+
+
+class Bounded(NamedTuple):
+    """A private value (…,) or (…, R), how far one row moves it, and the formula of that bound."""
+
+    value: FloatArray
+    sensitivity: FloatArray
+    formula: str
+
+
+class Lemma(Protocol[P]):
+    """A function that bounds how far one row moves a release, and its formula for printed tables."""
+
+    formula: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> FloatArray: ...
+
+    def of(self, value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
+        """Return a value with the bound."""
+
+
+def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:
+    """Attach the formula of a sensitivity to the function that computes it."""
+
+    def attach(function: Callable[P, FloatArray]) -> Lemma[P]:
+        def of(value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
+            return Bounded(value, function(*args, **kwargs), formula)
+
+        named = cast(Lemma[P], function)
+        named.formula, named.of = formula, of  # type: ignore[method-assign]
+        return named
+
+    return attach
 
 
 @dataclass(frozen=True)

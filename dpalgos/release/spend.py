@@ -18,8 +18,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.release.bounded import Bounded
-from dpalgos.release.declared import Release
+from dpalgos.release.declared import Bounded, Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray, Number

@@ -31,8 +31,8 @@ from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
-from dpalgos.release.bounded import lemma
 from dpalgos.release.checks import LARGEST_BOUND, check_probability
+from dpalgos.release.declared import lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -58,7 +58,7 @@ from dpalgos.central.preconditioned.queries import (
     shares_by_place,
 )
 from dpalgos.models.families import Family
-from dpalgos.release.bounded import Bounded
+from dpalgos.release.declared import Bounded
 from dpalgos.release.spend import Noisy, Spend
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray

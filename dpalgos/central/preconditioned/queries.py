@@ -1,7 +1,7 @@
 """Queries of rows as they are. Each returns a bounded value, or a function that counts rows.
 
 A query is a value with its sensitivity: how far replacing one row moves the value, by the named lemma
-(:class:`dpalgos.mechanisms.sensitivity.Bounded`). Its clip and its sensitivity are written in one place.
+(:class:`dpalgos.release.declared.Bounded`). Its clip and its sensitivity are written in one place.
 White rows have theirs in :mod:`dpalgos.central.preconditioned.scores`; nothing else reads a row.
 
 Queries take rows and numbers that are public or were released before. If rows have weights in units of
@@ -21,7 +21,7 @@ import numpy as np
 
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
-from dpalgos.release.bounded import Bounded
+from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample

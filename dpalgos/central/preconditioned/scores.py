@@ -20,7 +20,7 @@ from dpalgos.mechanisms.sensitivity import (
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
-from dpalgos.release.bounded import Bounded
+from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
