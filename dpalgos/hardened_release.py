@@ -1,9 +1,9 @@
 """One private release about real people: planned, then drawn with floating-point-safe noise.
 
-The plan runs the estimator once on synthetic rows of the same shape. This gives its events before any private
-number is read: the events of an estimator never depend on the data. The plan finds the factor by which the
-noise must grow: then the events prove the requested ε with the accounting of floating-point-safe noise.
-Charge the plan first, and draw afterwards: a release whose events are not those of the plan is withheld.
+The plan runs the estimator once on synthetic rows of the same shape. This gives what its events cost before
+any private number is read: that cost never depends on the data. The plan finds the factor by which the noise
+must grow: then the events prove the requested ε with the accounting of floating-point-safe noise. Charge the
+plan first, and draw afterwards: a release whose events cost another amount than the plan's is withheld.
 """
 
 from collections.abc import Mapping
