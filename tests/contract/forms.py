@@ -94,6 +94,7 @@ OF_RESPONSES = [
     ({"epsilon": 2.0, "intercept": True}, {_CENTERS, _UNITS, *_MEANS}),
     ({"epsilon": 20.0, "intercept": True}, {_CENTERS, _UNITS, "means about centers"}),
     ({"epsilon": 20.0, "intercept": True, "interval": 0.95}, {_CENTERS}),
+    ({"epsilon": 20.0, "interval": 0.95, "interval_target": "least squares"}, {"shares by size"}),
     ({"epsilon": 30.0}, set()),  # whitened again
 ]
 OF_FAMILIES = [
