@@ -28,7 +28,7 @@ from dpalgos.typing import FloatArray
 class PrivateConstantParams(PrivateParams):
     """Keywords of :func:`private_constant`."""
 
-    family: str = choice("distribution of the responses given their mean", family_names())
+    family: str = choice("distribution of the responses given their mean", family_names(), default="gaussian")
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
 
     def family_object(self) -> Family:
@@ -38,12 +38,11 @@ class PrivateConstantParams(PrivateParams):
 @register(
     title="Private constant",
     order=47,
-    task="glm",
+    task="any",
     reference="ours; a mean with Laplace noise",
     summary="Releases the mean response alone; a model has to predict better.",
     no_interval="only the mean response is released; use preconditioned_glm",
     calibrations=("tight",),
-    example={"family": "gaussian"},
     releases=(LOGARITHM, CONSTANT),
     check_data=check_labels,
     one_replicate=True,

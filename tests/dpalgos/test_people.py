@@ -150,7 +150,6 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, co
         queries = {
             "mean": (n * mean_within(sample, lambda group: np.clip(group.y, -1, 1), 2).value / 2, 1),
             "moments": (n * clipped_moments(joined_rows(sample), np.eye(4), 2.0).value, np.sqrt(2) * 4),
-            "white moments": (n * rows.clipped_moments(2.0).value, np.sqrt(2) * 4),
             "score": (n * scores.clipped_mean(1.5).value, 3),
             "score moments": (n * scores.clipped_moments(1.5).value, np.sqrt(2)),
             "curvature": (n * scores.curvature(1.5).clipped_mean(2.0).value, np.sqrt(2) * 2),

@@ -79,6 +79,7 @@ from dpalgos.central.preconditioned.plan import (
     WEIGHT,
     WHITE_MOMENTS,
     Numbers,
+    Plan,
     plan_of,
     public_threshold,
     row_search,
@@ -214,10 +215,9 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         spend.check_complete()
         transcript.interval = None if params.interval is None else Interval.missing(numbers.d, 1, FEW)
         return intercept
-    origin = released_origin(spend, plan, sample, family)
+    origin, white = _released_whitening(spend, plan, numbers, sample)
     if family.is_linear:
         intercept[-1] = origin.centers[-1]
-    white = _released_whitening(spend, numbers, sample, origin)
     state, start_variance = _first_point(white, numbers, start, intercept)
     rows, state, start, clipped_share = _released_steps(
         spend, numbers, sample, origin, start, state, intercept
@@ -241,10 +241,14 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     return coef if stand_out or numbers.intercept else np.zeros_like(coef)
 
 
-def _released_whitening(spend: Spend, numbers: Numbers, sample: Sample, origin: Origin) -> Whitening:
-    """Return the whitening by released moments (d + 1, d + 1) of rows z about their origin."""
-    linear, coordinates = numbers.family.is_linear, origin.coordinates
+def _released_whitening(
+    spend: Spend, plan: Plan, numbers: Numbers, sample: Sample
+) -> tuple[Origin, Whitening]:
+    """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it."""
+    linear = numbers.family.is_linear
     rows = joined_rows(sample, with_response=linear)
+    origin = released_origin(spend, plan, rows, linear=linear)
+    coordinates = origin.coordinates
     threshold = float(np.sqrt(numbers.d + 1))
     if ROWS_ABOVE in spend:
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
@@ -257,7 +261,7 @@ def _released_whitening(spend: Spend, numbers: Numbers, sample: Sample, origin: 
         notes = (*released, threshold, coordinates)
         for name, note in zip(goodness.MOMENTS, notes, strict=True):
             spend.note(name, note)
-    return white
+    return origin, white
 
 
 def _first_point(
@@ -289,7 +293,7 @@ def _released_steps(
     """
     family = numbers.family
     reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
-    rows = WhiteRows(sample, family, state.white.matrix, intercept, reach)
+    plain, rows = sample.map_groups(lambda group: group.X), None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend:
         public = public_threshold(numbers)
@@ -300,13 +304,16 @@ def _released_steps(
         whitens = not (hides or state.points) and state.white.wants_another(
             numbers, t, spend.multiplier(STEP)
         )
-        scores, threshold = None if whitens else rows.at(state.theta), white_threshold(numbers.d)
+        scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
+        if not whitens:
+            rows = rows or WhiteRows(sample, family, matrix, intercept, reach)
+            scores = rows.at(state.theta)
         if SCORES_ABOVE in spend and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
-            above = (scores or rows).norms().counts_above(candidates)
-            threshold = spend.search(SCORES_ABOVE, candidates, target, above)
+            norms = scores.norms() if scores else row_norms(plain, matrix)
+            threshold = spend.search(SCORES_ABOVE, candidates, target, norms.counts_above(candidates))
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
                 spend.note(SCORES_BEYOND, threshold >= largest)
@@ -317,11 +324,11 @@ def _released_steps(
             change = (better.predictor - start.predictor) * state.white.one
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
-            moments = rows.clipped_moments(threshold)
+            moments = clipped_moments(plain, matrix, threshold)
             state = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step))
-            rows = WhiteRows(sample, family, state.white.matrix, intercept, reach)
         else:
             assert scores is not None
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
+    assert rows is not None
     return rows, state, start, clipped_share

@@ -49,7 +49,6 @@ from dpalgos.central.preconditioned.queries import (
     class_shares,
     clipped_mean,
     counts_by_place,
-    joined_rows,
     mean_logarithm,
     mean_within,
     n_rows_of,
@@ -295,10 +294,10 @@ class Origin:
         return self.placed(columns, self.centers[columns] + self.units[columns] * means)
 
 
-def released_origin(spend: Spend, plan: Plan, sample: Sample, family: Family) -> Origin:
+def released_origin(spend: Spend, plan: Plan, rows: Grouped[FloatArray], *, linear: bool) -> Origin:
     """Release the centers and the unit that the plan has; of models that are not linear, those of x alone."""
-    d, rows = sample.n_features, joined_rows(sample)
-    columns = np.delete(np.arange(d + 1), d - 1) if family.is_linear else np.arange(d - 1)  # not the constant
+    d, n_rows = rows.sample.n_features, n_rows_of(rows.sample)
+    columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
     if MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
@@ -313,7 +312,7 @@ def released_origin(spend: Spend, plan: Plan, sample: Sample, family: Family) ->
         reach = root * (_CENTERED if t else _BOUNDS)
         coordinates = origin.coordinates[:, columns]
         if FAR_FROM_CENTERS in plan:
-            n_rows, candidates = n_rows_of(sample), root * _REACHES
+            candidates = root * _REACHES
             target = max(_FAR_ROWS * n_rows, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
             above = row_norms(rows, coordinates).counts_above(candidates)
             reach = spend.search(FAR_FROM_CENTERS, candidates, target, above)

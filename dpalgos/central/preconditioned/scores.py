@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of, row_products, times
+from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of, row_products
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
@@ -61,7 +61,7 @@ class WhiteRows:
         def prepared(group: Group) -> _White:
             rows = self._whitened(group)
             norms, encoded = row_lengths(rows), family.encode(group.y)[..., 0]
-            shortened = clip_factor(norms, reach) ** 2 if np.isfinite(reach) else 1.0
+            shortened = clip_factor(norms, reach) ** 2 if (norms > reach).any() else 1.0
             return _White(encoded, norms, rows if keeps else None, shortened)
 
         self._groups = sample.map_groups(prepared)
@@ -73,7 +73,8 @@ class WhiteRows:
         def scores(group: Group, white: _White) -> _RowScores:
             predictor = _predictor(group, coef)
             mean = family.mean(predictor[..., None])[..., 0]
-            residual = (white.encoded - mean) * white.shortened
+            residual = white.encoded - mean
+            residual *= white.shortened
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
@@ -83,20 +84,6 @@ class WhiteRows:
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
         return np.asarray(self.whitening @ theta + self.origin)
-
-    def norms(self) -> Norms:
-        """Return the norms ‖u‖."""
-        return Norms(self._groups.map(lambda _, own: own.norms))
-
-    def clipped_moments(self, threshold: float) -> Bounded:
-        """Return the mean of t t', t = u clipped to the norm ``threshold`` C, (d, d): √2 C²/n, as above."""
-
-        def part(group: Group, white: _White) -> FloatArray:
-            factor = times(clip_factor(white.norms, threshold), group.unit_weights, np.sqrt)
-            rows = self.rows_of(group, white) * factor[:, None]
-            return np.asarray(rows.T @ rows)
-
-        return outer_product.of(self._groups.sum(part) / self.n_rows, threshold, self.n_rows)
 
     def rows_of(self, group: Group, white: _White) -> FloatArray:
         """Return the rows u (n_group, d), kept or computed again."""
