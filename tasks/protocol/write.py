@@ -14,7 +14,7 @@ from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.protocol import PlanQuestion
 from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
 from reports.render import PageTable, render_page
-from reports.writing import count_of, num, num_in
+from reports.writing import count_of, interval_text, num, num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
@@ -134,8 +134,7 @@ def _answer_table(charge: Charge) -> PageTable:
             rows.append([name, num(estimate), ""])
         else:
             low, high = ends
-            interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
-            rows.append([name, num_in((low + high) / 2, low, high), interval])
+            rows.append([name, num_in((low + high) / 2, low, high), interval_text(low, high)])
     return PageTable(["", "estimate", "interval"], rows)
 
 
@@ -156,8 +155,7 @@ def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable 
             if math.isnan(effect):
                 rows.append([name, "", "", test.note])
             else:
-                interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
-                rows.append([name, num_in(effect, low, high), interval, p_text(p)])
+                rows.append([name, num_in(effect, low, high), interval_text(low, high), p_text(p)])
     level = f"{100 * tests[0].level:g}% interval"
     return PageTable(["planned test", "estimate", level, "p"], rows, stacked=True)
 

@@ -68,7 +68,7 @@ class PlannedRelease:
         """The offset of a rate model, as its formula writes it or by its column; "" if there is none."""
         if design := self.request.by_formula:
             return design.offset_code
-        return self.rows.columns[0] if getattr(self.params, OFFSET, None) else ""
+        return self.rows.units.names[0] if getattr(self.params, OFFSET, None) else ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -265,7 +265,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
-    shape, table = (rows.n_rows, len(rows.columns)), rows.X
+    shape, table = (rows.n_rows, len(rows.units.names)), rows.X
     if isinstance(table, StreamedTable):
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
@@ -369,8 +369,9 @@ def released_model(
 def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
     units = rows.units
-    unit, center = (units.factor[-1], units.offset[-1]) if rows.has_intercept else (1.0, 0.0)
-    ones = len(rows.columns) - 1 if rows.has_intercept else None
+    intercept = rows.design.intercept
+    unit, center = (units.factor[-1], units.offset[-1]) if intercept else (1.0, 0.0)
+    ones = len(units.names) - 1 if intercept else None
     released = drawn.goodness(ones, units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}

@@ -20,7 +20,7 @@ from dpalgos.formula.group_table import numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.pages.group_table import group_table
-from reports.writing import num_in
+from reports.writing import interval_text, num_in
 from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
 
@@ -217,4 +217,4 @@ def _with_ends(fit: Mapping[str, float], name: str) -> str:
     if name not in fit:
         return ""
     low, high = fit[f"{name}_low"], fit[f"{name}_high"]
-    return f"{num_in(fit[name], low, high)} [{num_in(low, low, high)}, {num_in(high, low, high)}]"
+    return f"{num_in(fit[name], low, high)} {interval_text(low, high)}"
