@@ -1,11 +1,11 @@
 """The table of releases, from their records."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import AliasPath, BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
@@ -22,57 +22,39 @@ from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_c
 from reports.pages.group_table import group_table
 from reports.writing import interval_text, num_in
 from tasks.errors import SpecError
-from tasks.file_schema import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
-Number = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class _Coefficient(BaseModel):
-    name: str
-    estimate: Number
-    lower: Number | None = None
-    upper: Number | None = None
-
-
-class _About(BaseModel):
-    n: int | None = None
-    family: str = ""
-    response: str = ""
-    preparation: str = ""
-    references: dict[str, str] = {}
-
-
-class _Release(BaseModel):
-    estimator: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-    level: Annotated[float, Field(gt=0, lt=1)] | None
-    answer: Annotated[tuple[_Coefficient, ...], Field(min_length=1)]
-    fit: dict[str, Number] = {}
-    fit_note: str = ""
-    model: _About = _About()
-    covers: str = ""
-
-
-def _deployed(*path: str) -> Any:
-    return Field(validation_alias=AliasPath("deployment", *path))
-
-
-class _Record(BaseModel):
-    """The part of a record that a table needs."""
-
-    name: str = _deployed("product", "name")
-    unit: str = _deployed("privacy_loss", "privacy_unit")
-    epsilon: Number = _deployed("privacy_loss", "privacy_parameters", "epsilon")
-    delta: Number = _deployed("privacy_loss", "privacy_parameters", "delta")
-    release: _Release
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read a release's record: ``release.json``, or the folder that holds it."""
     file = path / "release.json" if path.is_dir() else path
-    what = "the record of a release, written by dpcost release --record"
-    read_strictly(file, _Record, what)
-    return dict(read_json(file))
+    try:
+        record = dict(read_json(file))
+        model = model_of_record(record)
+        if not model.rows or not all(map(_is_number, _numbers_of(record))):
+            raise ValueError("a number is missing or not finite")
+        return record
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"got another file ({type(error).__name__}: {error})"
+    raise SpecError(f"{file} must be the record of a release, written by dpcost release --record; {reason}")
+
+
+def _numbers_of(record: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the numbers of a record that a table shows."""
+    release, loss = record["release"], record["deployment"]["privacy_loss"]["privacy_parameters"]
+    yield from (loss["epsilon"], loss["delta"], *release.get("fit", {}).values())
+    for each in release["answer"]:
+        yield each["estimate"]
+        yield from (end for end in (each["lower"], each["upper"]) if end is not None)
+    if (level := release["level"]) is not None:
+        yield level if 0 < level < 1 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
