@@ -28,4 +28,4 @@ def design_of(problem: DatasetSource, table: DatasetRef) -> CachedFile:
     columns = [each.unit_facts for each in problem.columns()]
     code = [compute.__name__, *modules_of(problem)]
     plain = problem.model_dump(mode="json")
-    return result("design", code, table.sha256, plain, columns, suffix=problem.file_type)
+    return result("design", code, table.sha256, plain, columns, suffix=".npz")

@@ -19,9 +19,9 @@ both groups, who are taken as public. SNPs chosen from the compared people are n
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,6 @@ import numpy.typing as npt
 from data.errors import DataError
 from data.fetch.genotypes import NO_GROUP, Genotypes, has_enough_calls
 from data.formats.cohort import MISSING
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VALUE_BOUND = 2.0
 CENTER = 1
@@ -48,7 +45,7 @@ class GroupDifference:
     X: FloatArray  # (n, d): ±2(g − 1), + for the first group, which comes first; C-contiguous
     sizes: tuple[int, int]  # people of each group
     target: FloatArray  # (d,): mean of the first group less mean of the second
-    snps: "pd.DataFrame"  # (d, 5): name, chromosome, position and alleles
+    snps: Mapping[str, Sequence[Any]]  # name, chromosome, position and alleles of each SNP, (d,)
     panel: FloatArray  # (k, d): 2(g − 1) of the people outside both groups, taken as public
     panel_labels: IntArray  # (k,): codes of their labels, such as populations
 
@@ -180,7 +177,7 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
         X=np.ascontiguousarray(VALUE_BOUND * sign * centered),
         sizes=sizes,
         target=centered[: sizes[0]].mean(axis=0) - centered[sizes[0] :].mean(axis=0),
-        snps=genotypes.snps,
+        snps={str(name): each.tolist() for name, each in genotypes.snps.items()},
         panel=VALUE_BOUND * (np.where(panel_calls == MISSING, CENTER, panel_calls) - CENTER).astype(float),
         panel_labels=np.unique(np.array(genotypes.labels)[panel], return_inverse=True)[1],
     )

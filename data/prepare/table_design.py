@@ -5,17 +5,12 @@ z-scores from the full data, which are not private; no guarantee covers that ste
 in standard deviations of all rows. Fits in different units are then comparable.
 """
 
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from data.columns import Column, rows_in_units
 from data.dataset import Dataset
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
 
 Units = Literal["public", "standardised"]
 INTERCEPT = "intercept"
-_RESPONSE, _GROUP, _WEIGHT = "response", "group", "weight"
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -142,39 +136,6 @@ def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArra
     return (
         np.array([column.center for column in columns], dtype=np.float64),
         np.array([column.scale for column in columns], dtype=np.float64),
-    )
-
-
-def table_bytes(prepared: PreparedTable) -> bytes:
-    """Serialize as Parquet: columns by number, because they may have any name; the rest as metadata."""
-    assert prepared.to_standard is not None
-    facts = {"column_names": list(prepared.column_names), "to_standard": prepared.to_standard.tolist()}
-    columns = {str(j): column for j, column in enumerate(prepared.X.T)}
-    optional = ((_RESPONSE, prepared.y), (_GROUP, prepared.groups), (_WEIGHT, prepared.weights))
-    for name, column in optional:
-        if column is not None:
-            columns[name] = column
-    buffer = io.BytesIO()
-    table = pa.table(columns).replace_schema_metadata({"design": json.dumps(facts)})
-    pq.write_table(table, buffer, write_page_checksum=True)
-    return buffer.getvalue()
-
-
-def read_prepared_table(path: Path) -> PreparedTable:
-    table = pq.read_table(path)
-    facts = json.loads(table.schema.metadata[b"design"])
-    names = tuple(facts["column_names"])
-    y, groups, weights = (
-        table[name].to_numpy().copy() if name in table.column_names else None
-        for name in (_RESPONSE, _GROUP, _WEIGHT)
-    )
-    return PreparedTable(
-        X=np.column_stack([table[str(j)].to_numpy() for j in range(len(names))]),
-        y=y,
-        groups=groups,
-        weights=weights,
-        column_names=names,
-        to_standard=np.array(facts["to_standard"]),
     )
 
 

@@ -109,7 +109,7 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
 def _study_of(run: Path) -> dict[str, Any]:
     """Return what the manifest of a run records about its study file, or nothing."""
     with suppress(ValueError, TypeError):
-        return dict(last_run(report_of(run)).get("study", {}))
+        return dict(last_run(run if run.is_dir() else run.parent).get("study", {}))
     return {}
 
 

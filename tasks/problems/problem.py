@@ -19,7 +19,8 @@ import dpalgos
 from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.prepare.table_design import read_prepared_table
+from data.prepare.design_file import read_design
+from data.prepare.table_design import PreparedTable
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
@@ -172,6 +173,7 @@ class DatasetSource(RowSource, ABC):
     """Rows of a dataset, which is fetched and prepared before blocks are computed."""
 
     reads: ClassVar[tuple[str, ...]] = ("table",)  # the kinds of datasets that it can read
+    design: ClassVar[type] = PreparedTable  # what `prepare` serializes
 
     dataset: str
 
@@ -183,11 +185,6 @@ class DatasetSource(RowSource, ABC):
     def about(self) -> Dataset:
         """The public description of the dataset."""
         return get_dataset(self.source)
-
-    @property
-    def file_type(self) -> str:
-        """The ending of a file of `prepare`: ``.parquet``, ``.npz`` or ``.json``."""
-        return ".parquet"
 
     def columns(self) -> tuple[Column, ...]:
         """Return the registered columns that the problem reads."""
@@ -211,11 +208,11 @@ class DatasetSource(RowSource, ABC):
 
     @abstractmethod
     def prepare(self, table: DatasetRef) -> bytes:
-        """Prepare a dataset once, and return the content of the file."""
+        """Prepare a dataset once, and return the content of the file, of `data.prepare.design_file`."""
 
     def load(self, path: Path) -> Any:
-        """Read a file of `prepare`, for `draws`: a prepared table unless a source has another."""
-        return read_prepared_table(path)
+        """Read a file of `prepare`, for `draws`."""
+        return read_design(path, self.design)
 
 
 # Numbers by name, of which the last axis is that of replicates.

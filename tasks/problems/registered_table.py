@@ -12,11 +12,11 @@ import dpalgos
 from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
+from data.prepare.design_file import design_bytes
 from data.prepare.table_design import (
     PreparedTable,
     Units,
     prepare_table,
-    table_bytes,
 )
 from data.store.references import DatasetRef, read_table
 from dpalgos.formula.design import FormulaDesign
@@ -180,7 +180,7 @@ class RegisteredTable(DatasetSource, ABC):
         return self.analyst_table.user_id if self.analyst_table else ""
 
     def prepare(self, table: DatasetRef) -> bytes:
-        return table_bytes(self.in_units(read_table(table)))
+        return design_bytes(self.in_units(read_table(table)))
 
     def in_units(self, rows: "pd.DataFrame") -> PreparedTable:
         """Return the columns of a table in their units; rows of users one user after another."""

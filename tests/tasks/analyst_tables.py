@@ -106,7 +106,7 @@ def computed(file, folder, replicates=2):
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_sizes(table)
-    design, parts = result_at(folder / "design.parquet"), []
+    design, parts = result_at(folder / "design.npz"), []
     write_design(design, spec.head_panel.problem, table)
     for block in spec.blocks("smoke", replicates=replicates, seed=1):
         parts.append(result_at(folder / f"{block.replicates.n}.parquet"))

@@ -54,7 +54,7 @@ def made_block(problem, *cells, n, replicates=3, study="mine", panel="one", seed
 
 
 def prepared_data(problem, table, folder):
-    path = folder / f"design{problem.file_type}"
+    path = folder / "design.npz"
     path.write_bytes(problem.prepare(table))
     return problem.load(path)
 
