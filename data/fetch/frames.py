@@ -61,12 +61,9 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
         table_sha256=digest.hexdigest(),
     )
     table = pa.Table.from_arrays([*map(pa.array, frames[:-1]), pa.array(labels)], names)
-    extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
     options: Any = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
     with atomic_file(path) as handle:
-        pq.write_table(
-            table.replace_schema_metadata(ref.metadata(**extra)), handle, row_group_size=ROW_GROUP, **options
-        )
+        pq.write_table(table, handle, row_group_size=ROW_GROUP, **options)
     return ref
 
 

@@ -37,10 +37,8 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
             "get the file again"
         )
     ref = DatasetRef(**raw.provenance(path), n_rows=len(table), rows_read=len(frame), repairs=repairs)
-    arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
-    arrow = arrow.replace_schema_metadata(ref.metadata(table_sha256=digest))
     with atomic_file(path) as handle:
-        pq.write_table(arrow, handle)
+        pq.write_table(pa.table({name: table[name].to_numpy() for name in table.columns}), handle)
     return ref
 
 

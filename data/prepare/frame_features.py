@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import DataError
-from data.prepare.table_design import INTERCEPT, PreparedTable, Units, public_units, require_units
+from data.prepare.table_design import INTERCEPT, PreparedTable, Units, public_units
 from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
@@ -40,7 +40,6 @@ class Scales:
 
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
     """Return the centers and scales of a table's columns, either public or from the data."""
-    require_units(units)
     ref, names = replace(ref, path=name_below_home(Path(ref.path))), dataset.frame_columns
     if units == "standardised":
         center, scale = _moments(ref, len(names))

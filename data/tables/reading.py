@@ -35,7 +35,14 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class PartReader:
-    """Opens the files of a table one after the other, and refuses those with other columns."""
+    """Opens the files of a table one after the other, and refuses those with other columns.
+
+    A reader of numbers yields the ``pieces`` of a file, each row by itself, and shows them to a watch. After
+    all of them it refuses their faults.
+    """
+
+    pieces: Callable[..., Iterator[Numbers]]
+    refuse_faults: Callable[[], None]
 
     def __init__(self, source: Source) -> None:
         self._source = source

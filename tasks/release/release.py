@@ -73,10 +73,8 @@ class PlannedRelease:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoredRelease:
-    """A release: its request and rows, its charge, the stored result, and the budget since."""
+    """A release: its plan and charge, the stored result, and the budget since."""
 
-    request: ReleaseRequest
-    rows: ReleaseRows
     plan: PlannedRelease
     charge: Charge
     answer: Mapping[str, Any]
@@ -90,7 +88,7 @@ class StoredRelease:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        units, stored = self.rows.units, self.answer["estimate"]
+        units, stored = self.plan.rows.units, self.answer["estimate"]
         rank = {name: (j, 0) for j, name in enumerate(units.coef_names)}
 
         def order(name: str) -> tuple[int, int]:
@@ -161,9 +159,7 @@ def release(
         account,
     ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
-    return StoredRelease(
-        request=request, rows=plan.rows, plan=plan, charge=charge, answer=answer, account=account
-    )
+    return StoredRelease(plan=plan, charge=charge, answer=answer, account=account)
 
 
 def plan_on_rows(

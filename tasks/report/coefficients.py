@@ -48,7 +48,7 @@ def _numbers_of(record: Mapping[str, Any]) -> Iterator[Any]:
     yield from (loss["epsilon"], loss["delta"], *release.get("fit", {}).values())
     for each in release["answer"]:
         yield each["estimate"]
-        yield from (end for end in (each["lower"], each["upper"]) if end is not None)
+        yield from (end for end in (each.get("lower"), each.get("upper")) if end is not None)
     if (level := release["level"]) is not None:
         yield level if 0 < level < 1 else None
 
@@ -151,7 +151,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     about, loss = release.get("model", {}), deployment["privacy_loss"]
     parameters, unit = loss["privacy_parameters"], loss["privacy_unit"].lower()
     answer, level = release["answer"] or [], release["level"]
-    ends = [[each[end] for each in answer] for end in ("lower", "upper")]
+    ends = [[each.get(end) for each in answer] for end in ("lower", "upper")]
     names = [each["name"] for each in answer]
     table = CoefficientTable(
         terms=names,

@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
-from tasks.cache import CachedFile, digest, facts_of
+from tasks.cache import CachedFile, digest, facts_of, now
 from tasks.problems.kinds import measure_of
 from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
@@ -77,10 +76,6 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "v
 
 
 MANIFEST = "manifest.json"
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, kw_only=True)

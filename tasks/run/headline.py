@@ -12,7 +12,7 @@ from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import HeadlineRun, ShowsMore
+from tasks.problems.problem import HeadlineRun
 from tasks.run.threads import one_blas_thread
 from tasks.study.expand import Block
 
@@ -35,8 +35,7 @@ def write_exhibits(
         selected=_selected(parts),
     )
     problem = block.problem
-    exhibits = problem.exhibits(run) if isinstance(problem, ShowsMore) else {}
-    exhibits |= measure_of(problem).exhibits(problem.traits, run)
+    exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
     result.write(json.dumps(exhibits, sort_keys=True).encode())
 
 

@@ -29,8 +29,7 @@ def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration
 
 
 def made_problem(kind, **settings):
-    known = kinds()[kind]
-    return known.source(kind=kind, **{**known.settings, **settings})
+    return kinds()[kind].source(kind=kind, **settings)
 
 
 def measured_of(problem, draw, answer):
