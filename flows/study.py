@@ -21,14 +21,12 @@ from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, print_headline, rebuild_reports, rerun_options
 from flows.unfinished import start_again
 from tasks.audit import exhibits_of, run_audits
-from tasks.blocks import run_blocks
+from tasks.blocks import prepare, run_blocks
 from tasks.cache import computed_again
-from tasks.collect import collect
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
-from tasks.prepare import prepare
 from tasks.report.write import write_index
-from tasks.reporting import render
+from tasks.reporting import collect, render
 from tasks.run.datasets import notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.spec import SCORECARD

@@ -28,7 +28,8 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
             f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
             "get the file again"
         )
-    check_bounds(table, dataset)
+    outside = [(~table[each.name].between(each.lower, each.upper)).sum() for each in dataset.columns]
+    require_none_outside(dataset, outside, "rows")
     digest = table_digest(table)
     if dataset.table_sha256 not in ("", digest):
         dropped = f" after dropping rows ({describe_repairs(repairs)})" if repairs else ""
@@ -98,15 +99,6 @@ def _numbers_and_faults(
         "blank or NaN in column": cells.missing,
         "infinity in column": np.isinf(cells.numbers),
     }
-
-
-def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
-    """Refuse values outside the public bounds; the message has columns and counts, never a value."""
-    require_none_outside(
-        dataset,
-        [(~table[column.name].between(column.lower, column.upper)).sum() for column in dataset.columns],
-        "rows",
-    )
 
 
 def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> None:
