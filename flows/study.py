@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ def run_study(study: str, options: RunOptions) -> Path:
     futures, audit_futures = run_blocks(blocks, designs), run_audits(spec, blocks, options)
     parts = finished(futures, [block.work for block in blocks], submitted)
     audits = [future.result() for future in audit_futures]
+    stored = sum(future.state.name == "Cached" for future in futures)
+    run = replace(run, n_computed=len(parts) - stored, n_stored=stored)
     results = collect(parts, audits, folder, return_state=True).result()
     exhibits = exhibits_of(spec, tables, designs, blocks, parts)
     page: Path = render(spec, run, tables, results, exhibits, return_state=True).result()

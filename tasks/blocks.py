@@ -27,7 +27,7 @@ from tasks.workers import compute, was_killed
 @task(task_run_name="prepare {table.name} {panel}", cache_policy=NO_CACHE)
 def prepare(problem: DatasetSource, table: DatasetRef, panel: str) -> Any:
     """Prepare a dataset for the problem of a panel, unless that is stored."""
-    columns = [each.unit_facts for each in problem.columns()]
+    columns = [[each.name, each.lower, each.upper, each.center, each.scale] for each in problem.columns()]
     code = [run.__name__, *modules_of(problem)]
     plain = problem.model_dump(mode="json")
     design = result("design", code, table.sha256, plain, columns, suffix=".npz")

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -129,10 +128,6 @@ def is_whole(path: Path) -> bool:
     except Exception:  # whatever a reader of damaged files raises
         return False
     return True
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def facts_of(path: Path) -> dict[str, Any]:

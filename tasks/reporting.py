@@ -1,7 +1,6 @@
 """The tasks that collect the results table of a study, and write its report."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ def collect(parts: Sequence[CachedFile], audits: Sequence[CachedFile], folder: P
     """Write the results table of blocks and audits, unless the folder's manifest says that it has it."""
     made_of = digest([run.__name__], [part.name for part in (*parts, *audits)])
     if (there := results_at(folder, made_of)) and not is_again("collect"):
-        return Completed(name="Cached", data=replace(there, parts=tuple(parts)))
+        return Completed(name="Cached", data=there)
     rows, bounds = ([part.stored_path() for part in those] for those in (parts, audits))
-    return StudyResults(folder / run.RESULTS, run.write_results(rows, bounds, folder), made_of, tuple(parts))
+    return StudyResults(folder / run.RESULTS, run.write_results(rows, bounds, folder), made_of)
 
 
 @task(task_run_name="render {spec.name}", cache_policy=NO_CACHE)

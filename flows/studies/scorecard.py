@@ -10,7 +10,7 @@ from flows.history import last_run
 from flows.lock import exclusive_run
 from flows.progress import say
 from flows.studies.find_study import readable_studies
-from tasks.cache import now
+from tasks.report.manifest import now
 from tasks.report.write import write_index
 from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard

@@ -110,51 +110,39 @@ class StoredRelease:
         return {**planned.facts, "software": {}, **charged.facts}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Charging:
-    """The analyst's consent, and the confirmation, before a charge.
-
-    ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
-    budget. ``before_charge`` is called with the plan of a question that will be charged, or drawn from a
-    reserve. It raises to change nothing.
-    """
-
-    again: bool = False
-    allow_new_content: bool = False
-    before_charge: Callable[[PlannedRelease], None] | None = None
-
-
 def release(
     ledger: Ledger,
     request: ReleaseRequest,
     data: Source,
     *,
-    charging: Charging,
+    again: bool = False,
+    allow_new_content: bool = False,
+    before_charge: Callable[[PlannedRelease], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> StoredRelease:
     """Make one release, or replay the stored one.
 
-    Refusals (SpecError, InputError, DataError) show no value of the data. ``progress`` is called with the
-    number of rows read so far.
+    With ``again`` the analyst pays once more for a lost result; with ``allow_new_content`` other data share
+    the budget. ``before_charge`` is called with the plan of a question that will be charged, or drawn from a
+    reserve; it raises to change nothing. Refusals (SpecError, InputError, DataError) show no value of the
+    data. ``progress`` is called with the number of rows read so far.
     """
-    others = {"allow_new_content": charging.allow_new_content}
+    others = {"allow_new_content": allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
     charges = [each for each in account.charges if each.question.id == plan.question.id]
-    if not charges and not charging.again:
+    if not charges and not again:
         _refuse_unmatched(plan.question, account.charges)
     is_lost = bool(charges) and charges[-1].state == PENDING
-    if charging.before_charge and (
-        not charges or charges[-1].state == RESERVED or (is_lost and charging.again)
-    ):
-        charging.before_charge(plan)
+    if before_charge and (not charges or charges[-1].state == RESERVED or (is_lost and again)):
+        before_charge(plan)
     room = room_in(account.budget)
     # A question of a registered plan stays one, even if it is charged again.
     of_plan = {
         key: each.cost.facts[key] for each in charges[-1:] for key in PLAN_FACTS & each.cost.facts.keys()
     }
     cost = replace(plan.cost, facts={**plan.cost.facts, **of_plan})
-    with ledger.answering(plan.question, cost, room, again=charging.again, **others) as (
+    with ledger.answering(plan.question, cost, room, again=again, **others) as (
         charge,
         account,
     ):

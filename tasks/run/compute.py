@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import dpalgos
 from data.store.references import DatasetRef
 from reports.results import validate_results
-from tasks.cache import FACTS, CachedFile, now
+from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -191,7 +191,7 @@ def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> 
     rows = validate_results(compute_block(block, load_prepared(block.problem, design), selected, parts))
     times = pd.concat(parts)
     timed = rows.merge(times, on=["study", "cell", "replicate"], how="left", validate="many_to_one")
-    result.write(table_with_facts(timed, {"at": now(), "selected": selected}))
+    result.write(table_with_facts(timed, {"selected": selected}))
 
 
 def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:

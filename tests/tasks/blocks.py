@@ -65,7 +65,7 @@ def result_at(path, *modules):
 
 def made_results(parts, folder, audits=()):
     sha256 = write_results([part.path for part in parts], [audit.path for audit in audits], folder)
-    return StudyResults(folder / "results.parquet", sha256, "", tuple(parts))
+    return StudyResults(folder / "results.parquet", sha256, "")
 
 
 def results_table(values, *, status="ok", cell="ols:public:n=100"):
