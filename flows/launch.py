@@ -174,7 +174,6 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
 
 
 def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
-    """Run the flow of one or several studies."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 

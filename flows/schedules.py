@@ -22,7 +22,6 @@ def all_of(read: Callable[..., list[Any]], **filters: Any) -> list[Any]:
 
 
 def deployments_of(client: Any, tag: str = "") -> list[Any]:
-    """Return the deployments on a server, or those with a tag."""
     from prefect.client.schemas.filters import DeploymentFilter
 
     tagged = DeploymentFilter.model_validate({"tags": {"all_": [tag]}}) if tag else None

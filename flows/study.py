@@ -98,7 +98,8 @@ def run_study(study: str, options: RunOptions) -> Path:
         panel.name: prepare(problem, tables[problem.source], panel.name, return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
     }
-    blocks = spec.expand(options, tables)
+    sources = {name: table.data_source for name, table in tables.items()}
+    blocks = spec.blocks(options.profile, replicates=options.reps, seed=options.seed, data_sources=sources)
     submitted = time.monotonic()
     futures, audit_futures = run_blocks(blocks, designs), run_audits(spec, blocks, options)
     parts = finished(futures, [block.work for block in blocks], submitted)

@@ -78,6 +78,5 @@ def run_blocks(
 
 
 def rows_of(block: Block, design: CachedFile | None) -> CachedFile:
-    """Return the file of a block's rows."""
     code = modules_of(block.problem, {cell.estimator for cell in block.cells})
     return result("block", [run.__name__, *code], block.described(), design.name if design else None)

@@ -46,7 +46,6 @@ class Cell:
         return ":".join([*parts, f"n={self.n}"])
 
     def keywords(self) -> dict[str, Any]:
-        """Return the keywords for :func:`dpalgos.estimate`."""
         if self.calibration == "none":
             return dict(self.params)
         budget = {"epsilon": self.epsilon, "delta": self.delta, "calibration": self.calibration}

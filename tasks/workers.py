@@ -171,7 +171,6 @@ def _processes(count: int) -> ProcessPoolExecutor:
 
 
 def _begin(environment: dict[str, str]) -> None:
-    """Make this process a worker."""
     os.environ.update(environment)
     warnings.simplefilter("ignore")
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -54,7 +54,6 @@ class Genotypes:
 
 
 def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
-    """Parse, check and write a dataset's genotypes."""
     companions = {file.layout: Path(file.path) for file in raw.companions}
     cohort: Cohort = datasets.parser(dataset.name, raw.layout)(Path(raw.path), companions)
     if cohort.people_read != dataset.n_rows:
@@ -122,7 +121,6 @@ def has_enough_calls(
 
 
 def read_genotypes(ref: GenotypeRef) -> Genotypes:
-    """Read and verify stored genotypes."""
     with pq.ParquetFile(verified_path(ref)) as file:
         people, table = json.loads(file.metadata.metadata[PEOPLE]), file.read()
     calls = b"".join(table["calls"].to_pylist())

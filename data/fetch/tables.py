@@ -20,7 +20,6 @@ from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, desc
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
-    """Parse, check and write a dataset's table."""
     frame = _parsed(dataset, raw)
     table, repairs = with_registry_types(frame, dataset)
     if len(frame) != dataset.n_rows:

@@ -203,7 +203,6 @@ class AnalystTable(Strict):
         return next((each for each in derived if isinstance(each, FormulaDesign)), None)
 
     def group_numbers_of(self, names: Collection[str]) -> "GroupNumbers | None":
-        """Return the numbers by group that some columns are, if they are."""
         derived = (each.derived for each in self.columns if each.name in names and each.derived)
         numbers = (each for each in derived if not isinstance(each, FormulaDesign))
         return cast("GroupNumbers | None", next(numbers, None))
@@ -215,7 +214,6 @@ class AnalystTable(Strict):
 
     @property
     def marks(self) -> Marks:
-        """How the file writes numbers."""
         return Marks(self.decimal, self.thousands, self.separator)
 
     def needed(self, columns: Iterable[Column]) -> tuple[Column, ...]:

@@ -77,7 +77,6 @@ def _checked(named: Any, known: Mapping[str, Kind]) -> Mapping[str, Kind]:
 
 
 def _type_of(name: str, kind: Kind) -> Any:
-    """Return the type of a problem of one kind."""
 
     def checked(problem: RowSource) -> RowSource:
         if problem.measure and kind.intervals is None:

@@ -190,7 +190,6 @@ class DatasetSource(RowSource, ABC):
 
     @property
     def about(self) -> Dataset:
-        """The public description of the dataset."""
         return get_dataset(self.source)
 
     def columns(self) -> tuple[Column, ...]:

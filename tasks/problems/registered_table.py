@@ -112,12 +112,10 @@ class RegisteredTable(DatasetSource, ABC):
 
     @property
     def formula(self) -> FormulaDesign | None:
-        """The formula that computes the covariates, if one does."""
         return self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
-        """The public bounds of the first covariate, if it is an offset."""
         formula = self.formula
         return formula.offset_bounds if formula and formula.covariates[:1] == self.covariates[:1] else None
 

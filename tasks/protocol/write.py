@@ -110,7 +110,6 @@ def _records(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[
 
 
 def _charge_table(plan: PlanFile, registration: Registration) -> PageTable:
-    """Return all charges of a registration."""
     names = {each.name for each in plan.plan.released}
     rows = []
     for charge in registration.all_charges:
@@ -139,7 +138,6 @@ def _answer_table(charge: Charge) -> PageTable:
 
 
 def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable | str:
-    """Return the planned tests of a question."""
     try:
         model = released_model(record)
         if question.submodel:

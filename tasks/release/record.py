@@ -219,7 +219,6 @@ def _declared(column: Column) -> str:
 
 
 def _model_facts(released: StoredRelease) -> dict[str, Any]:
-    """Return the facts about the model in a table of coefficients."""
     request = released.plan.request
     declared = request.table.columns if request.table else ()
     is_time = bool(request.by_formula and request.by_formula.survival)
@@ -313,7 +312,6 @@ def independence_of(table: AnalystTable) -> str:
 
 
 def _units(column: Column) -> str:
-    """Return the public unit of a column, if it is declared."""
     unit = {"center": column.center, "scale": column.scale}
     listed = words([f"{name} {value:.10g}" for name, value in unit.items() if value is not None])
     return f" ({listed})" if listed else ""

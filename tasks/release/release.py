@@ -195,7 +195,6 @@ def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
 
 
 def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
-    """Return all keywords of the estimator."""
     name, offset_bounds = request.estimator.name, request.offset_bounds
     keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
     if offset_bounds:

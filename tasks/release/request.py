@@ -99,7 +99,6 @@ class ReleaseRequest:
 
     @property
     def level(self) -> float | None:
-        """The confidence level of intervals."""
         return self.params.get("interval")
 
     @property
@@ -115,7 +114,6 @@ class ReleaseRequest:
 
     @property
     def by_group(self) -> "GroupNumbers | None":
-        """The table by group, if the release is one."""
         return self.table.group_numbers_of(self.columns.x) if self.table else None
 
     @property

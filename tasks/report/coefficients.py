@@ -108,7 +108,6 @@ def released_model(record: Mapping[str, Any]) -> ReleasedModel:
 
 
 def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | None:
-    """Return the released table by group, if a release is one."""
     if not (content := release.get("by_group")):
         return None
     numbers = numbers_of_declaration(content["declaration"])
@@ -119,7 +118,6 @@ def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | 
 
 
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write the table of one or several releases."""
     atomic_write(file, table_of(records, file))
 
 

@@ -60,7 +60,6 @@ def write_stored_audit(result: CachedFile, cell: Cell, content: Mapping[str, Any
 
 
 def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, Any]:
-    """Return an audit of a cell's estimator."""
     from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
 
     rng = np.random.default_rng(derive_seed(seed, "audit", cell.key))

@@ -21,7 +21,7 @@ from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
-from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
+from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.estimators import (
     Count,
     DeltaRule,
@@ -277,7 +277,6 @@ class StudySpec(Strict):
         return self.without(not_run).model_copy(update={"not_run": not_run}), stored
 
     def without(self, names: Collection[str]) -> "StudySpec":
-        """Return the study without some panels."""
         panels = tuple(panel for panel in self.panels if panel.name not in names)
         return self.model_copy(update={"panels": panels})
 
@@ -333,20 +332,19 @@ class StudySpec(Strict):
         some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
         return max(some) if len(some) == len(reading) else None
 
-    def expand(self, options: RunOptions, tables: Mapping[str, DatasetRef]) -> list[Block]:
-        """Return the blocks of a run with these options, in the order of its results."""
-        return self.blocks(
-            options.profile,
-            replicates=options.reps or self.replicates[options.profile],
-            seed=options.seed,
-            data_sources={dataset: table.data_source for dataset, table in tables.items()},
-        )
-
     def blocks(
-        self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
+        self,
+        profile: Profile,
+        *,
+        replicates: int | None,
+        seed: int,
+        data_sources: Mapping[str, str] | None = None,
     ) -> list[Block]:
-        """Return the study's blocks: by panel and size, and by replicates where a block would last long."""
-        blocks = list[Block]()
+        """Return the study's blocks: by panel and size, and by replicates where a block would last long.
+
+        None: as many replicates as the profile has.
+        """
+        replicates, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
             grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
             if isinstance(problem, DatasetSource):
