@@ -15,6 +15,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from data.columns import Number as Number
+from tasks.errors import require_once
 
 T = TypeVar("T")
 Whole = Annotated[int, Field(strict=True)]
@@ -48,9 +49,7 @@ class Strict(BaseModel):
 
 
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    for value in values:
-        if values.count(value) > 1:
-            raise ValueError(f"each entry must occur once, got {value!r} twice; remove one")
+    require_once("each entry must occur once", values)
     return values
 
 

@@ -15,7 +15,7 @@ from data.errors import DataError
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
-from tasks.errors import SpecError
+from tasks.errors import SpecError, require_once
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import StatedGuesses
@@ -150,9 +150,7 @@ class StudySpec(Strict):
             if profile not in self.replicates:
                 raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
         names = [panel.name for panel in self.panels]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"panels must differ in name, got {name!r} twice")
+        require_once("panels must differ in name", names)
         for panel in self.panels:
             if panel.grid is None and self.grid is None:
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
@@ -206,9 +204,7 @@ class StudySpec(Strict):
         if not estimators:
             raise ValueError(f"panels ({panel.name}) has no estimators; add [[estimators]]")
         labels = [f"{item.name} {item.form}".strip() for item in estimators]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise ValueError(f"estimators must differ in name or form, got {label!r} twice")
+        require_once("estimators must differ in name or form", labels)
         for item in estimators:
             task = dpalgos.get_estimator(item.name).task
             if task not in ("any", self.task_of(panel)):
