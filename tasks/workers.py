@@ -19,8 +19,8 @@ from typing import Any, NoReturn, TypeVar
 
 import psutil
 
+from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
-from tasks.run.threads import one_blas_thread
 
 T = TypeVar("T")
 A = TypeVar("A")

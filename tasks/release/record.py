@@ -225,7 +225,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     return {
         "n": released.plan.rows.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
-        "preparation": preparation_of(request),
+        "preparation": prepared_text(_preparation(request)),
         "parts": _preparation(request),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": HAZARD if is_time else request.family,
@@ -243,12 +243,8 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     }
 
 
-def preparation_of(request: ReleaseRequest) -> str:
-    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
-    return prepared_text(_preparation(request))
-
-
 def _preparation(request: ReleaseRequest) -> Preparation:
+    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
     table, columns = request.table, request.columns
     weights: Preparation = []
     if columns.weights:

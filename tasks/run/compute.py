@@ -16,11 +16,10 @@ import dpalgos
 from data.store.references import DatasetRef
 from reports.results import validate_results
 from tasks.cache import FACTS, CachedFile
-from tasks.cells import Cell
+from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
-from tasks.run.threads import one_blas_thread
 from tasks.study.expand import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time

@@ -9,11 +9,10 @@ import numpy as np
 
 from data.store.references import DatasetRef
 from tasks.cache import CachedFile, facts_of
-from tasks.cells import Cell, derive_seed
+from tasks.cells import Cell, derive_seed, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import HeadlineRun
-from tasks.run.threads import one_blas_thread
 from tasks.study.expand import Block
 
 
