@@ -186,12 +186,6 @@ class Column:
         return self.lower, self.upper
 
     @property
-    def unit_facts(self) -> dict[str, Any]:
-        """The facts about its numbers, by which prepared tables are known."""
-        facts = {name: getattr(self, name) for name in ("name", "dtype", "unit", "lower", "upper")}
-        return {**facts, "bounds_source": self.source, "center": self.center, "scale": self.scale}
-
-    @property
     def uses(self) -> tuple[str, ...]:
         """The columns of the file that it is made from: itself, unless it is derived."""
         return self.derived.uses_of(self.name) if self.derived else (self.name,)

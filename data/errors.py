@@ -24,6 +24,12 @@ def numbered(faults: Sequence[str]) -> str:
     return "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
 
 
+def require_size(name: str, size: int, most: int, what: str) -> None:
+    """Refuse a size that is not among those which the data allow."""
+    if not 1 <= size <= most:
+        raise DataError(f"{name} must be between 1 and {most:,}, {what}, got {size:,}; choose another size")
+
+
 class StoreError(DataError):
     """The store is not writable: full, read-only, forbidden or not a folder."""
 

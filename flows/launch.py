@@ -25,7 +25,7 @@ from flows.progress import blocks, say
 from flows.studies.find_study import find_study
 from flows.studies.results import finished_report, folder_of_run, print_headline
 from tasks.cache import is_any_again
-from tasks.errors import USER_ERRORS, SpecError
+from tasks.errors import USER_ERRORS, SpecError, require_once
 from tasks.report.manifest import MANIFEST
 from tasks.report.write import write_index
 from tasks.run.datasets import analyst_parquet
@@ -128,11 +128,8 @@ def prepare_process() -> None:
 def _distinct_names(studies: Sequence[str]) -> list[str]:
     """Return the names of studies; refuse two with the same name, because they share a report folder."""
     names = [find_study(study).name for study in studies]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SpecError(
-            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
-            "run one after another with different --out, or rename one"
-        )
+    what = "studies must differ in name, since it names the report's folder"
+    require_once(what, names, "run one after another with different --out, or rename one")
     return names
 
 
@@ -174,7 +171,6 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
 
 
 def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
-    """Run the flow of one or several studies."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 

@@ -1,7 +1,7 @@
 """The deployments of a home on a Prefect server: whose they are, settings that people chose, late runs."""
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -13,16 +13,19 @@ from flows.local_server import HOME_TAG
 SKIP_EVERY = 5.0  # seconds
 
 
+def all_of(read: Callable[..., list[Any]], **filters: Any) -> list[Any]:
+    """Return everything that a method of Prefect's client reads; the server returns one page at a time."""
+    found = list[Any]()
+    while more := read(**filters, offset=len(found)):
+        found += more
+    return found
+
+
 def deployments_of(client: Any, tag: str = "") -> list[Any]:
-    """Return the deployments on a server, or those with a tag."""
     from prefect.client.schemas.filters import DeploymentFilter
 
     tagged = DeploymentFilter.model_validate({"tags": {"all_": [tag]}}) if tag else None
-    found = list[Any]()
-    # The server returns one page at a time.
-    while more := client.read_deployments(deployment_filter=tagged, offset=len(found)):
-        found += more
-    return found
+    return all_of(client.read_deployments, deployment_filter=tagged)
 
 
 def require_own_deployments(tag: str, address: str) -> None:
@@ -81,9 +84,7 @@ def skip_late_runs(client: Any, tag: str, changed: Collection[UUID] = ()) -> Non
     states = {"name": {"any_": ["Scheduled", "Late"]}}
     scheduled: Any = {"tags": {"all_": [tag]}, "state": states}
     scheduled["expected_start_time"] = {"before_": datetime.now(UTC).isoformat()}
-    runs, last = list[Any](), set[Any]()
-    while more := client.read_flow_runs(flow_run_filter=FlowRunFilter(**scheduled), offset=len(runs)):
-        runs += more
+    runs, last = all_of(client.read_flow_runs, flow_run_filter=FlowRunFilter(**scheduled)), set[Any]()
     late = {run.id: run for run in runs}  # one may be on two pages, if another becomes late meanwhile
     for run in sorted(late.values(), key=lambda run: run.expected_start_time, reverse=True):
         if not run.auto_scheduled:

@@ -119,7 +119,6 @@ def _elsewhere(options: argparse.Namespace) -> str:
 
 
 def _own_server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
-    """Return a server of this process with the reports."""
     from flows.website import with_reports
 
     listening = _listen(options.host or HOST, PORT if options.port is None else options.port)

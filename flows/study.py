@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,12 @@ from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, print_headline, rebuild_reports, rerun_options
 from flows.unfinished import start_again
 from tasks.audit import exhibits_of, run_audits
-from tasks.blocks import run_blocks
+from tasks.blocks import prepare, run_blocks
 from tasks.cache import computed_again
-from tasks.collect import collect
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
-from tasks.prepare import prepare
 from tasks.report.write import write_index
-from tasks.reporting import render
+from tasks.reporting import collect, render
 from tasks.run.datasets import notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.spec import SCORECARD
@@ -99,11 +98,14 @@ def run_study(study: str, options: RunOptions) -> Path:
         panel.name: prepare(problem, tables[problem.source], panel.name, return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)
     }
-    blocks = spec.expand(options, tables)
+    sources = {name: table.data_source for name, table in tables.items()}
+    blocks = spec.blocks(options.profile, replicates=options.reps, seed=options.seed, data_sources=sources)
     submitted = time.monotonic()
     futures, audit_futures = run_blocks(blocks, designs), run_audits(spec, blocks, options)
     parts = finished(futures, [block.work for block in blocks], submitted)
     audits = [future.result() for future in audit_futures]
+    stored = sum(future.state.name == "Cached" for future in futures)
+    run = replace(run, n_computed=len(parts) - stored, n_stored=stored)
     results = collect(parts, audits, folder, return_state=True).result()
     exhibits = exhibits_of(spec, tables, designs, blocks, parts)
     page: Path = render(spec, run, tables, results, exhibits, return_state=True).result()

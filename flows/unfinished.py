@@ -9,7 +9,7 @@ import psutil
 
 from flows.local_server import HEARTBEAT
 from flows.progress import say
-from flows.schedules import deployments_of, skip_late_runs
+from flows.schedules import all_of, deployments_of, skip_late_runs
 
 MAX_STARTS = 3
 AUTOMATION = "dpcost: a run without a heartbeat has crashed"
@@ -132,11 +132,7 @@ def _flow_runs(client: Any, tag: str, states: Collection[str]) -> list[Any]:
     from prefect.client.schemas.filters import FlowRunFilter
 
     run_filter: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": list(states)}}}
-    runs = list[Any]()
-    # The server returns one page at a time.
-    while more := client.read_flow_runs(flow_run_filter=FlowRunFilter(**run_filter), offset=len(runs)):
-        runs += more
-    return runs
+    return all_of(client.read_flow_runs, flow_run_filter=FlowRunFilter(**run_filter))
 
 
 def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
@@ -146,10 +142,5 @@ def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
 
     flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
     task_runs = TaskRunFilter.model_validate({"state": begun})
-    runs = list[Any]()
-    while more := client.read_task_runs(
-        flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(runs)
-    ):
-        runs += more
-    for each in runs:
+    for each in all_of(client.read_task_runs, flow_run_filter=flow_runs, task_run_filter=task_runs):
         client.set_task_run_state(each.id, Crashed(message=_DEAD))

@@ -42,6 +42,11 @@ def num_in(value: float, low: float, high: float) -> str:
     return f"{value:,.{max(0, 1 - math.floor(math.log10(width)))}f}".replace("-", "−")
 
 
+def interval_text(low: float, high: float) -> str:
+    """Write an interval: "[0.12, 0.34]"."""
+    return f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
+
+
 def short(value: float) -> str:
     """Write a number with two significant digits and no trailing zero: 0.5, 2, 0.035, 12."""
     if not math.isfinite(value) or value == 0 or abs(value) < 1e-4:

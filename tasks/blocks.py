@@ -1,4 +1,4 @@
-"""The task that computes a block of cells in a worker."""
+"""The tasks that prepare the data of a panel, once, and compute its blocks of cells in workers."""
 
 import os
 import time
@@ -15,11 +15,26 @@ from prefect.exceptions import Pause
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
+from data.store.references import DatasetRef
 from tasks.cache import CachedFile, is_again, result
 from tasks.problems.kinds import modules_of
+from tasks.problems.problem import DatasetSource
 from tasks.run import compute as run
 from tasks.study.expand import Block
 from tasks.workers import compute, was_killed
+
+
+@task(task_run_name="prepare {table.name} {panel}", cache_policy=NO_CACHE)
+def prepare(problem: DatasetSource, table: DatasetRef, panel: str) -> Any:
+    """Prepare a dataset for the problem of a panel, unless that is stored."""
+    columns = [[each.name, each.lower, each.upper, each.center, each.scale] for each in problem.columns()]
+    code = [run.__name__, *modules_of(problem)]
+    plain = problem.model_dump(mode="json")
+    design = result("design", code, table.sha256, plain, columns, suffix=".npz")
+    if design.is_stored() and not is_again("prepare"):
+        return Completed(name="Cached", data=design)
+    run.write_design(design, problem, table)
+    return design
 
 
 @task(task_run_name="{block.title}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
@@ -63,6 +78,5 @@ def run_blocks(
 
 
 def rows_of(block: Block, design: CachedFile | None) -> CachedFile:
-    """Return the file of a block's rows."""
     code = modules_of(block.problem, {cell.estimator for cell in block.cells})
     return result("block", [run.__name__, *code], block.described(), design.name if design else None)

@@ -147,7 +147,6 @@ def state_of(path: Path, days: int = DAYS) -> str:
 
 
 def stored_results(home: Path) -> list[Path]:
-    """Return the files of stored results."""
     return [path for path in sorted((home / FOLDER).rglob("*")) if path.is_file() and path.name[0] != "."]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,6 @@ class Cell:
         return ":".join([*parts, f"n={self.n}"])
 
     def keywords(self) -> dict[str, Any]:
-        """Return the keywords for :func:`dpalgos.estimate`."""
         if self.calibration == "none":
             return dict(self.params)
         budget = {"epsilon": self.epsilon, "delta": self.delta, "calibration": self.calibration}
@@ -104,3 +104,12 @@ def derive_seed(seed: int, *names: object) -> int:
 
 def replicate_generator(seed: int, replicate: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replicate,)))
+
+
+def one_blas_thread() -> None:
+    """Limit this process's matrix products to one thread each, for results that do not depend on the machine.
+
+    The number of threads decides in which order BLAS adds, so the last bits depend on it. The limit is the
+    process's, not the thread's: one that ended with a block would be lifted while others still compute.
+    """
+    threadpool_limits(1)

@@ -6,7 +6,8 @@ of errors. So an error that nobody foresaw leaves as its type and its place.
 
 import functools
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from data.errors import DataError
@@ -16,6 +17,12 @@ from dpalgos import InputError
 
 class SpecError(ValueError):
     """A study file is wrong; the message names the file, the key, its value and what is allowed."""
+
+
+def require_once(what: str, values: Iterable[object], remedy: str = "take one out") -> None:
+    """Refuse a value that occurs twice; ``what`` says what must be."""
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
+        raise SpecError(f"{what}, got {twice[0]!r} twice; {remedy}")
 
 
 NO_MEMORY = (

@@ -1,7 +1,6 @@
 """Base class of the parts of files that people write, and what is wrong in them, as pydantic tells it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -10,15 +9,13 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from data.columns import Number as Number
-from data.store.folders import read_small
-from tasks.errors import SpecError
+from tasks.errors import require_once
 
 T = TypeVar("T")
 Whole = Annotated[int, Field(strict=True)]
@@ -52,24 +49,11 @@ class Strict(BaseModel):
 
 
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    for value in values:
-        if values.count(value) > 1:
-            raise ValueError(f"each entry must occur once, got {value!r} twice; remove one")
+    require_once("each entry must occur once", values)
     return values
 
 
 DISTINCT = AfterValidator(_each_once)  # of the entries of a tuple
-
-
-def read_strictly(path: Path, kind: type[T], what: str) -> T:
-    """Read a JSON file that somebody else may have written; refuse one that is not of a kind."""
-    try:
-        return TypeAdapter(kind).validate_json(read_small(path, limit=100_000_000), strict=True)
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
-    except ValidationError as error:
-        reason = sentences(error)[0]
-    raise SpecError(f"{path} must be {what}; {reason}")
 
 
 def sentences(error: ValidationError, undeclared: Iterable[str] = ()) -> list[str]:

@@ -10,7 +10,7 @@ from data.store.folders import home
 from tasks.errors import guarded
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.record import record_of, write_record
-from tasks.release.release import Charging, release
+from tasks.release.release import release
 
 
 @task(task_run_name="release {question}", cache_policy=NO_CACHE)
@@ -18,5 +18,5 @@ from tasks.release.release import Charging, release
 def release_question(plan: PlanFile, question: str, reserve: Charge, folder: Path, *, again: bool) -> None:
     """Charge and draw a reserved question, or read its estimate from the ledger; write its record."""
     request = plan.request(question, reserve.epsilon)
-    released = release(open_ledger(home()), request, plan.data, charging=Charging(again=again))
+    released = release(open_ledger(home()), request, plan.data, again=again)
     write_record(record_of(released), folder / question)

@@ -59,7 +59,6 @@ class RunOptions(BaseModel):
 
     @classmethod
     def of_manifest(cls, manifest: dict[str, Any]) -> "RunOptions":
-        """Return the options that a manifest records."""
         return cls(profile=manifest["profile"], reps=manifest["replicates"], seed=manifest["seed"])
 
     @property

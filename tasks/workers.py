@@ -19,8 +19,8 @@ from typing import Any, NoReturn, TypeVar
 
 import psutil
 
+from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
-from tasks.run.threads import one_blas_thread
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -171,7 +171,6 @@ def _processes(count: int) -> ProcessPoolExecutor:
 
 
 def _begin(environment: dict[str, str]) -> None:
-    """Make this process a worker."""
     os.environ.update(environment)
     warnings.simplefilter("ignore")
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -3,6 +3,7 @@
 from unittest.mock import patch
 
 from prefect import State, Task
+from prefect.states import Completed
 
 from flows import study as flows
 
@@ -11,11 +12,14 @@ class Done:
     """The future of a task that has run."""
 
     def __init__(self, returned):
-        self.is_cached = isinstance(returned, State)
-        self.returned = returned.data if self.is_cached else returned
+        self.state = returned if isinstance(returned, State) else Completed(data=returned)
+
+    @property
+    def is_cached(self):
+        return self.state.name == "Cached"
 
     def result(self):
-        return self.returned
+        return self.state.data
 
 
 def run_plainly(study, options):

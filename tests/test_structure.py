@@ -103,7 +103,7 @@ def test_a_home_is_deleted_only_if_that_is_asked_and_it_has_no_ledger(tmp_path, 
 
 # What is imported, how many of our modules it loads, and those that it must not load
 LOADED = [("tasks.release.release", 110, ("tasks.problems", "data.datasets", "tasks.study.spec"))]
-LOADED += [("flows.study", 172, ("dpalgos.formula.fit", "reports.charts", "tasks.scorecard"))]
+LOADED += [("flows.study", 170, ("dpalgos.formula.fit", "reports.charts", "tasks.scorecard"))]
 
 
 @pytest.mark.parametrize(("name", "most", "others"), LOADED)

@@ -21,5 +21,4 @@ def collections() -> dict[str, ModuleType]:
 
 
 def collection_of() -> dict[str, ModuleType]:
-    """Return the collections by the names of their datasets."""
     return {name: collection for collection in collections().values() for name in collection.tables()}

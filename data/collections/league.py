@@ -67,12 +67,10 @@ def developed_on(dataset: str) -> bool:
 
 @cache
 def load(dataset: str) -> ModuleType:
-    """Return a table's dataset and parser."""
     return table_module(dataset, declarations()[dataset.removeprefix(_PREFIX)])
 
 
 def table_module(dataset: str, about: dict[str, Any]) -> ModuleType:
-    """Return the dataset and parser of a declaration."""
     package, item = about["source"]
     source = _source(package, item, about.get("sha256", ""))
     module = ModuleType(__name__)

@@ -46,7 +46,6 @@ def tables() -> tuple[str, ...]:
 
 
 def load(dataset: str) -> ModuleType:
-    """Return a table's dataset and parser."""
     name = dataset.removeprefix(f"{_FOLDER}_")
     return _module(name, *_KNOWN[name][:3])
 

@@ -9,7 +9,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,9 +44,8 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
         source, published, length = _simulated(dataset, n_rows, seed), 0, flock.FRAMES
     else:
         source, published, length = _read(dataset, raw), dataset.n_rows, 0
-    checked = _Checked(dataset)
-    frames = np.hstack([block.astype(np.float32) for block in checked.of(source)])
-    checked.finish(published)
+    read = np.hstack([*source])
+    frames, repairs = _usable(dataset, read, published)
     names, labels = (*dataset.frame_columns, FRAME_LABEL), frames[-1].astype(np.int8)
     digest = hashlib.sha256(" ".join(names).encode())
     digest.update(np.ascontiguousarray(frames.T, dtype="<f4").data)
@@ -54,76 +53,53 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
     ref = FramesRef(
         **raw.provenance(path),
         n_rows=len(labels),
-        rows_read=checked.rows_read,
-        repairs=checked.repairs(),
+        rows_read=read.shape[1],
+        repairs=repairs,
         label_counts=(int(counts[0]), int(counts[1])),
         frames_per_simulation=length,
         table_sha256=digest.hexdigest(),
     )
     table = pa.Table.from_arrays([*map(pa.array, frames[:-1]), pa.array(labels)], names)
-    extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
     options: Any = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
     with atomic_file(path) as handle:
-        pq.write_table(
-            table.replace_schema_metadata(ref.metadata(**extra)), handle, row_group_size=ROW_GROUP, **options
-        )
+        pq.write_table(table, handle, row_group_size=ROW_GROUP, **options)
     return ref
 
 
-class _Checked:
-    """A check of passing columns: incomplete frames are dropped and counted, others must be within bounds."""
+def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, tuple[Repair, ...]]:
+    """Return columns (features and label × frames) without incomplete frames, which are counted.
 
-    def __init__(self, dataset: Dataset) -> None:
-        self.rows_read = 0
-        self._dataset = dataset
-        self._dropped: Counter[str] = Counter()
-        self._outside = np.zeros(len(dataset.columns), dtype=np.int64)
-
-    def of(self, blocks: Iterable[Matrix]) -> Iterator[Matrix]:
-        """Yield the usable columns of blocks (features and label × frames)."""
-        lower = np.array([column.lower for column in self._dataset.columns], dtype=np.float32)
-        upper = np.array([column.upper for column in self._dataset.columns], dtype=np.float32)
-        for block in blocks:
-            self.rows_read += block.shape[1]
-            # The sum of a frame is finite if all its entries are.
-            suspects = np.flatnonzero(~np.isfinite(block.sum(axis=0)))
-            faulty = suspects[~np.isfinite(block[:, suspects]).all(axis=0)]
-            for frame in faulty:
-                self._drop(block[:, frame])
-            kept = np.delete(block, faulty, axis=1) if len(faulty) else block
-            boids = self._dataset.n_boids
-            low = kept[:-1].min(axis=1, initial=0).reshape(boids, -1).min(axis=0)
-            high = kept[:-1].max(axis=1, initial=0).reshape(boids, -1).max(axis=0)
-            if (low < lower).any() or (high > upper).any():
-                features = kept[:-1].reshape(boids, len(lower), -1)
-                outside = (features < lower[:, None]) | (features > upper[:, None])
-                self._outside += outside.sum(axis=(0, 2))
-            if others := int((~np.isin(kept[-1], (0, 1))).sum()):
-                raise CorruptSource(
-                    f"{self._dataset.name}: the label {self._dataset.label!r} must be 0 or 1, it is not in "
-                    f"{others:,} rows; get the file again"
-                )
-            yield kept
-
-    def finish(self, published: int) -> None:
-        """Refuse a table with too few frames, or with values outside their public bounds."""
-        name = self._dataset.name
-        if published and self.rows_read != published:
-            raise CorruptSource(
-                f"{name}: the file has {self.rows_read:,} rows, {published:,} were published; "
-                "get the file again"
-            )
-        require_few_dropped(name, self.repairs(), self.rows_read)
-        require_none_outside(self._dataset, self._outside, "entries")
-
-    def repairs(self) -> tuple[Repair, ...]:
-        return tuple(Repair(reason, count) for reason, count in self._dropped.items())
-
-    def _drop(self, frame: Matrix) -> None:
+    Refuse other labels, too few frames, and values outside their public bounds.
+    """
+    name, rows_read = dataset.name, frames.shape[1]
+    # The sum of a frame is finite if all its entries are.
+    suspects = np.flatnonzero(~np.isfinite(frames.sum(axis=0)))
+    faulty = suspects[~np.isfinite(frames[:, suspects]).all(axis=0)]
+    kept = np.delete(frames, faulty, axis=1) if len(faulty) else frames
+    if others := int((~np.isin(kept[-1], (0, 1))).sum()):
+        raise CorruptSource(
+            f"{name}: the label {dataset.label!r} must be 0 or 1, it is not in {others:,} rows; get the file "
+            "again"
+        )
+    if published and rows_read != published:
+        raise CorruptSource(
+            f"{name}: the file has {rows_read:,} rows, {published:,} were published; get the file again"
+        )
+    dropped, names = Counter[str](), (*dataset.frame_columns, dataset.label)
+    for frame in frames[:, faulty].T:
         place = int(np.flatnonzero(~np.isfinite(frame))[0])
         kind = "blank or NaN in column" if np.isnan(frame[place]) else "infinity in column"
-        names = (*self._dataset.frame_columns, self._dataset.label)
-        self._dropped[f"{kind} {names[place]}"] += 1
+        dropped[f"{kind} {names[place]}"] += 1
+    repairs = tuple(Repair(reason, count) for reason, count in dropped.items())
+    require_few_dropped(name, repairs, rows_read)
+    features = kept[:-1].reshape(dataset.n_boids, len(dataset.columns), -1)
+    bounds = [(np.float32(column.lower), np.float32(column.upper)) for column in dataset.columns]
+    outside = (
+        ((values < low) | (values > high)).sum()
+        for values, (low, high) in zip(features.swapaxes(0, 1), bounds, strict=True)
+    )
+    require_none_outside(dataset, outside, "entries")
+    return kept, repairs
 
 
 def _simulated(dataset: Dataset, n_rows: int, seed: int) -> Iterator[Matrix]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NO_GROUP = -1
+PEOPLE = b"dpcost.people"  # in the metadata of a file
 _MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
 _SNP_FIELDS = [
     ("snp", pa.string()), ("chromosome", pa.string()), ("position", pa.int64()),
@@ -53,7 +54,6 @@ class Genotypes:
 
 
 def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
-    """Parse, check and write a dataset's genotypes."""
     companions = {file.layout: Path(file.path) for file in raw.companions}
     cohort: Cohort = datasets.parser(dataset.name, raw.layout)(Path(raw.path), companions)
     if cohort.people_read != dataset.n_rows:
@@ -103,12 +103,11 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
         "group": group.tolist(),
         "missing": missing.tolist(),
     }
-    more = {"companion_sha256": ref.companion_sha256, "people": people}
     calls = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(n_people), n_snps, [None, pa.py_buffer(np.ascontiguousarray(cohort.calls))]
     )
     columns = {name: pa.array(cohort.snps[name], kind, from_pandas=True) for name, kind in _SNP_FIELDS}
-    table = pa.table({**columns, "calls": calls}).replace_schema_metadata(ref.metadata(**more))
+    table = pa.table({**columns, "calls": calls}).replace_schema_metadata({PEOPLE: json.dumps(people)})
     with atomic_file(path) as handle:
         pq.write_table(table, handle, compression="zstd", use_dictionary=False)
     return ref
@@ -122,9 +121,8 @@ def has_enough_calls(
 
 
 def read_genotypes(ref: GenotypeRef) -> Genotypes:
-    """Read and verify stored genotypes."""
     with pq.ParquetFile(verified_path(ref)) as file:
-        people, table = json.loads(file.metadata.metadata[b"dpcost.people"]), file.read()
+        people, table = json.loads(file.metadata.metadata[PEOPLE]), file.read()
     calls = b"".join(table["calls"].to_pylist())
     return Genotypes(
         calls=np.frombuffer(calls, dtype=np.int8).reshape(ref.n_snps, -1).T,

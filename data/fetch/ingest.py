@@ -40,9 +40,9 @@ def to_parquet(
     ``again`` builds the table again. A file without a known checksum that is not the published table is
     deleted from the store; the next call then fetches another one.
     """
-    path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
-    if not again and (stored := _stored_at(path, raw)):
+    if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
         return stored
+    path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     try:
         ref = _store(dataset, raw, path, n_rows)
     except CorruptSource:
@@ -64,10 +64,6 @@ def stored_before(
 ) -> DatasetRef | None:
     """Return the intact table that the same code stored before, or None."""
     path, _ = _path_and_rows(dataset, raw, home, stand_in_rows)
-    return _stored_at(path, raw)
-
-
-def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
     stored = stored_table(path)
     return stored and replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
 
@@ -85,11 +81,6 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRe
         return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
     store = store_genotypes if dataset.kind == "genotypes" else store_table
     return store(dataset, raw, path)
-
-
-def code_of_tables() -> str:
-    """Return a short digest of the code that all tables depend on, except the parsers of datasets."""
-    return code_digest([__name__])[:8]
 
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:

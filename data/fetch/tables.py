@@ -20,7 +20,6 @@ from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, desc
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
-    """Parse, check and write a dataset's table."""
     frame = _parsed(dataset, raw)
     table, repairs = with_registry_types(frame, dataset)
     if len(frame) != dataset.n_rows:
@@ -28,7 +27,8 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
             f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
             "get the file again"
         )
-    check_bounds(table, dataset)
+    outside = [(~table[each.name].between(each.lower, each.upper)).sum() for each in dataset.columns]
+    require_none_outside(dataset, outside, "rows")
     digest = table_digest(table)
     if dataset.table_sha256 not in ("", digest):
         dropped = f" after dropping rows ({describe_repairs(repairs)})" if repairs else ""
@@ -37,10 +37,8 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
             "get the file again"
         )
     ref = DatasetRef(**raw.provenance(path), n_rows=len(table), rows_read=len(frame), repairs=repairs)
-    arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
-    arrow = arrow.replace_schema_metadata(ref.metadata(table_sha256=digest))
     with atomic_file(path) as handle:
-        pq.write_table(arrow, handle)
+        pq.write_table(pa.table({name: table[name].to_numpy() for name in table.columns}), handle)
     return ref
 
 
@@ -100,15 +98,6 @@ def _numbers_and_faults(
         "blank or NaN in column": cells.missing,
         "infinity in column": np.isinf(cells.numbers),
     }
-
-
-def check_bounds(table: pd.DataFrame, dataset: Dataset) -> None:
-    """Refuse values outside the public bounds; the message has columns and counts, never a value."""
-    require_none_outside(
-        dataset,
-        [(~table[column.name].between(column.lower, column.upper)).sum() for column in dataset.columns],
-        "rows",
-    )
 
 
 def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> None:

@@ -190,7 +190,6 @@ def _text_cells(text: pa.StringArray, levels: Collection[str]) -> Cells:
 
 
 def _parse(numbers: pa.StringArray) -> npt.NDArray[np.float64]:
-    """Return decimal numbers as floats, NaN for nulls."""
     try:
         parsed = pc.utf8_ltrim(numbers, characters="+").cast(pa.float64())
     except pa.ArrowException:  # outside the range of a double

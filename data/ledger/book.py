@@ -185,7 +185,6 @@ class Book:
         return dict(row) if row else None
 
     def _rows(self, table: sa.Table, **wanted: object) -> list[dict[str, Any]]:
-        """Return the rows of a table with some values, in order."""
         if self.connection is None:
             return []
         chosen = sa.select(table).where(*(table.c[name] == value for name, value in wanted.items()))

@@ -49,7 +49,6 @@ class Question:
 
     @property
     def request(self) -> dict[str, Any]:
-        """The request to the data, as it is stored."""
         request = {name: getattr(self, name) for name in ("estimator", "parameters", "epsilon", "delta")}
         return request | ({"exact": self.exact} if self.exact else {})
 

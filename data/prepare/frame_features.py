@@ -11,18 +11,16 @@ both parts, which makes every estimator look too good. Splitting by simulation k
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic.dataclasses import dataclass
-from pydantic_core import to_jsonable_python
 
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import DataError
-from data.prepare.table_design import INTERCEPT, PreparedTable, Units, public_units, require_units
+from data.prepare.table_design import INTERCEPT, PreparedTable, Units, public_units
 from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
@@ -39,15 +37,10 @@ class Scales:
     scale: tuple[float, ...]
     names: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
-        return dict(to_jsonable_python(replace(self, ref=ref)))
-
 
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
     """Return the centers and scales of a table's columns, either public or from the data."""
-    require_units(units)
-    names = dataset.frame_columns
+    ref, names = replace(ref, path=name_below_home(Path(ref.path))), dataset.frame_columns
     if units == "standardised":
         center, scale = _moments(ref, len(names))
         if not (scale > 0).all():

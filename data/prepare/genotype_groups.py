@@ -19,19 +19,16 @@ both groups, who are taken as public. SNPs chosen from the compared people are n
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from data.errors import DataError
+from data.errors import DataError, require_size
 from data.fetch.genotypes import NO_GROUP, Genotypes, has_enough_calls
 from data.formats.cohort import MISSING
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VALUE_BOUND = 2.0
 CENTER = 1
@@ -48,7 +45,7 @@ class GroupDifference:
     X: FloatArray  # (n, d): ±2(g − 1), + for the first group, which comes first; C-contiguous
     sizes: tuple[int, int]  # people of each group
     target: FloatArray  # (d,): mean of the first group less mean of the second
-    snps: "pd.DataFrame"  # (d, 5): name, chromosome, position and alleles
+    snps: Mapping[str, Sequence[Any]]  # name, chromosome, position and alleles of each SNP, (d,)
     panel: FloatArray  # (k, d): 2(g − 1) of the people outside both groups, taken as public
     panel_labels: IntArray  # (k,): codes of their labels, such as populations
 
@@ -149,13 +146,13 @@ def _frequencies(genotypes: Genotypes, groups: Sequence[Mask]) -> tuple[FloatArr
 
 def _largest(values: FloatArray, usable: Mask, n_snps: int) -> IntArray:
     """Return the places of the largest values among usable SNPs, ascending; ties go to the first."""
-    _check_number(n_snps, int(usable.sum()))
+    require_size("n_snps", n_snps, int(usable.sum()), "the SNPs to choose from")
     return np.sort(np.argsort(-np.where(usable, values, -1.0), kind="stable")[:n_snps])
 
 
 def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:
     """Return SNPs at even distances in the file's order, without reading any call."""
-    _check_number(n_snps, n_snps_stored)
+    require_size("n_snps", n_snps, n_snps_stored, "the SNPs to choose from")
     return np.arange(n_snps, dtype=np.int64) * n_snps_stored // n_snps
 
 
@@ -180,7 +177,7 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
         X=np.ascontiguousarray(VALUE_BOUND * sign * centered),
         sizes=sizes,
         target=centered[: sizes[0]].mean(axis=0) - centered[sizes[0] :].mean(axis=0),
-        snps=genotypes.snps,
+        snps={str(name): each.tolist() for name, each in genotypes.snps.items()},
         panel=VALUE_BOUND * (np.where(panel_calls == MISSING, CENTER, panel_calls) - CENTER).astype(float),
         panel_labels=np.unique(np.array(genotypes.labels)[panel], return_inverse=True)[1],
     )
@@ -192,11 +189,7 @@ def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generat
     Replicate r depends on ``rngs[r]`` only. Its draw of m people is the beginning of a draw of any larger m
     from a generator in the same state.
     """
-    if not 1 <= m <= min(sizes):
-        raise DataError(
-            f"m must be between 1 and the {min(sizes):,} people of the smaller group, got {m}; "
-            "choose another size"
-        )
+    require_size("m", m, min(sizes), "the people of the smaller group")
     first, second = [], []
     for rng in rngs:
         # Whole permutations for any m: smaller draws are then the beginnings of larger ones.
@@ -239,18 +232,6 @@ def traced_group(genotypes: Genotypes) -> TracedGroup:
 
 def draw_roles(n_people: int, n: int, rngs: Sequence[np.random.Generator]) -> tuple[Mask, Mask, Mask]:
     """Draw n members and n non-members per replicate; return them and the remaining people, (n_people, R)."""
-    if not 1 <= n <= (n_people - 1) // 2:
-        raise DataError(
-            f"n must be between 1 and {(n_people - 1) // 2}, below half of the {n_people:,} people of the "
-            f"group, got {n}; choose a smaller one"
-        )
+    require_size("n", n, (n_people - 1) // 2, "below half of the people of the group")
     place = np.array([rng.permutation(n_people) for rng in rngs]).T
     return place < n, (place >= n) & (place < 2 * n), place >= 2 * n
-
-
-def _check_number(n_snps: int, available: int) -> None:
-    if not 1 <= n_snps <= available:
-        raise DataError(
-            f"n_snps must be between 1 and the {available:,} SNPs there are to choose from, got {n_snps:,}; "
-            "ask for fewer"
-        )

@@ -5,28 +5,22 @@ z-scores from the full data, which are not private; no guarantee covers that ste
 in standard deviations of all rows. Fits in different units are then comparable.
 """
 
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from data.columns import Column, rows_in_units
 from data.dataset import Dataset
-from data.errors import DataError
+from data.errors import DataError, require_size
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Units = Literal["public", "standardised"]
 INTERCEPT = "intercept"
-_RESPONSE, _GROUP, _WEIGHT = "response", "group", "weight"
 
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -81,18 +75,8 @@ def prepare_table(
     intercept. ``"standardised"`` units are z-scores from the full data (divisor n). They have an intercept
     only if the response is raw: counts and labels of a generalized linear model are not transformed.
     """
-    require_units(units)
     names = (*covariates, response) if response else tuple(covariates)
-    if not covariates or len(set(names)) < len(names):
-        raise DataError(
-            f"covariates must be distinct columns other than the response, got {list(covariates)} "
-            f"for {response!r}; name each once"
-        )
     columns = [dataset.column(name) for name in names]
-    if missing := [name for name in names if name not in table.columns]:
-        raise DataError(
-            f"the table of {dataset.name} lacks {missing}; run `dpcost ingest {dataset.name} --again`"
-        )
     values = table[list(names)].to_numpy(dtype=np.float64)
     # Rounding may give a constant column a positive standard deviation.
     mean, std = values.mean(axis=0), np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
@@ -126,11 +110,6 @@ def prepare_table(
     )
 
 
-def require_units(units: str) -> None:
-    if units not in get_args(Units):
-        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")
-
-
 def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArray, FloatArray]:
     """Return the registry's centers and scales of columns; refuse a column without them."""
     for column in columns:
@@ -145,48 +124,12 @@ def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArra
     )
 
 
-def table_bytes(prepared: PreparedTable) -> bytes:
-    """Serialize as Parquet: columns by number, because they may have any name; the rest as metadata."""
-    assert prepared.to_standard is not None
-    facts = {"column_names": list(prepared.column_names), "to_standard": prepared.to_standard.tolist()}
-    columns = {str(j): column for j, column in enumerate(prepared.X.T)}
-    optional = ((_RESPONSE, prepared.y), (_GROUP, prepared.groups), (_WEIGHT, prepared.weights))
-    for name, column in optional:
-        if column is not None:
-            columns[name] = column
-    buffer = io.BytesIO()
-    table = pa.table(columns).replace_schema_metadata({"design": json.dumps(facts)})
-    pq.write_table(table, buffer, write_page_checksum=True)
-    return buffer.getvalue()
-
-
-def read_prepared_table(path: Path) -> PreparedTable:
-    table = pq.read_table(path)
-    facts = json.loads(table.schema.metadata[b"design"])
-    names = tuple(facts["column_names"])
-    y, groups, weights = (
-        table[name].to_numpy().copy() if name in table.column_names else None
-        for name in (_RESPONSE, _GROUP, _WEIGHT)
-    )
-    return PreparedTable(
-        X=np.column_stack([table[str(j)].to_numpy() for j in range(len(names))]),
-        y=y,
-        groups=groups,
-        weights=weights,
-        column_names=names,
-        to_standard=np.array(facts["to_standard"]),
-    )
-
-
 def draw_rows(n_rows: int, m: int, rngs: Sequence[np.random.Generator]) -> npt.NDArray[np.bool_]:
     """Draw m distinct rows per replicate, uniformly: a mask (n_rows, R), with one contiguous column each.
 
     Replicate r depends on ``rngs[r]`` alone.
     """
-    if not 1 <= m <= n_rows:
-        raise DataError(
-            f"m must be from 1 to the {n_rows:,} rows of the dataset, got {m}; choose another size"
-        )
+    require_size("m", m, n_rows, "the rows of the dataset")
     # The held-out rows are as random as the drawn rows; drawing the smaller set is cheaper.
     complement = m > n_rows // 2
     n_drawn = n_rows - m if complement else m
@@ -204,11 +147,7 @@ def draw_training_rows(
     With groups, as many whole groups are drawn as fit. Replicate r depends on ``rngs[r]`` only.
     """
     n_rows = len(table.X)
-    if not 1 <= n < n_rows:
-        raise DataError(
-            f"n must be between 1 and {n_rows - 1:,}, because some of the {n_rows:,} rows are for the test, "
-            f"got {n}; choose another size"
-        )
+    require_size("n", n, n_rows - 1, "since some rows are for the test")
     masks = np.zeros((len(rngs), n_rows), dtype=bool)
     if not whole_groups:
         for mask, rng in zip(masks, rngs, strict=True):

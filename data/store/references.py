@@ -1,6 +1,5 @@
 """References to stored files: small enough to pass between tasks, exact enough to verify."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,20 +56,6 @@ class DatasetRef:
 
     def to_dict(self) -> dict[str, Any]:
         return dict(to_jsonable_python(self))
-
-    def metadata(self, **more: Any) -> dict[str, str]:
-        """Return the metadata of the Parquet file, the same in every run."""
-        about = {
-            "dataset": self.name,
-            **{key: getattr(self, key) for key in ("data_source", "source_sha256", "source_url", "layout")},
-            "rows_read": self.rows_read,
-            "repairs": to_jsonable_python(self.repairs),
-            **more,
-        }
-        return {
-            f"dpcost.{key}": value if isinstance(value, str) else json.dumps(value)
-            for key, value in about.items()
-        }
 
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)

@@ -35,7 +35,14 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class PartReader:
-    """Opens the files of a table one after the other, and refuses those with other columns."""
+    """Opens the files of a table one after the other, and refuses those with other columns.
+
+    A reader of numbers yields the ``pieces`` of a file, each row by itself, and shows them to a watch. After
+    all of them it refuses their faults.
+    """
+
+    pieces: Callable[..., Iterator[Numbers]]
+    refuse_faults: Callable[[], None]
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -121,21 +128,19 @@ def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], a
 
 
 @contextmanager
-def opened_table(
-    source: Source, marks: FileMarks | None = None, columns: Collection[str] = ()
-) -> Iterator[tuple[list[str], Batches]]:
+def opened_table(source: Source, marks: FileMarks | None = None) -> Iterator[tuple[list[str], Batches]]:
     """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows.
 
-    Cells are as the file has them; ``marks`` makes them plain. Rows have some of the ``columns``, or all.
+    Cells are as the file has them; ``marks`` makes them plain.
     """
     first, *others = parts_of(source)
     reader, marks = PartReader(source), marks or FileMarks()
-    with reader.opened(first, marks, columns) as (names, pieces):
+    with reader.opened(first, marks, ()) as (names, pieces):
 
         def batches() -> Batches:
             yield from pieces
             for part in others:
-                with reader.opened(part, marks, columns) as (_, more):
+                with reader.opened(part, marks, ()) as (_, more):
                     for batch in more:
                         yield batch.select([name for name in names if name in batch.schema.names])
 

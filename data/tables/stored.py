@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from data.columns import Declaration
 from data.errors import DataError
-from data.fetch.ingest import code_of_tables, keep_reference, stored_table
+from data.fetch.ingest import keep_reference, stored_table
+from data.store.code_digest import code_digest
 from data.store.folders import atomic_file, sha256_file, sha256_files, store_dir
 from data.store.references import OWN_FILE, DatasetRef
 from data.tables.declared import read_declared
@@ -25,7 +26,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
     metadata = json.dumps([name, declaration.described], default=lambda each: each.described)
     declared = hashlib.sha256(metadata.encode()).hexdigest()
-    file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
+    file = f"{name}-{content[:16]}-{declared[:8]}-{code_digest([__name__])[:8]}.parquet"
     target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
         return replace(stored, path=str(target))

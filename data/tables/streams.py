@@ -6,7 +6,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from tempfile import TemporaryFile
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +14,11 @@ import numpy.typing as npt
 from data.errors import DataError
 from data.formats.row_groups import read_ahead
 from data.store.folders import home, private_folder
-from data.tables.reading import Numbers, Watch
+from data.tables.reading import Numbers, PartReader, Watch
 from data.tables.sources import Part, Source, parts_of
 
 HELD_NUMBERS = 2**22  # 32 MiB: a larger table is streamed
 SPARE_BYTES = 10**9  # that stay free on the disk of the home
-
-
-class TableReader(Protocol):
-    """Makes numbers from the rows of a table's files, piece by piece; a row is converted by itself."""
-
-    def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
-        """Yield the numbers of a file; with ``watch``, show every piece of the whole file."""
-        ...
-
-    def refuse_faults(self) -> None:
-        """Refuse what is wrong with the files that were read."""
-        ...
 
 
 class StreamedTable:
@@ -40,12 +28,12 @@ class StreamedTable:
     the table. ``reader`` makes a reader for each pass; with a ``response``, rows come in pairs with it.
     """
 
-    def __init__(self, source: Source, reader: Callable[[], TableReader], response: str = "") -> None:
+    def __init__(self, source: Source, reader: Callable[[], PartReader], response: str = "") -> None:
         self.source, self._reader, self._response = source, reader, response
         self.partitions: list[tuple[StreamedPart, int]] = []
         self._held: list[Numbers] | None = []
 
-    def check(self, reader: TableReader, watch: Watch, most: float = 0) -> None:
+    def check(self, reader: PartReader, watch: Watch, most: float = 0) -> None:
         """Read all files once; hold at most so many numbers in memory."""
         size = 0
         for file in parts_of(self.source):
@@ -80,7 +68,7 @@ class StreamedPart:
     each column. (Inode, size and time of change can be those of another file.)
     """
 
-    def __init__(self, part: Part, reader: Callable[[], TableReader], response: str) -> None:
+    def __init__(self, part: Part, reader: Callable[[], PartReader], response: str) -> None:
         self._part, self._reader, self._response = part, reader, response
         self._digests: list[bytes] = []
         self._spool: _Spool | None = None
@@ -89,7 +77,7 @@ class StreamedPart:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_spool": None}
 
-    def check(self, reader: TableReader, watch: Watch) -> Iterator[Numbers]:
+    def check(self, reader: PartReader, watch: Watch) -> Iterator[Numbers]:
         """Yield the numbers in a first pass, which every later one must give again."""
         digests: dict[str, Any] = defaultdict(hashlib.blake2b)
         self._spool = _Spool()

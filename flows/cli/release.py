@@ -75,7 +75,6 @@ def release(
     from data.tables.sources import is_address
     from flows.progress import counter
     from tasks.release.record import FILES, record_of
-    from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
     from tasks.report.coefficients import table_format
@@ -96,11 +95,9 @@ def release(
             open_ledger(home()),
             read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval),
             source,
-            charging=Charging(
-                again=again,
-                allow_new_content=new_content,
-                before_charge=before_charge,
-            ),
+            again=again,
+            allow_new_content=new_content,
+            before_charge=before_charge,
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
         made = record_of(released)

@@ -1,16 +1,11 @@
 """The entry point of the command line; small, because Ctrl-C during imports should print no traceback."""
 
-import os
 import signal
 import sys
-from importlib.metadata import version
 
 
 def main() -> None:
     """Run ``dpcost``; until it is loaded, Ctrl-C ends the process at once and silently."""
-    if sys.argv[1:] == ["--version"]:  # which needs nothing that is loaded below
-        _print_version()
-        return
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -21,10 +16,3 @@ def main() -> None:
         command_line()
     except KeyboardInterrupt:  # before the command line was ready for it
         sys.exit(1)
-
-
-def _print_version() -> None:
-    try:
-        print(f"dpcost {version('dpcost')}", flush=True)
-    except OSError:
-        os._exit(1)  # nobody reads it

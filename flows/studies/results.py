@@ -86,11 +86,6 @@ def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataF
     return page_of(spec, *_stored(spec, out))
 
 
-def report_of(run: Path) -> Path:
-    """Return the folder of a report that is named by itself or by its results.parquet."""
-    return run if run.is_dir() else run.parent
-
-
 def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
     """Compare the first run with each other one; refuse a run that has no cell in common with it.
 
@@ -114,7 +109,7 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
 def _study_of(run: Path) -> dict[str, Any]:
     """Return what the manifest of a run records about its study file, or nothing."""
     with suppress(ValueError, TypeError):
-        return dict(last_run(report_of(run)).get("study", {}))
+        return dict(last_run(run if run.is_dir() else run.parent).get("study", {}))
     return {}
 
 

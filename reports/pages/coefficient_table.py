@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
-from reports.writing import num, num_in, spreadsheet_text, words
+from reports.writing import interval_text, num, num_in, spreadsheet_text, words
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
@@ -160,7 +160,7 @@ def _number(row: Mapping[str, Any], name: str, low: str = "", high: str = "") ->
 def _interval(row: Mapping[str, Any], low: str, high: str) -> str:
     if row.get(low) is None:
         return ""
-    return f"[{_number(row, low, low, high)}, {_number(row, high, low, high)}]"
+    return interval_text(row[low], row[high])
 
 
 def _p_value(row: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.errors import InputError
 from reports.pages.coefficient_table import p_text
 from reports.render import PageTable
-from reports.writing import num, num_in, setting
+from reports.writing import interval_text, num, num_in, setting
 
 
 def group_table(result: SurvivalCurves | BaselineTable) -> PageTable:
@@ -40,7 +40,7 @@ def _notes(curves: SurvivalCurves) -> list[str]:
         notes.append(f"Logrank test: χ² = {num(test.statistic)}, df = {test.df}, p {p}.")
     ratios = [
         f"{row['group']} {num_in(row['hazard_ratio'], row['ci_low'], row['ci_high'])} "
-        f"{_span(row['ci_low'], row['ci_high'])}"
+        f"{interval_text(row['ci_low'], row['ci_high'])}"
         for row in curves.hazard_ratios().to_dict("records")
         if not math.isnan(row["hazard_ratio"])
     ]
@@ -52,7 +52,7 @@ def _notes(curves: SurvivalCurves) -> list[str]:
     texts = []
     for row in means.to_dict("records"):
         low, high = row["ci_low"], row["ci_high"]
-        texts.append(f"{row['group']} {num_in(row['mean'], low, high)} {_span(low, high)}")
+        texts.append(f"{row['group']} {num_in(row['mean'], low, high)} {interval_text(low, high)}")
     return [*notes, f"Restricted mean up to {setting(curves.shown_until)}: {'; '.join(texts)}."]
 
 
@@ -80,7 +80,7 @@ def _of_baseline(row: Mapping[str, Any]) -> str:
         return f"{round(size):,}"
     scale = 1 if is_mean else 100
     low, high = scale * row["ci_low"], scale * row["ci_high"]
-    limits = "" if math.isnan(low) else f" {_span(low, high)}"
+    limits = "" if math.isnan(low) else f" {interval_text(low, high)}"
     if not is_mean:
         return f"{round(size):,} ({100 * row['estimate']:.1f}){limits}"
     value, sd = row["estimate"], row["sd"]
@@ -93,8 +93,4 @@ def _number(row: Mapping[str, Any], name: str) -> str:
 
 
 def _limits(row: Mapping[str, Any]) -> str:
-    return "" if math.isnan(row["survival"]) else _span(row["ci_low"], row["ci_high"])
-
-
-def _span(low: float, high: float) -> str:
-    return f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
+    return "" if math.isnan(row["survival"]) else interval_text(row["ci_low"], row["ci_high"])

@@ -22,14 +22,13 @@ from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from reports.page import ZERO
 from reports.ranking import first_below
 from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
-from tasks.cells import Cell, Replicates
+from tasks.cells import Cell, Replicates, one_blas_thread
 from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
 from tasks.release.spending import spending_of
 from tasks.run.compute import compute_block
-from tasks.run.threads import one_blas_thread
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
 from tasks.study.panel import Panel

@@ -83,7 +83,6 @@ class SimulatedRelease:
         return int(self.request.offset_bounds is not None)
 
     def forecast(self, epsilon: float) -> ReleaseForecast:
-        """Forecast the intervals at an ε."""
         releases = self._releases(epsilon)
         some = self._limits(releases)
         if not some:

@@ -1,7 +1,6 @@
 """The declaration of an analyst's own table in a study file: everything that is public about it."""
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.design import FormulaDesign
+from tasks.errors import require_once
 from tasks.file_schema import Strict
 
 if TYPE_CHECKING:  # loaded if a table by group is requested
@@ -147,9 +147,7 @@ class AnalystTable(Strict):
     @classmethod
     def _distinct(cls, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         names = [column.name for one in columns for column in fitted_columns(one)]
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            raise ValueError(f"columns must differ in name, got {twice[0]!r} twice; remove one")
+        require_once("columns must differ in name", names)
         if INTERCEPT in names:
             raise ValueError(
                 f"no column may be called {INTERCEPT!r}, the name of the intercept; rename it in the file"
@@ -203,7 +201,6 @@ class AnalystTable(Strict):
         return next((each for each in derived if isinstance(each, FormulaDesign)), None)
 
     def group_numbers_of(self, names: Collection[str]) -> "GroupNumbers | None":
-        """Return the numbers by group that some columns are, if they are."""
         derived = (each.derived for each in self.columns if each.name in names and each.derived)
         numbers = (each for each in derived if not isinstance(each, FormulaDesign))
         return cast("GroupNumbers | None", next(numbers, None))
@@ -215,7 +212,6 @@ class AnalystTable(Strict):
 
     @property
     def marks(self) -> Marks:
-        """How the file writes numbers."""
         return Marks(self.decimal, self.thousands, self.separator)
 
     def needed(self, columns: Iterable[Column]) -> tuple[Column, ...]:

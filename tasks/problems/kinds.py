@@ -9,7 +9,7 @@ from inspect import isabstract
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import BeforeValidator, Discriminator, Tag
+from pydantic import AfterValidator, Discriminator, Tag
 from pydantic.errors import PydanticUserError
 
 import dpalgos
@@ -77,16 +77,13 @@ def _checked(named: Any, known: Mapping[str, Kind]) -> Mapping[str, Kind]:
 
 
 def _type_of(name: str, kind: Kind) -> Any:
-    """Return the type of a problem of one kind, in which some settings have another default."""
 
-    def with_settings(problem: Any) -> Any:
-        if not isinstance(problem, dict):
-            return problem
-        if problem.get("measure") and kind.intervals is None:
-            raise ValueError(f"measure must be left out for kind {name!r}, got {problem['measure']!r}")
-        return {**kind.settings, **problem}
+    def checked(problem: RowSource) -> RowSource:
+        if problem.measure and kind.intervals is None:
+            raise ValueError(f"measure must be left out for kind {name!r}, got {problem.measure!r}")
+        return problem
 
-    return Annotated[kind.source, BeforeValidator(with_settings), Tag(name)]
+    return Annotated[kind.source, AfterValidator(checked), Tag(name)]
 
 
 def _kind_of(problem: Any) -> Any:

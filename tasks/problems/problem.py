@@ -1,8 +1,7 @@
 """A problem: rows that are drawn again and again, and what is judged of answers from them.
 
 A source of rows is a class that extends `RowSource`, a measure is a function. A kind of problem has one of
-each, and a name that study files use (`tasks.problems.kinds`); a new one is a file in ``sources``. Each
-optional ability of a source is a protocol at the end of this file.
+each, and a name that study files use (`tasks.problems.kinds`); a new one is a file in ``sources``.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -19,7 +18,8 @@ import dpalgos
 from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.prepare.table_design import read_prepared_table
+from data.prepare.design_file import read_design
+from data.prepare.table_design import PreparedTable
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
@@ -167,11 +167,20 @@ class RowSource(Strict, ABC):
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         """Raise ValueError for settings that cannot be, or do not suit an estimator, at a size."""
 
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the errors that theory predicts, if it does: label → value in the units of the metric."""
+        return {}
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return what a report shows next to errors: name of a module of `reports.exhibits` → content."""
+        return {}
+
 
 class DatasetSource(RowSource, ABC):
     """Rows of a dataset, which is fetched and prepared before blocks are computed."""
 
     reads: ClassVar[tuple[str, ...]] = ("table",)  # the kinds of datasets that it can read
+    design: ClassVar[type] = PreparedTable  # what `prepare` serializes
 
     dataset: str
 
@@ -181,13 +190,7 @@ class DatasetSource(RowSource, ABC):
 
     @property
     def about(self) -> Dataset:
-        """The public description of the dataset."""
         return get_dataset(self.source)
-
-    @property
-    def file_type(self) -> str:
-        """The ending of a file of `prepare`: ``.parquet``, ``.npz`` or ``.json``."""
-        return ".parquet"
 
     def columns(self) -> tuple[Column, ...]:
         """Return the registered columns that the problem reads."""
@@ -211,11 +214,11 @@ class DatasetSource(RowSource, ABC):
 
     @abstractmethod
     def prepare(self, table: DatasetRef) -> bytes:
-        """Prepare a dataset once, and return the content of the file."""
+        """Prepare a dataset once, and return the content of the file, of `data.prepare.design_file`."""
 
     def load(self, path: Path) -> Any:
-        """Read a file of `prepare`, for `draws`: a prepared table unless a source has another."""
-        return read_prepared_table(path)
+        """Read a file of `prepare`, for `draws`."""
+        return read_design(path, self.design)
 
 
 # Numbers by name, of which the last axis is that of replicates.
@@ -231,7 +234,7 @@ class Measure:
     metric: Callable[[Traits], str]  # Return the headline metric.
     # Return metric → a value per replicate, from what was measured of all draws.
     metrics: Callable[[Traits, Measured], Measured] = lambda _, measured: measured
-    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = lambda _, run: {}  # as in `ShowsMore`
+    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = lambda _, run: {}  # as in `RowSource`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
     layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
@@ -239,11 +242,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem: a source, a measure, and settings of the source that have another default."""
+    """A kind of problem: a source and a measure."""
 
     source: type[RowSource]
     measure: Measure
-    settings: Mapping[str, Any] = field(default_factory=dict)
     intervals: Measure | None = None  # with ``measure = "intervals"``, where that has a meaning
 
 
@@ -257,19 +259,3 @@ class HeadlineRun:
     cells: tuple[Cell, ...]  # the headline's non-private and private ones
     # Cell → column → in how many repetitions it was selected.
     selected: Mapping[str, Mapping[str, int]]
-
-
-@runtime_checkable
-class HasRates(Protocol):
-    """A source whose errors theory predicts."""
-
-    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the errors that theory predicts: label → value in the units of the metric."""
-
-
-@runtime_checkable
-class ShowsMore(Protocol):
-    """A source of which a report shows more than errors."""
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""

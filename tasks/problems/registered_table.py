@@ -12,11 +12,11 @@ import dpalgos
 from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
+from data.prepare.design_file import design_bytes
 from data.prepare.table_design import (
     PreparedTable,
     Units,
     prepare_table,
-    table_bytes,
 )
 from data.store.references import DatasetRef, read_table
 from dpalgos.formula.design import FormulaDesign
@@ -112,12 +112,10 @@ class RegisteredTable(DatasetSource, ABC):
 
     @property
     def formula(self) -> FormulaDesign | None:
-        """The formula that computes the covariates, if one does."""
         return self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
-        """The public bounds of the first covariate, if it is an offset."""
         formula = self.formula
         return formula.offset_bounds if formula and formula.covariates[:1] == self.covariates[:1] else None
 
@@ -180,7 +178,7 @@ class RegisteredTable(DatasetSource, ABC):
         return self.analyst_table.user_id if self.analyst_table else ""
 
     def prepare(self, table: DatasetRef) -> bytes:
-        return table_bytes(self.in_units(read_table(table)))
+        return design_bytes(self.in_units(read_table(table)))
 
     def in_units(self, rows: "pd.DataFrame") -> PreparedTable:
         """Return the columns of a table in their units; rows of users one user after another."""

@@ -46,7 +46,6 @@ class PlanFile:
         return self.path.stem
 
     def request(self, name: str, epsilon: float) -> ReleaseRequest:
-        """Return the request for the release of a question at an ε."""
         return replace(self.requests[name], epsilon=epsilon)
 
     @contextmanager

@@ -46,7 +46,6 @@ class PreparedPlan:
 
     @property
     def costs(self) -> dict[str, Spending]:
-        """The cost of each released question at its ε."""
         requests = {name: self.plan.request(name, epsilon) for name, epsilon in self.split.epsilons.items()}
         return {name: public_plan(request)[1].cost for name, request in requests.items()}
 
@@ -239,7 +238,6 @@ class _Simulated:
         return {"terms": _plain_terms(names, widths), **known, "nested": nested}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
-        """Return what to expect of a nested model."""
         tables = [
             submodel_by_formula(model, formula, self._request.by_formula).coefficients()
             for result in self._tables.results(epsilon)

@@ -14,7 +14,7 @@ from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.protocol import PlanQuestion
 from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
 from reports.render import PageTable, render_page
-from reports.writing import count_of, num, num_in
+from reports.writing import count_of, interval_text, num, num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
@@ -110,7 +110,6 @@ def _records(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[
 
 
 def _charge_table(plan: PlanFile, registration: Registration) -> PageTable:
-    """Return all charges of a registration."""
     names = {each.name for each in plan.plan.released}
     rows = []
     for charge in registration.all_charges:
@@ -134,13 +133,11 @@ def _answer_table(charge: Charge) -> PageTable:
             rows.append([name, num(estimate), ""])
         else:
             low, high = ends
-            interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
-            rows.append([name, num_in((low + high) / 2, low, high), interval])
+            rows.append([name, num_in((low + high) / 2, low, high), interval_text(low, high)])
     return PageTable(["", "estimate", "interval"], rows)
 
 
 def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable | str:
-    """Return the planned tests of a question."""
     try:
         model = released_model(record)
         if question.submodel:
@@ -156,8 +153,7 @@ def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable 
             if math.isnan(effect):
                 rows.append([name, "", "", test.note])
             else:
-                interval = f"[{num_in(low, low, high)}, {num_in(high, low, high)}]"
-                rows.append([name, num_in(effect, low, high), interval, p_text(p)])
+                rows.append([name, num_in(effect, low, high), interval_text(low, high), p_text(p)])
     level = f"{100 * tests[0].level:g}% interval"
     return PageTable(["planned test", "estimate", level, "p"], rows, stacked=True)
 

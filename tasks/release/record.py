@@ -36,7 +36,8 @@ FILES = ("release.json", "release.html")
 
 def record_of(released: StoredRelease) -> dict[str, Any]:
     """Return what can be published of a release."""
-    request, plan, charge, answer = released.request, released.plan, released.charge, released.answer
+    plan, charge, answer = released.plan, released.charge, released.answer
+    request = plan.request
     facts, events = released.facts, answer["events"]
     estimator, model, spent = request.estimator, _model_facts(released), spent_of(released.account)
     covers = _covers(released)
@@ -83,7 +84,7 @@ def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any
     (event,) = released.answer["events"]
     estimate = [released.answer["estimate"][name] for name in numbers.names]
     noise_std = event["noise_multiplier"] * event["sensitivity"]
-    result = numbers.result(estimate, noise_std, released.rows.n_units, released.request.level)
+    result = numbers.result(estimate, noise_std, released.plan.rows.n_units, released.plan.request.level)
     content = {"declaration": numbers.declaration, "estimate": estimate, "noise_std": noise_std}
     answer = [{**row, "shrunk": row["estimate"]} for row in result.rows()]
     return {"by_group": content, "answer": answer, "level": result.level}
@@ -91,7 +92,7 @@ def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any
 
 def _released_model(released: StoredRelease) -> dict[str, Any] | None:
     """Return the released model with its declared formula, which answers of version 2.1 do not hold."""
-    model, design = released.answer.get("released_model"), released.request.by_formula
+    model, design = released.answer.get("released_model"), released.plan.request.by_formula
     return {**model, "declaration": design.declaration} if model and design else model
 
 
@@ -105,7 +106,7 @@ def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, 
 
 def _covers(released: StoredRelease) -> str:
     """Say which coefficients the intervals cover; "" without any."""
-    request, params = released.request, released.plan.params
+    request, params = released.plan.request, released.plan.params
     target = str(getattr(params, "interval_target", ""))
     return "" if request.level is None or not target else covered(target, request.family)
 
@@ -114,7 +115,7 @@ def _deployment(
     released: StoredRelease, model: Mapping[str, Any], spent: Mapping[str, Any], mechanisms: str
 ) -> dict[str, dict[str, Any]]:
     """Return the fields of the registry."""
-    request, n_units, estimator = released.request, model["n"], released.request.estimator
+    request, n_units, estimator = released.plan.request, model["n"], released.plan.request.estimator
     relation, user_id = request.relation, request.columns.user_id
     unit = relation.unit_of_privacy
     columns = ", ".join(request.named_columns)
@@ -186,13 +187,13 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
 
 def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
-    request = released.request
+    request = released.plan.request
     unit, table = request.relation.unit_of_privacy, request.table
 
     def fact(what: str, value: object, source: str) -> dict[str, str]:
         return {"what": what, "value": str(value), "source": source}
 
-    yield fact(f"number of {unit}s", released.rows.n_units, "shared by all neighboring data")
+    yield fact(f"number of {unit}s", released.plan.rows.n_units, "shared by all neighboring data")
     for name, value in {**request.bounds, **request.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
     if table and table.weights:
@@ -218,14 +219,13 @@ def _declared(column: Column) -> str:
 
 
 def _model_facts(released: StoredRelease) -> dict[str, Any]:
-    """Return the facts about the model in a table of coefficients."""
-    request = released.request
+    request = released.plan.request
     declared = request.table.columns if request.table else ()
     is_time = bool(request.by_formula and request.by_formula.survival)
     return {
-        "n": released.rows.n_units,
+        "n": released.plan.rows.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
-        "preparation": preparation_of(request),
+        "preparation": prepared_text(_preparation(request)),
         "parts": _preparation(request),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": HAZARD if is_time else request.family,
@@ -243,12 +243,8 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     }
 
 
-def preparation_of(request: ReleaseRequest) -> str:
-    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
-    return prepared_text(_preparation(request))
-
-
 def _preparation(request: ReleaseRequest) -> Preparation:
+    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
     table, columns = request.table, request.columns
     weights: Preparation = []
     if columns.weights:
@@ -312,7 +308,6 @@ def independence_of(table: AnalystTable) -> str:
 
 
 def _units(column: Column) -> str:
-    """Return the public unit of a column, if it is declared."""
     unit = {"center": column.center, "scale": column.scale}
     listed = words([f"{name} {value:.10g}" for name, value in unit.items() if value is not None])
     return f" ({listed})" if listed else ""

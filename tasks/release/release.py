@@ -32,13 +32,13 @@ from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
+from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
 from tasks.release.design import RowDesign, model_of, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
 from tasks.release.spending import event_entries, room_in
-from tasks.run.threads import one_blas_thread
 from tasks.study.estimators import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
@@ -68,15 +68,13 @@ class PlannedRelease:
         """The offset of a rate model, as its formula writes it or by its column; "" if there is none."""
         if design := self.request.by_formula:
             return design.offset_code
-        return self.rows.columns[0] if getattr(self.params, OFFSET, None) else ""
+        return self.rows.units.names[0] if getattr(self.params, OFFSET, None) else ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoredRelease:
-    """A release: its request and rows, its charge, the stored result, and the budget since."""
+    """A release: its plan and charge, the stored result, and the budget since."""
 
-    request: ReleaseRequest
-    rows: ReleaseRows
     plan: PlannedRelease
     charge: Charge
     answer: Mapping[str, Any]
@@ -90,7 +88,7 @@ class StoredRelease:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        units, stored = self.rows.units, self.answer["estimate"]
+        units, stored = self.plan.rows.units, self.answer["estimate"]
         rank = {name: (j, 0) for j, name in enumerate(units.coef_names)}
 
         def order(name: str) -> tuple[int, int]:
@@ -112,58 +110,44 @@ class StoredRelease:
         return {**planned.facts, "software": {}, **charged.facts}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Charging:
-    """The analyst's consent, and the confirmation, before a charge.
-
-    ``again``: to pay once more for a lost result; ``allow_new_content``: that other data share the
-    budget. ``before_charge`` is called with the plan of a question that will be charged, or drawn from a
-    reserve. It raises to change nothing.
-    """
-
-    again: bool = False
-    allow_new_content: bool = False
-    before_charge: Callable[[PlannedRelease], None] | None = None
-
-
 def release(
     ledger: Ledger,
     request: ReleaseRequest,
     data: Source,
     *,
-    charging: Charging,
+    again: bool = False,
+    allow_new_content: bool = False,
+    before_charge: Callable[[PlannedRelease], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> StoredRelease:
     """Make one release, or replay the stored one.
 
-    Refusals (SpecError, InputError, DataError) show no value of the data. ``progress`` is called with the
-    number of rows read so far.
+    With ``again`` the analyst pays once more for a lost result; with ``allow_new_content`` other data share
+    the budget. ``before_charge`` is called with the plan of a question that will be charged, or drawn from a
+    reserve; it raises to change nothing. Refusals (SpecError, InputError, DataError) show no value of the
+    data. ``progress`` is called with the number of rows read so far.
     """
-    others = {"allow_new_content": charging.allow_new_content}
+    others = {"allow_new_content": allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
     charges = [each for each in account.charges if each.question.id == plan.question.id]
-    if not charges and not charging.again:
+    if not charges and not again:
         _refuse_unmatched(plan.question, account.charges)
     is_lost = bool(charges) and charges[-1].state == PENDING
-    if charging.before_charge and (
-        not charges or charges[-1].state == RESERVED or (is_lost and charging.again)
-    ):
-        charging.before_charge(plan)
+    if before_charge and (not charges or charges[-1].state == RESERVED or (is_lost and again)):
+        before_charge(plan)
     room = room_in(account.budget)
     # A question of a registered plan stays one, even if it is charged again.
     of_plan = {
         key: each.cost.facts[key] for each in charges[-1:] for key in PLAN_FACTS & each.cost.facts.keys()
     }
     cost = replace(plan.cost, facts={**plan.cost.facts, **of_plan})
-    with ledger.answering(plan.question, cost, room, again=charging.again, **others) as (
+    with ledger.answering(plan.question, cost, room, again=again, **others) as (
         charge,
         account,
     ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
-    return StoredRelease(
-        request=request, rows=plan.rows, plan=plan, charge=charge, answer=answer, account=account
-    )
+    return StoredRelease(plan=plan, charge=charge, answer=answer, account=account)
 
 
 def plan_on_rows(
@@ -211,7 +195,6 @@ def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
 
 
 def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
-    """Return all keywords of the estimator."""
     name, offset_bounds = request.estimator.name, request.offset_bounds
     keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
     if offset_bounds:
@@ -265,7 +248,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
-    shape, table = (rows.n_rows, len(rows.columns)), rows.X
+    shape, table = (rows.n_rows, len(rows.units.names)), rows.X
     if isinstance(table, StreamedTable):
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
@@ -369,8 +352,9 @@ def released_model(
 def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
     units = rows.units
-    unit, center = (units.factor[-1], units.offset[-1]) if rows.has_intercept else (1.0, 0.0)
-    ones = len(rows.columns) - 1 if rows.has_intercept else None
+    intercept = rows.design.intercept
+    unit, center = (units.factor[-1], units.offset[-1]) if intercept else (1.0, 0.0)
+    ones = len(units.names) - 1 if intercept else None
     released = drawn.goodness(ones, units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}

@@ -14,7 +14,7 @@ from dpalgos.catalog import Estimator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
 from dpalgos.params import check_settings
-from tasks.errors import SpecError
+from tasks.errors import SpecError, require_once
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
@@ -99,7 +99,6 @@ class ReleaseRequest:
 
     @property
     def level(self) -> float | None:
-        """The confidence level of intervals."""
         return self.params.get("interval")
 
     @property
@@ -115,7 +114,6 @@ class ReleaseRequest:
 
     @property
     def by_group(self) -> "GroupNumbers | None":
-        """The table by group, if the release is one."""
         return self.table.group_numbers_of(self.columns.x) if self.table else None
 
     @property
@@ -367,9 +365,7 @@ def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
     names = [*columns.all_numbers, *filter(None, [columns.user_id])]
-    for name in names:
-        if names.count(name) > 1:
-            raise SpecError(f"columns must name each column once, got {name!r} twice; take one out")
+    require_once("columns must name each column once", names)
     name = estimator.name
     if estimator.task in ("mean", "counts") and columns.y:
         raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")

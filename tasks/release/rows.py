@@ -50,16 +50,6 @@ class ReleaseRows:
     n_rows: int = 0
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of X by name."""
-        return self.units.names
-
-    @property
-    def has_intercept(self) -> bool:
-        """Whether the last column of X is 1: the estimate where all covariates are at their centers."""
-        return self.design.intercept
-
-    @property
     def n_units(self) -> int:
         """How many rows or users are protected, which is public."""
         return self.n_users or self.n_rows

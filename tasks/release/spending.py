@@ -43,7 +43,6 @@ def epsilon_left(charges: Sequence[Charge], epsilon: float, delta: float) -> flo
 
 
 def spent_of(account: Account) -> dict[str, Any]:
-    """Return what was spent of a budget, as it is shown."""
     budget, charges = account.budget, account.charges
     return {
         "epsilon_spent": spent_epsilon(charges, budget.delta),

@@ -13,7 +13,7 @@ from reports.cells import nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import DatasetSource, HasRates, RowSource
+from tasks.problems.problem import DatasetSource, RowSource
 from tasks.report.attack_facts import attack_facts
 from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
@@ -185,7 +185,7 @@ def _settings(item: EstimatorSpec) -> str:
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at every ε and δ; they are of the size, and flat along steps."""
     grid, problem = spec.grid_of(panel), panel.problem
-    if not isinstance(problem, HasRates) or measure_of(problem).of_intervals:
+    if measure_of(problem).of_intervals:
         return
     task, steps = spec.task_of(panel), grid.steps
     for epsilon, rule in product(grid.epsilon, grid.delta):

@@ -1,11 +1,11 @@
 """The table of releases, from their records."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import AliasPath, BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
@@ -20,59 +20,41 @@ from dpalgos.formula.group_table import numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.pages.group_table import group_table
-from reports.writing import num_in
+from reports.writing import interval_text, num_in
 from tasks.errors import SpecError
-from tasks.file_schema import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
-Number = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class _Coefficient(BaseModel):
-    name: str
-    estimate: Number
-    lower: Number | None = None
-    upper: Number | None = None
-
-
-class _About(BaseModel):
-    n: int | None = None
-    family: str = ""
-    response: str = ""
-    preparation: str = ""
-    references: dict[str, str] = {}
-
-
-class _Release(BaseModel):
-    estimator: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-    level: Annotated[float, Field(gt=0, lt=1)] | None
-    answer: Annotated[tuple[_Coefficient, ...], Field(min_length=1)]
-    fit: dict[str, Number] = {}
-    fit_note: str = ""
-    model: _About = _About()
-    covers: str = ""
-
-
-def _deployed(*path: str) -> Any:
-    return Field(validation_alias=AliasPath("deployment", *path))
-
-
-class _Record(BaseModel):
-    """The part of a record that a table needs."""
-
-    name: str = _deployed("product", "name")
-    unit: str = _deployed("privacy_loss", "privacy_unit")
-    epsilon: Number = _deployed("privacy_loss", "privacy_parameters", "epsilon")
-    delta: Number = _deployed("privacy_loss", "privacy_parameters", "delta")
-    release: _Release
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read a release's record: ``release.json``, or the folder that holds it."""
     file = path / "release.json" if path.is_dir() else path
-    what = "the record of a release, written by dpcost release --record"
-    read_strictly(file, _Record, what)
-    return dict(read_json(file))
+    try:
+        record = dict(read_json(file))
+        model = model_of_record(record)
+        if not model.rows or not all(map(_is_number, _numbers_of(record))):
+            raise ValueError("a number is missing or not finite")
+        return record
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"got another file ({type(error).__name__}: {error})"
+    raise SpecError(f"{file} must be the record of a release, written by dpcost release --record; {reason}")
+
+
+def _numbers_of(record: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the numbers of a record that a table shows."""
+    release, loss = record["release"], record["deployment"]["privacy_loss"]["privacy_parameters"]
+    yield from (loss["epsilon"], loss["delta"], *release.get("fit", {}).values())
+    for each in release["answer"]:
+        yield each["estimate"]
+        yield from (end for end in (each.get("lower"), each.get("upper")) if end is not None)
+    if (level := release["level"]) is not None:
+        yield level if 0 < level < 1 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
@@ -126,7 +108,6 @@ def released_model(record: Mapping[str, Any]) -> ReleasedModel:
 
 
 def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | None:
-    """Return the released table by group, if a release is one."""
     if not (content := release.get("by_group")):
         return None
     numbers = numbers_of_declaration(content["declaration"])
@@ -137,7 +118,6 @@ def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | 
 
 
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write the table of one or several releases."""
     atomic_write(file, table_of(records, file))
 
 
@@ -169,7 +149,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     about, loss = release.get("model", {}), deployment["privacy_loss"]
     parameters, unit = loss["privacy_parameters"], loss["privacy_unit"].lower()
     answer, level = release["answer"] or [], release["level"]
-    ends = [[each[end] for each in answer] for end in ("lower", "upper")]
+    ends = [[each.get(end) for each in answer] for end in ("lower", "upper")]
     names = [each["name"] for each in answer]
     table = CoefficientTable(
         terms=names,
@@ -217,4 +197,4 @@ def _with_ends(fit: Mapping[str, float], name: str) -> str:
     if name not in fit:
         return ""
     low, high = fit[f"{name}_low"], fit[f"{name}_high"]
-    return f"{num_in(fit[name], low, high)} [{num_in(low, low, high)}, {num_in(high, low, high)}]"
+    return f"{num_in(fit[name], low, high)} {interval_text(low, high)}"

@@ -19,7 +19,7 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
-from tasks.cache import CachedFile, digest, facts_of
+from tasks.cache import digest
 from tasks.problems.kinds import measure_of
 from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
@@ -90,6 +90,8 @@ class RunOfStudy:
     study: str  # its name or its file, as it was typed
     options: RunOptions
     command: str = ""
+    n_computed: int = 0  # blocks, and those that were stored
+    n_stored: int = 0
     started: str = field(default_factory=now)
 
 
@@ -100,7 +102,6 @@ class StudyResults:
     path: Path
     sha256: str
     made_of: str
-    parts: tuple[CachedFile, ...] = ()
 
 
 def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
@@ -146,8 +147,6 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
     again = [study, *(["--out", options.out] if options.out else [])]
     code, cell = spec.modules(), _example_cell(spec, options.profile)
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
-    times = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
-    new = sum(at >= run.started for at in times)
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -173,7 +172,7 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
             for (estimator, form), shares in budget_split(spec).items()
         ],
         "not_run": spec.not_run,
-        "blocks": {"computed": new, "stored": len(times) - new},
+        "blocks": {"computed": run.n_computed, "stored": run.n_stored},
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
             options.command(study),

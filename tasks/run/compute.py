@@ -2,11 +2,8 @@
 
 import io
 import json
-import os
-import socket
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -19,11 +16,10 @@ import dpalgos
 from data.store.references import DatasetRef
 from reports.results import validate_results
 from tasks.cache import FACTS, CachedFile
-from tasks.cells import Cell
+from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
-from tasks.run.threads import one_blas_thread
 from tasks.study.expand import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
@@ -193,14 +189,8 @@ def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> 
     parts: list[pd.DataFrame] = []
     rows = validate_results(compute_block(block, load_prepared(block.problem, design), selected, parts))
     times = pd.concat(parts)
-    columns = {
-        "what": f"{block.replicates.study} {block.title}",
-        "where": f"{socket.gethostname()} (process {os.getpid()})",
-        "seconds": float(times["seconds"].sum()),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
     timed = rows.merge(times, on=["study", "cell", "replicate"], how="left", validate="many_to_one")
-    result.write(table_with_facts(timed, {**columns, "selected": selected}))
+    result.write(table_with_facts(timed, {"selected": selected}))
 
 
 def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:

@@ -9,11 +9,10 @@ import numpy as np
 
 from data.store.references import DatasetRef
 from tasks.cache import CachedFile, facts_of
-from tasks.cells import Cell, derive_seed
+from tasks.cells import Cell, derive_seed, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import HeadlineRun, ShowsMore
-from tasks.run.threads import one_blas_thread
+from tasks.problems.problem import HeadlineRun
 from tasks.study.expand import Block
 
 
@@ -35,8 +34,7 @@ def write_exhibits(
         selected=_selected(parts),
     )
     problem = block.problem
-    exhibits = problem.exhibits(run) if isinstance(problem, ShowsMore) else {}
-    exhibits |= measure_of(problem).exhibits(problem.traits, run)
+    exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
     result.write(json.dumps(exhibits, sort_keys=True).encode())
 
 
@@ -61,7 +59,6 @@ def write_stored_audit(result: CachedFile, cell: Cell, content: Mapping[str, Any
 
 
 def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, Any]:
-    """Return an audit of a cell's estimator."""
     from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
 
     rng = np.random.default_rng(derive_seed(seed, "audit", cell.key))

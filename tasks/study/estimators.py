@@ -135,7 +135,6 @@ def structure_of(
 
 
 def check_offset(estimator: str, offset: str) -> None:
-    """Refuse an estimator that does not take an offset."""
     entry = dpalgos.get_estimator(estimator)
     if entry.task != "any" and not entry.takes(OFFSET):
         raise dpalgos.InputError(

@@ -15,13 +15,13 @@ from data.errors import DataError
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
-from tasks.errors import SpecError
+from tasks.errors import SpecError, require_once
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import DatasetSource
-from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile, RunOptions
+from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.estimators import (
     Count,
     DeltaRule,
@@ -150,9 +150,7 @@ class StudySpec(Strict):
             if profile not in self.replicates:
                 raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
         names = [panel.name for panel in self.panels]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"panels must differ in name, got {name!r} twice")
+        require_once("panels must differ in name", names)
         for panel in self.panels:
             if panel.grid is None and self.grid is None:
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
@@ -206,9 +204,7 @@ class StudySpec(Strict):
         if not estimators:
             raise ValueError(f"panels ({panel.name}) has no estimators; add [[estimators]]")
         labels = [f"{item.name} {item.form}".strip() for item in estimators]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise ValueError(f"estimators must differ in name or form, got {label!r} twice")
+        require_once("estimators must differ in name or form", labels)
         for item in estimators:
             task = dpalgos.get_estimator(item.name).task
             if task not in ("any", self.task_of(panel)):
@@ -277,7 +273,6 @@ class StudySpec(Strict):
         return self.without(not_run).model_copy(update={"not_run": not_run}), stored
 
     def without(self, names: Collection[str]) -> "StudySpec":
-        """Return the study without some panels."""
         panels = tuple(panel for panel in self.panels if panel.name not in names)
         return self.model_copy(update={"panels": panels})
 
@@ -333,20 +328,19 @@ class StudySpec(Strict):
         some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
         return max(some) if len(some) == len(reading) else None
 
-    def expand(self, options: RunOptions, tables: Mapping[str, DatasetRef]) -> list[Block]:
-        """Return the blocks of a run with these options, in the order of its results."""
-        return self.blocks(
-            options.profile,
-            replicates=options.reps or self.replicates[options.profile],
-            seed=options.seed,
-            data_sources={dataset: table.data_source for dataset, table in tables.items()},
-        )
-
     def blocks(
-        self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
+        self,
+        profile: Profile,
+        *,
+        replicates: int | None,
+        seed: int,
+        data_sources: Mapping[str, str] | None = None,
     ) -> list[Block]:
-        """Return the study's blocks: by panel and size, and by replicates where a block would last long."""
-        blocks = list[Block]()
+        """Return the study's blocks: by panel and size, and by replicates where a block would last long.
+
+        None: as many replicates as the profile has.
+        """
+        replicates, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
             grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
             if isinstance(problem, DatasetSource):

@@ -25,7 +25,7 @@ import numpy as np, pyarrow.parquet as pq
 import dpalgos
 from data.formats.row_groups import BUFFER_BYTES, RowBlocks
 from dpalgos.rows.blocks import StreamedRows
-from tasks.run.threads import one_blas_thread
+from tasks.cells import one_blas_thread
 from tests.peak_memory import peak_memory
 
 one_blas_thread()  # as a release does

@@ -73,7 +73,7 @@ def case(request, tables):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(tables))
         patch.delenv("DPCOST_DATA_MIRROR", raising=False)
-        content, suffix = problem.prepare(_table(problem.source)), problem.file_type
+        content, suffix = problem.prepare(_table(problem.source)), ".npz"
         design = tables / f"{request.param}{suffix}"
         design.write_bytes(content)
         yield problem, n, problem.load(design)

@@ -147,7 +147,6 @@ def test_every_call_label_and_count_arrives(files, tmp_path):
     np.testing.assert_array_equal(genotypes.missing, (files.calls == MISSING).sum(axis=1))
     assert genotypes.calls.dtype == np.int8
     metadata = pq.ParquetFile(ref.path).metadata.metadata
-    assert json.loads(metadata[b"dpcost.companion_sha256"]) == list(ref.companion_sha256)
     people = json.loads(metadata[b"dpcost.people"])
     assert people["id"] == [f"{5000 + i}" for i in range(22)]
     labels_of = [group.labels for group in files.dataset.groups]

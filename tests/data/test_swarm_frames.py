@@ -1,7 +1,6 @@
 """Swarm: the official zip and its frames; designs of tables; simulated flocks, models and priors."""
 
 import io
-import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,9 @@ import pytest
 from data.datasets import get_dataset, housing
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
+from data.prepare.design_file import design_bytes, read_design
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import draw_rows, prepare_table, read_prepared_table, table_bytes
+from data.prepare.table_design import PreparedTable, draw_rows, prepare_table
 from data.simulations import simulator
 from data.simulations.paper_models import uniform_glm
 from data.store.references import Repair, ref_from_dict
@@ -83,10 +83,11 @@ def values_of(ref):
     return np.hstack([block for block, _ in stream_frames(ref)]).T.astype(np.float64)
 
 
-def test_public_scales_are_those_of_the_registry(swarm):
+def test_public_scales_are_those_of_the_registry(swarm, tmp_path):
     dataset, ref = swarm
     found = scales(ref, dataset, "public")
-    assert Scales(**json.loads(json.dumps(found.to_dict()))) == found
+    (tmp_path / "x.npz").write_bytes(design_bytes(found))
+    assert read_design(tmp_path / "x.npz", Scales) == found
     frames = load_frames(found)
     assert frames.X.shape == (N_FRAMES, 2401)
     assert frames.X.dtype == np.float32
@@ -206,8 +207,8 @@ def test_a_mean_has_no_response_and_counts_stay_counts(table, tmp_path):
     np.testing.assert_array_equal(counts.y, table["households"])
     np.testing.assert_allclose(counts.to_standard, [[table["median_income"].std(ddof=0) / 2, 0]])
     for prepared in (mean, counts):
-        (tmp_path / "x.parquet").write_bytes(table_bytes(prepared))
-        read = read_prepared_table(tmp_path / "x.parquet")
+        (tmp_path / "x.npz").write_bytes(design_bytes(prepared))
+        read = read_design(tmp_path / "x.npz", PreparedTable)
         np.testing.assert_array_equal(read.X, prepared.X)
         np.testing.assert_array_equal(read.to_standard, prepared.to_standard)
         assert (read.y is None) == (prepared.y is None)

@@ -21,7 +21,7 @@ from tests.builders import refused
 from tests.tasks.blocks import results_table
 
 DAY = 86_400
-MADE = {"what": "small public:n=100 · ols", "where": "vm (process 7)", "seconds": 1.25}
+MADE = {"at": "2026-11-28"}
 
 
 def stored(name, content=None):

@@ -15,7 +15,6 @@ from flows.cli.init import init
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.errors import SpecError
-from tasks.release.release import Charging
 from tasks.release.request import read_request
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
@@ -29,7 +28,7 @@ TARGET = "least squares"  # of intervals, where their owner has to say
 
 def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, progress=None, **charging):
     request = read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval)
-    given = {"charging": Charging(**charging), "progress": progress}
+    given = {**charging, "progress": progress}
     return tasks.release.release.release(ledger, request, data, **given)
 
 
@@ -106,7 +105,7 @@ def computed(file, folder, replicates=2):
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_sizes(table)
-    design, parts = result_at(folder / "design.parquet"), []
+    design, parts = result_at(folder / "design.npz"), []
     write_design(design, spec.head_panel.problem, table)
     for block in spec.blocks("smoke", replicates=replicates, seed=1):
         parts.append(result_at(folder / f"{block.replicates.n}.parquet"))

@@ -29,8 +29,7 @@ def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration
 
 
 def made_problem(kind, **settings):
-    known = kinds()[kind]
-    return known.source(kind=kind, **{**known.settings, **settings})
+    return kinds()[kind].source(kind=kind, **settings)
 
 
 def measured_of(problem, draw, answer):
@@ -54,7 +53,7 @@ def made_block(problem, *cells, n, replicates=3, study="mine", panel="one", seed
 
 
 def prepared_data(problem, table, folder):
-    path = folder / f"design{problem.file_type}"
+    path = folder / "design.npz"
     path.write_bytes(problem.prepare(table))
     return problem.load(path)
 
@@ -66,7 +65,7 @@ def result_at(path, *modules):
 
 def made_results(parts, folder, audits=()):
     sha256 = write_results([part.path for part in parts], [audit.path for audit in audits], folder)
-    return StudyResults(folder / "results.parquet", sha256, "", tuple(parts))
+    return StudyResults(folder / "results.parquet", sha256, "")
 
 
 def results_table(values, *, status="ok", cell="ols:public:n=100"):

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import dpalgos
 from data.collections import wang2018
+from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
 from data.store.folders import sha256_file
@@ -18,7 +18,6 @@ from tasks.problems.measures import prediction
 from tasks.problems.measures.estimation import EXCESS_RISK, right_signs, support_recall
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.reference_answer import reference_answer
-from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.compute import compute_block
 from tasks.run.datasets import fetch, parquet
 from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of, prepared_data
@@ -35,7 +34,7 @@ def two_groups(n_snps, sizes=(30, 25)):
         X=np.concatenate([2.0 * (first - 1), -2.0 * (second - 1)]),
         sizes=sizes,
         target=first.mean(axis=0) - second.mean(axis=0),
-        snps=pd.DataFrame({**snps, "position": range(n_snps), "allele_1": "A", "allele_2": "C"}),
+        snps={**snps, "position": list(range(n_snps))},
         panel=2.0 * (rng.binomial(2, 0.5, (6, n_snps)) - 1),
         panel_labels=np.arange(6) % 2,
     )
@@ -66,7 +65,7 @@ def test_right_signs_are_counted_and_zeros_are_none():
 
 
 def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
-    (tmp_path / "design.npz").write_bytes(groups_bytes(two_groups(40)))
+    (tmp_path / "design.npz").write_bytes(design_bytes(two_groups(40)))
     design = SNP.head_panel.problem.load(tmp_path / "design.npz")
     assert design.public_rows.shape == (12, 40)
     np.testing.assert_array_equal(design.public_rows[:6], two_groups(40).panel)
@@ -76,7 +75,7 @@ def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
 
 def test_the_map_shows_the_very_release_of_the_first_repetition(of_groups, tmp_path):
     design = two_groups(40)
-    (tmp_path / "design.npz").write_bytes(groups_bytes(design))
+    (tmp_path / "design.npz").write_bytes(design_bytes(design))
     of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
     run = HeadlineRun(table=None, design=tmp_path / "design.npz", **of_block)
     genome = json.loads(json.dumps(of_groups.problem.exhibits(run)))["genome"]

@@ -15,6 +15,7 @@ from data.datasets import get_dataset
 from data.errors import Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
+from data.prepare.design_file import design_bytes
 from data.prepare.frame_features import scales
 from data.store.references import DatasetRef, FramesRef
 from flows import progress
@@ -60,7 +61,7 @@ def block():
 
 @pytest.fixture
 def ready(raw, tmp_path):
-    design = result_at(tmp_path / "design.parquet")
+    design = result_at(tmp_path / "design.npz")
     write_design(design, find_study("housing").panel("public").problem, parquet(raw))
     return design
 
@@ -174,8 +175,8 @@ def made(tmp_path_factory):
     ours = [each for each in whole.cells if wanted.get(each.estimator) == each.calibration]
     cells = [replace(each, n=SMALL // 2) for each in ours if each.s == 100 and each.epsilon in (None, 0.5)]
     block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
-    design, part = result_at(folder / "design.json"), result_at(folder / "1.parquet")
-    design.write(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()).encode())
+    design, part = result_at(folder / "design.npz"), result_at(folder / "1.parquet")
+    design.write(design_bytes(scales(ref, get_dataset("swarm"), "public")))
     write_block(part, block, design)
     results = made_results([part], folder / "out")
     manifest = build_manifest(spec, run_of("swarm", profile="smoke", reps=2), {"swarm": ref}, results)

@@ -1,15 +1,14 @@
 """Candidates of membership inference: rows that an estimator sees, and as many that it does not."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes
+from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import TracedGroup, choose_evenly, draw_roles, traced_group
 from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef
@@ -77,6 +76,8 @@ class GenotypeCandidates(GenotypeSource):
     count as public.
     """
 
+    design: ClassVar[type] = TracedGroup
+
     truth: Literal["public_panel", "same_population"]
 
     traits: ClassVar[Traits] = Traits(task="mean")
@@ -88,14 +89,7 @@ class GenotypeCandidates(GenotypeSource):
         """Choose the SNPs and code the calls, which are −1, 0 or 1."""
         assert isinstance(table, GenotypeRef)
         chosen = choose_evenly(table.n_snps, self.n_snps)
-        group = traced_group(read_genotypes(table).at(chosen))
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, X=group.X.astype(np.int8), panel_mean=group.panel_mean)
-        return buffer.getvalue()
-
-    def load(self, path: Path) -> TracedGroup:
-        with np.load(path) as stored:
-            return TracedGroup(X=stored["X"].astype(np.float64), panel_mean=stored["panel_mean"])
+        return design_bytes(traced_group(read_genotypes(table).at(chosen)))
 
     def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Draw]:
         inside, outside, others = draw_roles(len(prepared.X), replicates.n, replicates.row_generators())

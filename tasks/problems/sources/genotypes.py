@@ -1,11 +1,8 @@
 """Genotypes of people, and how two groups of them differ."""
 
-import io
-import json
 from abc import ABC
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,8 +10,8 @@ from pydantic import Field
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes
+from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import (
-    VALUE_BOUND,
     GroupDifference,
     choose_by_ancestry,
     choose_by_frequency,
@@ -37,7 +34,6 @@ class GenotypeSource(DatasetSource, ABC):
     n_snps: Annotated[int, Field(strict=True, ge=1)]
 
     reads: ClassVar[tuple[str, ...]] = ("genotypes",)
-    file_type: ClassVar[str] = ".npz"
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.n_snps}
@@ -52,6 +48,8 @@ class GenotypeGroups(GenotypeSource):
     ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
     the rows is the same.
     """
+
+    design: ClassVar[type] = GroupDifference
 
     s: Annotated[int, Field(strict=True, ge=1)]
     selection: Literal["all_subjects", "public_panel", "public_ancestry"]
@@ -86,23 +84,7 @@ class GenotypeGroups(GenotypeSource):
             choice = choose_by_ancestry(genotypes, self.n_snps)
         else:
             choice = choose_by_frequency(genotypes, self.n_snps, self.selection)
-        return groups_bytes(group_difference(genotypes.at(choice)))
-
-    def load(self, path: Path) -> GroupDifference:
-        import pandas as pd  # here: files are checked without it
-
-        with np.load(path) as stored:
-            facts = json.loads(str(stored["facts"]))
-            X = stored["X"].astype(np.float64)
-            assert np.abs(X).max() <= VALUE_BOUND
-            return GroupDifference(
-                X=X,
-                sizes=tuple(facts["sizes"]),
-                target=stored["target"],
-                snps=pd.DataFrame(facts["snps"]),
-                panel=stored["panel"].astype(np.float64),
-                panel_labels=stored["panel_labels"],
-            )
+        return design_bytes(group_difference(genotypes.at(choice)))
 
     def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
@@ -133,29 +115,14 @@ class GenotypeGroups(GenotypeSource):
         return {
             "group_panels": {},
             "genome": {
-                "chromosomes": prepared.snps["chromosome"].astype(str).tolist(),
+                "chromosomes": [*map(str, prepared.snps["chromosome"])],
                 # Some files know no positions.
-                "positions": prepared.snps["position"].fillna(0).astype(int).tolist(),
+                "positions": np.nan_to_num(np.array(prepared.snps["position"], float)).astype(int).tolist(),
                 "truth": prepared.target.round(_DECIMALS).tolist(),
                 "s": self.s,
                 "estimates": {key: coef[:, 0].round(_DECIMALS).tolist() for key, coef in answers.items()},
             },
         }
-
-
-def groups_bytes(prepared: GroupDifference) -> bytes:
-    """Serialize groups and panel: entries of their rows are −2, 0 or 2, the rest is small."""
-    facts = {"sizes": prepared.sizes, "snps": prepared.snps.to_dict("list")}
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        X=prepared.X.astype(np.int8),
-        target=prepared.target,
-        panel=prepared.panel.astype(np.int8),
-        panel_labels=prepared.panel_labels,
-        facts=np.array(json.dumps(facts)),
-    )
-    return buffer.getvalue()
 
 
 KINDS = {"group_differences": Kind(GenotypeGroups, ESTIMATION)}

@@ -137,7 +137,4 @@ class SimulatedRows(Simulation):
         return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
 
 
-KINDS = {
-    "simulation": Kind(SimulatedRows, ESTIMATION, intervals=INTERVALS),
-    "local_regression": Kind(SimulatedRows, ESTIMATION, {"public_rows": 20_000}, intervals=INTERVALS),
-}
+KINDS = {"simulation": Kind(SimulatedRows, ESTIMATION, intervals=INTERVALS)}

@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.prepare.table_design import PreparedTable, table_bytes
+from data.prepare.design_file import design_bytes
+from data.prepare.table_design import PreparedTable
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number
@@ -85,7 +86,7 @@ class TableFolds(DatasetSource):
         if not self.unit_rows:
             norms = norms.max(keepdims=True)
         d = X.shape[1]
-        return table_bytes(
+        return design_bytes(
             PreparedTable(
                 X=np.sqrt(d) * X / np.where(norms > 0, norms, 1),
                 y=y / np.abs(y).max(),

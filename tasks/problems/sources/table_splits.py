@@ -1,6 +1,5 @@
 """Random rows of a registered table to train on, the others to test on."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,14 +11,13 @@ import numpy as np
 import dpalgos
 from data.columns import Column
 from data.datasets import get_dataset
+from data.prepare.design_file import design_bytes, read_design
 from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_table
 from data.prepare.table_design import (
     PreparedTable,
     by_use,
     draw_training_rows,
-    read_prepared_table,
-    table_bytes,
 )
 from data.simulations.flock import FRAMES
 from data.store.references import DatasetRef, FramesRef
@@ -117,23 +115,19 @@ class TableSplits(RegisteredTable):
             return super().sizes(n)
         return {"n": n, "d": 1 + len(ORDER_PARAMETERS if self.is_ordered else self.about.frame_columns)}
 
-    @property
-    def file_type(self) -> str:
-        return ".json" if self.is_wide else super().file_type
-
     def prepare(self, table: DatasetRef) -> bytes:
         """Put the columns into their units; of frames return the units alone, since they are read again."""
         if isinstance(table, FramesRef) and self.is_ordered:
             by_simulation = self.unit == "simulation"
-            return table_bytes(order_table(table, self.about.column_names, by_simulation=by_simulation))
+            return design_bytes(order_table(table, self.about.column_names, by_simulation=by_simulation))
         if isinstance(table, FramesRef):
-            return json.dumps(scales(table, self.about, self.units).to_dict()).encode()
+            return design_bytes(scales(table, self.about, self.units))
         return super().prepare(table)
 
     def load(self, path: Path) -> PreparedTable:
         if self.is_wide:
-            return load_frames(Scales(**json.loads(path.read_bytes())))
-        return read_prepared_table(path)
+            return load_frames(read_design(path, Scales))
+        return read_design(path, PreparedTable)
 
     def check_data(self, n: int) -> None:
         super().check_data(n)

@@ -25,7 +25,7 @@ from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
 from tasks.protocol.registration import deviations, registered_plan, registration_of
 from tasks.question import release_question
 from tasks.release.record import record_of
-from tasks.release.release import Charging, draw_answer, public_plan
+from tasks.release.release import draw_answer, public_plan
 from tasks.release.spending import room_in, spent_epsilon
 from tasks.report.coefficients import read_record, released_model
 from tests.builders import refused
@@ -430,7 +430,7 @@ def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
         open_ledger(),
         plan.request("mean baseline", charge.epsilon),
         plan.data,
-        charging=Charging(before_charge=ask),
+        before_charge=ask,
     )
     refused(one, SpecError, "asked")
     assert "trial-plan/mean baseline" in charges("reserved")
@@ -491,7 +491,7 @@ def released(prepared, home, names):
     events, widths = [], {}
     for name in names:
         request = plan.request(name, prepared.split.epsilons[name])
-        found = tasks.release.release.release(ledger, request, plan.data, charging=Charging())
+        found = tasks.release.release.release(ledger, request, plan.data)
         events += found.plan.drawing.events
         widths[name] = half_widths(record_of(found))
     return widths, events
