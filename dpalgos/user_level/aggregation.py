@@ -145,8 +145,7 @@ class UserAggregation:
     """Releases means over users, ``n_queries`` times under one budget.
 
     Vectors are clipped to the public ℓ2 norm ``bound`` B. ``interval`` is the level of the intervals of a
-    mean that is released once. If vectors are only clipped, a ``budget`` may be given. Its part "steps" is
-    for these releases, and the caller spends the others.
+    mean that is released once.
     """
 
     def __init__(
@@ -158,11 +157,10 @@ class UserAggregation:
         n_features: int,
         n_queries: int,
         interval: float | None = None,
-        budget: SplitBudget | None = None,
     ) -> None:
         self._params, self._releases, self._bound, self._n_queries = params, releases, bound, n_queries
-        self._interval, self._is_one_number = interval, n_features == n_queries == 1 and budget is None
-        self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
+        self._interval, self._is_one_number = interval, n_features == n_queries == 1
+        self._budget = params.split_budget({"steps": 1.0}, SHARES if interval else {})
         self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
 
     def check(self, n_users: float) -> None:

@@ -29,7 +29,6 @@ ROWS = [
     ("ldp_nldp", {}, {"response_bound": [None]}),
     ("ldp_nldp_public", {}, {"public_X": [np.ones((9, 2)), np.nan * ONES, ONES[:0], ONES[0]]}),
     ("ldp_iht", {}, {"sparsity": [LEFT_OUT]}),
-    ("user_level_regression: interval", {}, {"curvature_bound": [None]}),
     ("user_level_selection", {}, {"candidates": [np.ones(3), np.eye(2)]}),
     ("clipped_mean", RADIUS, {"center": [None, 0.0]}),
     ("clipped_mean", {**RADIUS, "clip_norm": 1.0}, {"center": [(0.0, 1.0), np.nan, "zero"]}),
