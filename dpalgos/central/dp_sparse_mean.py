@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
+from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, split_plan
 from dpalgos.catalog import Form, Release, register
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
@@ -152,7 +152,7 @@ def _selected_by_gumbel(sample: Sample, params: DPSparseMeanParams, transcript: 
             transcript, sample, bound, epsilon=noise.epsilon_of(LABEL), columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
-    spend = Spend.of_multipliers(transcript, {VALUES.label: multiplier})
+    spend = Spend(transcript, {VALUES.label: gaussians(multiplier)})
     values, std = spend(VALUES, box.of(selected, widths, sample.n_rows))
     return SparseRelease(support=support, values=values, n_features=len(means), noise_std=std)
 

@@ -54,7 +54,7 @@ _LEAST_SHARE = 0.01
 
 
 RELEASES = (
-    Release("xx' and xy", report_sensitivity, share=1.0, when=lambda p: not p.gaussian),
+    Release("xx' and xy", report_sensitivity),
     Release("xx'", outer_product),
     Release("xy", report_sensitivity),
 )

@@ -60,7 +60,7 @@ class LDPNLDPPublicParams(MomentParams):
         check_public_columns(self.public_X, n_features)
 
 
-PRODUCTS = Release("xy", report_sensitivity, share=1.0)
+PRODUCTS = Release("xy", report_sensitivity)
 
 
 @register(

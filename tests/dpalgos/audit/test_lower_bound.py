@@ -81,7 +81,7 @@ D = 8
 UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
 
 
-CHOICE = Release("choice", count, share=1.0)
+CHOICE = Release("choice", count)
 
 
 def choice(sample, params, transcript, overspent=1):
