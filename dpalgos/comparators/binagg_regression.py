@@ -122,6 +122,7 @@ PLAN = {
     SUMS_OF_ROWS: Planned(0.3),
     SUMS_OF_RESPONSES: Planned(0.3),
 }
+RELEASES = tuple(PLAN)
 
 
 @register(
@@ -134,7 +135,7 @@ PLAN = {
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     forms={"own bounds": Form(keywords={"covariate_bound": None, "lower": -1.0, "upper": 2.0})},
-    releases=tuple(PLAN),
+    releases=RELEASES,
 )
 def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
