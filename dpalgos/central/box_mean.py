@@ -162,7 +162,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             epsilon *= group.root / sum(each.root for each in groups)
             of_group = Spend(transcript, {MEAN_IN_CUBE.label: in_cube(epsilon)})
             units[columns], _ = of_group(MEAN_IN_CUBE, interval.of(means[columns], 1, n))
-            scale = transcript.box_scale(interval(1, n), epsilon, k)
+            scale = transcript.noise_scale(in_cube(epsilon), interval(1, n), k)
             reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
     mean = np.asarray(lower + widths * np.clip(units, 0, 1))
     if params.interval is not None:

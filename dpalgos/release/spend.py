@@ -17,7 +17,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import gaussians, laplace
-from dpalgos.accounting.events import BoxNoiseEvent, Event, GaussianEvent
+from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.release.declared import Bounded, Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
@@ -125,20 +125,8 @@ class Spend:
         transcript, label, (value, sensitivity, formula) = self._transcript, release.label, query
         transcript.formulas[label] = formula
         columns = np.reshape(value, (-1, transcript.n_replicates)).astype(float, copy=False)
-        if isinstance(planned, GaussianEvent):
-            multiplier = planned.noise_multiplier
-            noisy = transcript.gaussian(
-                columns, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
-            )
-            std = transcript.noise_std(sensitivity, multiplier, len(columns))
-        else:
-            in_cube, epsilon = isinstance(planned, BoxNoiseEvent), self.epsilon(in_place_of or release)
-            k = len(columns) if in_cube else 1
-            if in_cube:
-                noisy = transcript.box(columns, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            else:
-                noisy = transcript.laplace(columns, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            std = np.sqrt((k + 1) * (k + 2) / 3) * transcript.box_scale(sensitivity, epsilon, k)
+        noisy = transcript.add_noise(columns, planned, sensitivity, label)
+        std = transcript.noise_std(planned, sensitivity, len(columns))
         return Noisy(noisy.reshape(np.shape(value)), std)
 
     def symmetric(self, release: Release, query: Bounded, *, in_place_of: Release | None = None) -> Noisy:

@@ -7,6 +7,7 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
+from dpalgos.accounting.calibration import gaussians, in_cube
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
@@ -341,13 +342,12 @@ def test_intervals_of_means_without_privacy_are_those_of_statsmodels_and_one_row
 def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
     plain, hardened = Transcript(Noise([np.random.default_rng(0)])), SecureTranscript(inflation=1.5)
     for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
-        std = transcript.noise_std(0.01, 3.0, 4)
+        std = transcript.noise_std(gaussians(3.0), 0.01, 4)
         assert 0.03 * factor <= std <= 0.03 * factor * 1.01
-        scale = transcript.box_scale(0.01, 0.5, 4)
+        scale = transcript.noise_scale(in_cube(0.5), 0.01, 4)
         assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
-    ask = {"l2_sensitivity": 0.01, "noise_multiplier": 3.0, "label": "v"}
-    draws = [float(hardened.gaussian(np.zeros((1, 1)), **ask)[0, 0]) for _ in range(2000)]
-    assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.11)
+    draws = [hardened.add_noise(np.zeros((1, 1)), gaussians(3.0), 0.01, "v").item() for _ in range(2000)]
+    assert np.std(draws) == pytest.approx(float(hardened.noise_std(gaussians(3.0), 0.01, 1)), rel=0.11)
 
 
 def rows_with_far_ones(n, n_far):
