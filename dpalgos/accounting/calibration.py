@@ -77,19 +77,15 @@ def least_noise_factor(
 
 @dataclass(frozen=True, eq=False)
 class NoisePlan:
-    """Planned releases by name, as events of sensitivity 1; together they are to be (ε, δ)-DP.
-
-    ``factor`` multiplies the noise of all of them.
-    """
+    """Planned releases by name, as events of sensitivity 1; together they are to be (ε, δ)-DP."""
 
     epsilon: float
     delta: float
     events: Mapping[str, Event]
-    factor: float = 1.0
 
     def scaled(self, factor: float) -> "NoisePlan":
-        events = {part: event.scaled(factor) for part, event in self.events.items()}
-        return replace(self, events=events, factor=factor * self.factor)
+        """Return the plan with its noise multiplied by a factor."""
+        return replace(self, events={part: event.scaled(factor) for part, event in self.events.items()})
 
     @property
     def released(self) -> dict[str, Event]:
@@ -136,7 +132,7 @@ def laplace(epsilon: float, count: int = 1) -> PureEvent:
 
 
 def in_cube(epsilon: float) -> BoxNoiseEvent:
-    """Return the event of a planned release with noise in a cube (:meth:`Transcript.box`)."""
+    """Return the event of a planned release with noise in a cube."""
     return BoxNoiseEvent(label="", epsilon=epsilon, sensitivity=1.0)
 
 
