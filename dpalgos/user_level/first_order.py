@@ -28,8 +28,8 @@ Of = Callable[[FloatArray, FloatArray], FloatArray]
 class LinearLoss:
     """A loss ℓ(z, y) of a linear predictor z = x'θ, its ``slope`` ∂ℓ/∂z, by which x is multiplied.
 
-    ``curvature`` bounds |∂²ℓ/∂z²|: the loss is (curvature · ‖x‖²)-smooth in θ. A new loss is one more entry
-    of LINEAR_LOSSES.
+    ``curvature`` bounds |∂²ℓ/∂z²|: the loss is (curvature · ‖x‖²)-smooth in θ. An entry of LINEAR_LOSSES
+    adds a loss.
     """
 
     value: Of
