@@ -16,20 +16,14 @@ from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
-from dpalgos.release.declared import (
-    Neighbors,
-    Release,
-    shares_of,
-    with_interval,
-    witnesses_of,
-)
+from dpalgos.release.declared import Neighbors, Release, witnesses_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 __all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Release"]
 __all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
-__all__ += ["register", "shares_of", "with_interval"]
+__all__ += ["register"]
 
 LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups that they query in turn
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")

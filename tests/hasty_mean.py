@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams
@@ -24,4 +25,4 @@ def hasty_mean(sample, params: HastyParams, transcript):
     multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
     total = np.repeat(np.clip(sample.X, -1, 1).mean(axis=0)[:, None], sample.n_replicates, axis=1)
     moved = 2 / len(sample.X)
-    return transcript.gaussian(total, l2_sensitivity=moved, noise_multiplier=multiplier, label="mean")
+    return transcript.add_noise(total, gaussians(multiplier), moved, "mean")

@@ -23,7 +23,8 @@ from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.accounting.calibration import gaussians
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from flows.serve import deployments
 from flows.studies.find_study import study_names
@@ -41,8 +42,8 @@ rng = np.random.default_rng(1)
 private = dpalgos.estimate("range_mean", X, epsilon=1.0, delta=1e-5, value_bound=1.0, rng=rng)
 assert private.certified_epsilon <= 1.0
 assert np.abs(private.estimate - np.clip(X, -1, 1).mean(axis=0)).max() < 0.2
-spend = Spend(Transcript(NoNoise([rng])), {"rows": Allowance(noise_multiplier=2.0)})
-counted = noisy_count(np.ones((5, 1)), spend, Release("rows", count, share=1.0))
+spend = Spend(Transcript(NoNoise([rng])), {"rows": gaussians(2.0)})
+counted = noisy_count(np.ones((5, 1)), spend, Release("rows", count))
 assert (counted.value.item(), counted.std.item()) == (5.0, 2.0)
 assert "two_trials" in family_names()
 y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))

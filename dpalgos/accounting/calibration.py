@@ -17,7 +17,14 @@ import scipy
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import BoundedRangeEvent, EpsilonEvent, Event, GaussianEvent
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    BoxNoiseEvent,
+    EpsilonEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+)
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 
@@ -70,19 +77,20 @@ def least_noise_factor(
 
 @dataclass(frozen=True, eq=False)
 class NoisePlan:
-    """Planned releases by name, as events of sensitivity 1; together they are to be (ε, δ)-DP.
-
-    ``factor`` multiplies the noise of all of them.
-    """
+    """Planned releases by name, as events of sensitivity 1; together they are to be (ε, δ)-DP."""
 
     epsilon: float
     delta: float
     events: Mapping[str, Event]
-    factor: float = 1.0
 
     def scaled(self, factor: float) -> "NoisePlan":
-        events = {part: event.scaled(factor) for part, event in self.events.items()}
-        return replace(self, events=events, factor=factor * self.factor)
+        """Return the plan with its noise multiplied by a factor."""
+        return replace(self, events={part: event.scaled(factor) for part, event in self.events.items()})
+
+    @property
+    def released(self) -> dict[str, Event]:
+        """The planned events other than selections."""
+        return {part: one for part, one in self.events.items() if not isinstance(one, BoundedRangeEvent)}
 
     def epsilon_of(self, part: str) -> float:
         """Return the ε0 of each of a part's selections, or the ε of each of its pure releases."""
@@ -116,6 +124,16 @@ def selections(epsilon: float, count: int = 1) -> BoundedRangeEvent:
 def gaussians(noise_multiplier: float, count: int = 1) -> GaussianEvent:
     """Return the event of planned Gaussian releases."""
     return GaussianEvent(label="", noise_multiplier=noise_multiplier, l2_sensitivity=1.0, count=count)
+
+
+def laplace(epsilon: float, count: int = 1) -> PureEvent:
+    """Return the event of planned releases with Laplace noise, of ``epsilon`` each."""
+    return PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
+
+
+def in_cube(epsilon: float) -> BoxNoiseEvent:
+    """Return the event of a planned release with noise in a cube."""
+    return BoxNoiseEvent(label="", epsilon=epsilon, sensitivity=1.0)
 
 
 def split_plan(

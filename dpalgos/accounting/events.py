@@ -93,6 +93,10 @@ class Event:
         """Return the event with its noise multiplied by a factor, or unchanged if the noise has no scale."""
         return self
 
+    def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
+        """Return one release of a planned event of sensitivity 1, under a label."""
+        raise TypeError(f"{type(self).__name__} adds no noise")
+
     @property
     def noise_scale(self) -> FloatArray | None:
         """The scale of additive noise, () or (R,); None for other releases."""
@@ -125,6 +129,9 @@ class GaussianNoiseEvent(Event):
     def _precision(self) -> float:
         z = self.noise_multiplier
         return self.count / (z * z) if z > 0 else inf
+
+    def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
+        return replace(self, label=label, l2_sensitivity=sensitivity, count=1)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
@@ -221,6 +228,9 @@ class PureEvent(EpsilonEvent):
 
     sensitivity: float | FloatArray
     norm: float = 1.0
+
+    def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
+        return replace(self, label=label, sensitivity=sensitivity, count=1)
 
     @property
     def noise_scale(self) -> FloatArray | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Form, Release, register, shares_of
+from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.sensitivity import histogram
@@ -27,7 +27,7 @@ from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.params import PrivateParams, checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -84,9 +84,9 @@ def check_rows(sample: Sample, params: BinnedFitParams) -> None:
     check_labels(sample, params)
 
 
-ROWS_BY_PREDICTOR = Release("rows by predictor", histogram, share=0.4)
-SUMS_BY_BIN = Release("binned fit", fit_sensitivity, share=0.6)
-RELEASES = ROWS_BY_PREDICTOR, SUMS_BY_BIN
+ROWS_BY_PREDICTOR = Release("rows by predictor", histogram)
+SUMS_BY_BIN = Release("binned fit", fit_sensitivity)
+PLAN = {ROWS_BY_PREDICTOR: Planned(0.4, _N_SEARCHES), SUMS_BY_BIN: Planned(0.6)}
 
 
 @register(
@@ -99,7 +99,7 @@ RELEASES = ROWS_BY_PREDICTOR, SUMS_BY_BIN
     example={"coef": 0.5, "residual_bound": 2.0},
     public="coefficients from another release",
     no_interval="its numbers have standard errors",
-    releases=RELEASES,
+    releases=tuple(PLAN),
     check_data=check_rows,
     forms={
         "events": Form(keywords={"family": "logistic", "residual_bound": None}),
@@ -116,8 +116,7 @@ def binned_fit(sample: Sample, params: BinnedFitParams, transcript: Transcript) 
     coef = for_columns("coef", params.coef, sample.n_features)
     sample, family = params.covariates(sample), params.family_object()
     bins = Bins(sample, coef[coef.size - sample.n_features :, 0])
-    budget = params.split_budget(shares_of(RELEASES, params))
-    spend = Spend.of_budget(transcript, budget, {ROWS_BY_PREDICTOR.label: _N_SEARCHES})
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, PLAN)
     edges = bin_edges(spend, bins)
     width = (edges[-1] - edges[0]) / 2
     low, high = family.mean(edges[0] - width), family.mean(edges[-1] + width)

@@ -33,14 +33,15 @@ Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K
 box in which a row moves the mean.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.calibration import in_cube
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Release, register, with_interval
+from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -51,14 +52,14 @@ from dpalgos.intervals.means import (
     UNSEEN_ENTRIES,
     interval_epsilon,
     interval_of_entries,
-    interval_shares,
+    interval_plan,
     pure_spend,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import IntervalParams, checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Planned, Spend, left_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -103,18 +104,8 @@ def _limits(params: BoxMeanParams, d: int) -> tuple[FloatArray, FloatArray]:
     return for_columns("lower", params.lower, d).T, for_columns("upper", params.upper, d).T
 
 
-def _has_gaussian_interval(params: BoxMeanParams) -> bool:
-    return with_interval(params) and params.noise == "gaussian"
-
-
 MEAN_IN_CUBE, MEAN = Release("mean", interval), Release("mean", box)
-RELEASES = (
-    MEAN_IN_CUBE,
-    MEAN,
-    *(replace(one, when=_has_gaussian_interval) for one in (ENTRY_SQUARES, ENTRY_TAIL)),
-    PURE_SQUARES,
-    PURE_TAIL,
-)
+RELEASES = (MEAN_IN_CUBE, MEAN, ENTRY_SQUARES, ENTRY_TAIL, PURE_SQUARES, PURE_TAIL)
 
 
 def check_width(sample: Sample, params: Any) -> None:
@@ -148,7 +139,6 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    by_mu = params.split_budget({"mean": 1.0}, interval_shares(params))
     by_epsilon = params.split_budget({"mean": 1.0}, interval_epsilon(params))
     multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
@@ -156,7 +146,9 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
     gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
     if gaussian:
-        spend = Spend.of_budget(transcript, by_mu)
+        plan = interval_plan(params, ENTRY_SQUARES, ENTRY_TAIL)
+        plan[MEAN] = Planned(left_of(plan))
+        spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan)
         means = sample.clipped_means(Box(*ends, 0.5), 1.0)
         scaled, std = spend(MEAN, box.of(means, np.sqrt(widths), n))
         units, reach = scaled / np.sqrt(widths), np.sqrt(widths) * std
@@ -168,10 +160,9 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             columns, k = group.columns, len(group.columns)
             epsilon = by_epsilon.split_epsilon("mean")
             epsilon *= group.root / sum(each.root for each in groups)
-            allowance = Allowance(epsilon=epsilon, in_cube=True)
-            of_group = Spend(transcript, {MEAN_IN_CUBE.label: allowance})
+            of_group = Spend(transcript, {MEAN_IN_CUBE.label: in_cube(epsilon)})
             units[columns], _ = of_group(MEAN_IN_CUBE, interval.of(means[columns], 1, n))
-            scale = transcript.box_scale(interval(1, n), epsilon, k)
+            scale = transcript.noise_scale(in_cube(epsilon), interval(1, n), k)
             reach[columns] = widths[columns] * scale * normal_equivalent(k, params.interval or 0.5)
     mean = np.asarray(lower + widths * np.clip(units, 0, 1))
     if params.interval is not None:

@@ -32,7 +32,7 @@ import numpy as np
 from dpalgos.catalog import Form, Release, register
 from dpalgos.params import PrivateParams, count
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -84,7 +84,7 @@ def cell_sensitivity(chain: int, n_cells: int) -> FloatArray:
     return np.asarray(farthest_cells(chain, n_cells)[2])
 
 
-COUNTS = Release("counts by cell", cell_sensitivity, share=1.0)
+COUNTS = Release("counts by cell", cell_sensitivity)
 
 
 @register(
@@ -116,7 +116,7 @@ def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript
     shape = d, sample.n_replicates
     totals = sample.map_groups(cells).total(shape, counts)
     A = strategy(params.chain, d)
-    spend = Spend.of_budget(transcript, params.split_budget({COUNTS.label: 1.0}))
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {COUNTS: Planned(1.0)})
     released, _ = spend(COUNTS, cell_sensitivity.of(A @ totals, params.chain, d))
     spend.check_complete()
     return np.linalg.solve(A, released)

@@ -42,6 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
@@ -137,7 +138,7 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         return 1.0 + c1 if np.isfinite(c1) else self.family_object().residual_bound
 
 
-GRADIENT = Release("gradient", ball_mean, share=1.0)
+GRADIENT = Release("gradient", ball_mean)
 
 
 @register(
@@ -172,8 +173,7 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
     if params.calibration == "paper":  # both scale with 1/n: the ratio is one number
         sensitivity = ball_mean(bound * family.gradient_radius(bound * printed_norm), sample.n_rows)
         multiplier = float((params.printed_noise_std(sample.n_rows) / sensitivity).flat[0])
-    times = {GRADIENT.label: params.n_iterations}
-    spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, times)
+    spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, params.n_iterations)})
     for _ in range(params.n_iterations):
         norm = printed_norm if params.calibration == "paper" else family.predictor_norm(coef, 2)
         radius = bound * family.gradient_radius(bound * norm)

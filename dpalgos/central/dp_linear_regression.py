@@ -28,7 +28,7 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C â
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         "step_size": 2.0,
     },
     no_interval="the curvature at the estimate is not released; use preconditioned_regression",
-    releases=(replace(GRADIENT, share=None), *RESPONSE_RELEASES),
+    releases=(GRADIENT, *RESPONSE_RELEASES),
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),

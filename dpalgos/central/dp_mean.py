@@ -26,25 +26,27 @@ quantiles clip entries on purpose.
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
+from dpalgos.accounting.events import Event
 from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
     interval_of_entries,
-    interval_shares,
+    interval_plan,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, positive
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend, left_of, planned_events
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
@@ -94,8 +96,8 @@ MEAN = Release("mean", box)
     releases=(
         MEAN,
         *COLUMN_RELEASES,
-        replace(ENTRY_SQUARES),
-        replace(ENTRY_TAIL),
+        ENTRY_SQUARES,
+        ENTRY_TAIL,
     ),
     forms={
         "private quantiles": Form(
@@ -111,14 +113,14 @@ MEAN = Release("mean", box)
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
-    budget = params.split_budget({MEAN.label: 1.0}, interval_shares(params))
-    multipliers = {label: budget.gaussian_multiplier(label) for label in budget.shares}
+    shares = interval_plan(params, ENTRY_SQUARES, ENTRY_TAIL)
+    plan = planned_events(params.epsilon, params.delta, {**shares, MEAN: Planned(left_of(shares))})
     if params.calibration == "paper":
-        multipliers[MEAN.label] = float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
+        plan[MEAN.label] = gaussians(float(np.sqrt(np.log(1 / params.delta)) / params.epsilon))
     widths = np.full(shape, 2 * bound)
     if params.truncation == "private_quantiles":
-        noise = planned_noise(params, sample.n_features, multipliers[MEAN.label])
-        multipliers[MEAN.label] = noise.multiplier("mean")
+        noise = planned_noise(params, sample.n_features, plan)
+        plan = {MEAN.label: noise.events[MEAN.label]}
         lower, upper = private_interval(transcript, sample, bound, epsilon=noise.epsilon_of(LABEL))
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
@@ -126,7 +128,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means = sample.clipped_means(truncate, np.inf)
     else:
         means = sample.clipped_means(truncate, bound)
-    spend = Spend.of_multipliers(transcript, multipliers)
+    spend = Spend(transcript, plan)
     released, std = spend(MEAN, box.of(means, widths, sample.n_rows))
     if params.shrinkage == "james_stein":
         released = james_stein(released, std**2)
@@ -138,10 +140,10 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     return released
 
 
-def planned_noise(params: DPMeanParams, d: int, multiplier: float) -> NoisePlan:
+def planned_noise(params: DPMeanParams, d: int, plan: Mapping[str, Event]) -> NoisePlan:
     """Return the smallest noise of quantiles and mean; for ``paper``, the printed one."""
     n_quantiles = len(LEVELS) * d
-    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(multiplier)})
+    mean = NoisePlan(params.epsilon, params.delta, plan)
     if params.calibration == "tight":
         return least_noise(mean.after_selections(LABEL, n_quantiles, COLUMNS_SHARE), holds=False)
     shares = {LABEL: COLUMNS_SHARE, "mean": 1 - COLUMNS_SHARE}

@@ -14,7 +14,7 @@ Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: R is the larger magnitude of the released 2.5% and 97.5% quantiles,
     two selections that take 0.05 of ρ. R is then public.
     ``sparsity_choice``: ``"noise_level"`` drops values of the last round that noise alone explains.
-    ``"printed_cross_validation"`` chooses by :class:`dpalgos.tuning.sparsity.ResponseLoss`.
+    ``"printed_cross_validation"`` chooses by :func:`dpalgos.tuning.sparsity.response_losses`.
 
 Calibrations
     ``tight``: the smallest noise of :mod:`dpalgos.mechanisms.noisy_iht`, with the exact sensitivity at the
@@ -34,6 +34,7 @@ C).
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -50,7 +51,7 @@ from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, ResponseLoss, SparsityParams, as_printed
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, SparsityParams, as_printed, response_losses
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation
 from dpalgos.typing import FloatArray
 
@@ -111,8 +112,9 @@ def dp_sparse_linear_regression(
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
     if params.is_printed:
-        loss = ResponseLoss(params.response_bound, params.response_bound**2 / 2)
-        return as_printed(sample, params, transcript, _fitted, loss, dp_sparse_linear_regression)
+        length = params.response_bound**2 / 2
+        losses = partial(response_losses, params.response_bound, length)
+        return as_printed(sample, params, transcript, _fitted, losses, length, dp_sparse_linear_regression)
     noise = planned_noise(params)
     if params.calibration == "paper":
         # B = 4 (R + C √s x_max) x_max is twice the true sensitivity.

@@ -14,7 +14,7 @@ intervals.
 Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: after the selection, the 2.5% and 97.5% quantiles of the s selected
     columns are released. These are 2s selections that take 0.1 of ρ. The values are truncated between them.
-    ``sparsity_choice="printed_cross_validation"``: a choice by :class:`dpalgos.tuning.sparsity.MeanLoss`.
+    ``sparsity_choice="printed_cross_validation"``: a choice by :func:`dpalgos.tuning.sparsity.mean_losses`.
 
 Calibrations
     ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share of ρ is
@@ -31,22 +31,24 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
+from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, split_plan
 from dpalgos.catalog import Form, Release, register
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.models.shrinkage import james_stein, prune_noise, shrinkage_choice
+from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, MeanLoss, SparsityParams, as_printed, nested_models
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, SparsityParams, as_printed, mean_losses
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -108,8 +110,9 @@ def dp_sparse_mean(sample: Sample, params: DPSparseMeanParams, transcript: Trans
     """Return the sparse mean, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
     if params.is_printed:
-        loss = MeanLoss(params.value_bound**2)
-        return as_printed(sample, params, transcript, _thresholded_means, loss, dp_sparse_mean)
+        bound = params.value_bound**2  # losses are in ± that
+        losses = partial(mean_losses, bound)
+        return as_printed(sample, params, transcript, _thresholded_means, losses, 2 * bound, dp_sparse_mean)
     if params.calibration == "paper":
         released = _peeled_as_printed(sample, params, transcript)
     else:
@@ -130,7 +133,8 @@ def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -
 
 
 def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:
-    return nested_models(sample.clipped_means(truncate, params.value_bound), params.grid)
+    means = sample.clipped_means(truncate, params.value_bound)
+    return [hard_threshold(means, s) for s in params.grid]
 
 
 def _selected_by_gumbel(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> SparseRelease:
@@ -152,7 +156,7 @@ def _selected_by_gumbel(sample: Sample, params: DPSparseMeanParams, transcript: 
             transcript, sample, bound, epsilon=noise.epsilon_of(LABEL), columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
-    spend = Spend.of_multipliers(transcript, {VALUES.label: multiplier})
+    spend = Spend(transcript, {VALUES.label: gaussians(multiplier)})
     values, std = spend(VALUES, box.of(selected, widths, sample.n_rows))
     return SparseRelease(support=support, values=values, n_features=len(means), noise_std=std)
 

@@ -48,7 +48,7 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.group import Group
@@ -197,7 +197,7 @@ def check_panel(sample: Sample, params: Any) -> None:
     params.axes(sample)
 
 
-MEAN = Release("mean", ball_mean, share=1.0)
+MEAN = Release("mean", ball_mean)
 
 
 @register(
@@ -220,7 +220,7 @@ MEAN = Release("mean", ball_mean, share=1.0)
 def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     axes, mu = params.axes(sample), gaussian_mu(params.epsilon, params.delta)
-    spend = Spend.of_budget(transcript, params.split_budget({MEAN.label: 1.0}))
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {MEAN: Planned(1.0)})
     sizes, plan_of = np.unique(sample.n_rows, return_inverse=True)
     plans = [axes.plan(float(n), mu, spend.multiplier(MEAN)) for n in sizes]
     n_axes = np.array([plan.n_axes for plan in plans])[plan_of]

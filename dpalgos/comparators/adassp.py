@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Release, register, shares_of
+from dpalgos.accounting.calibration import gaussians
+from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
 from dpalgos.params import PrivateParams, positive
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
@@ -40,9 +41,9 @@ class AdaSSPParams(PrivateParams):
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
 
-SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity, share=1 / 3)
-GRAM = Release("X'X", outer_product, share=1 / 3)
-CROSS_PRODUCTS = Release("X'y", ball_mean, share=1 / 3)
+SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity)
+GRAM = Release("X'X", outer_product)
+CROSS_PRODUCTS = Release("X'y", ball_mean)
 RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
 
 
@@ -61,12 +62,13 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     moments = row_moments(sample, row, response)
     if params.calibration == "tight":
-        budget = params.split_budget(shares_of(RELEASES, params))
-        spend, ridge_of = Spend.of_budget(transcript, budget), _ridge
+        plan = dict.fromkeys(RELEASES, Planned(1 / 3))
+        spend, ridge_of = Spend.of_plan(transcript, params.epsilon, params.delta, plan), _ridge
     else:
         z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
-        printed = {SMALLEST_EIGENVALUE.label: z, GRAM.label: z / np.sqrt(2), CROSS_PRODUCTS.label: z / 2}
-        spend, ridge_of = Spend.of_multipliers(transcript, printed), _printed_ridge
+        printed = {SMALLEST_EIGENVALUE.label: gaussians(z), GRAM.label: gaussians(z / np.sqrt(2))}
+        printed |= {CROSS_PRODUCTS.label: gaussians(z / 2)}
+        spend, ridge_of = Spend(transcript, printed), _printed_ridge
     gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
     cross, _ = spend(CROSS_PRODUCTS, ball_mean.of(moments[:, :d, d].T, row * response, 1))
     spend.check_complete()

@@ -38,13 +38,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Form, Release, register, shares_of
+from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram
 from dpalgos.params import PrivateParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -112,11 +112,17 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
 
 
-ROWS_IN_HALVES = Release("rows in halves", histogram, share=0.1)
-ROWS_IN_BOXES = Release("rows in boxes", histogram, share=0.3)
-SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity, share=0.3)
-SUMS_OF_RESPONSES = Release("sums of responses", ball_mean, share=0.3)
-RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
+ROWS_IN_HALVES = Release("rows in halves", histogram)
+ROWS_IN_BOXES = Release("rows in boxes", histogram)
+SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity)
+SUMS_OF_RESPONSES = Release("sums of responses", ball_mean)
+PLAN = {
+    ROWS_IN_HALVES: Planned(0.1, _LEVELS - 1),
+    ROWS_IN_BOXES: Planned(0.3),
+    SUMS_OF_ROWS: Planned(0.3),
+    SUMS_OF_RESPONSES: Planned(0.3),
+}
+RELEASES = tuple(PLAN)
 
 
 @register(
@@ -134,8 +140,7 @@ RELEASES = ROWS_IN_HALVES, ROWS_IN_BOXES, SUMS_OF_ROWS, SUMS_OF_RESPONSES
 def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     sample.check_response()
-    budget = params.split_budget(shares_of(RELEASES, params))
-    spend = Spend.of_budget(transcript, budget, {ROWS_IN_HALVES.label: _LEVELS - 1})
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, PLAN)
     d, multiplier = sample.n_features, spend.multiplier(SUMS_OF_ROWS)
     sums = sums_in_boxes(sample, params, _LEVELS)
     boxes = grown_boxes(spend, sums[:, 0], params.limits(d), 2 * _MIN_SIZE * np.sqrt(2 * d) * multiplier)

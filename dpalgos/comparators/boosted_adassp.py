@@ -22,17 +22,18 @@ Reference: Tang, Aydore, Kearns, Rho, Roth, Wang, Wang & Wu (2023), Improved dif
 via gradient boosting.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Release, register, shares_of
+from dpalgos.accounting.calibration import NoisePlan, gaussians
+from dpalgos.catalog import Release, register
 from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend, planned_events
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
@@ -50,20 +51,7 @@ class BoostedAdaSSPParams(PrivateParams):
     n_rounds: int = count("T, rounds of boosting", default=100)
 
 
-def _moment_share(params: BoostedAdaSSPParams) -> float:
-    return 1 / (params.n_rounds + 2)
-
-
-def _residual_share(params: BoostedAdaSSPParams) -> float:
-    return params.n_rounds / (params.n_rounds + 2)
-
-
-RESIDUALS = Release("X' residuals", ball_mean, share=_residual_share)
-RELEASES = (
-    replace(SMALLEST_EIGENVALUE, share=_moment_share),
-    replace(GRAM, share=_moment_share),
-    RESIDUALS,
-)
+RESIDUALS = Release("X' residuals", ball_mean)
 
 
 @register(
@@ -74,17 +62,20 @@ RELEASES = (
     summary="Noisy second moments once, then rounds of AdaSSP on clipped residuals.",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_rounds": 10},
     no_interval="the estimate is biased by its ridge; use preconditioned_regression",
-    releases=RELEASES,
+    releases=(SMALLEST_EIGENVALUE, GRAM, RESIDUALS),
 )
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the sum of the rounds' coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    budget = params.split_budget(shares_of(RELEASES, params))
-    z = budget.gaussian_multiplier(GRAM.label)
-    multipliers = dict.fromkeys(budget.shares, z)
+    moment, times = Planned(1 / (params.n_rounds + 2)), params.n_rounds
+    residuals = Planned(times / (times + 2), times)
+    releases = {SMALLEST_EIGENVALUE: moment, GRAM: moment, RESIDUALS: residuals}
+    plan = planned_events(params.epsilon, params.delta, releases)
+    z = NoisePlan(params.epsilon, params.delta, plan).multiplier(GRAM.label)
+    plan = {label: gaussians(z, times if label == RESIDUALS.label else 1) for label in plan}
     if params.calibration == "paper":
-        multipliers |= {GRAM.label: z / np.sqrt(2), RESIDUALS.label: z / 2}
-    spend = Spend.of_multipliers(transcript, multipliers, {RESIDUALS.label: params.n_rounds})
+        plan |= {GRAM.label: gaussians(z / np.sqrt(2)), RESIDUALS.label: gaussians(z / 2, times)}
+    spend = Spend(transcript, plan)
     moments = row_moments(sample, row, response)
     gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
     ridge = np.maximum(0, _TAIL * np.sqrt(d) * z * row**2 - np.maximum(0, smallest - _TAIL * z * row**2))

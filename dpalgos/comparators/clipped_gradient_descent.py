@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend, planned_events
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import row_lengths
 from dpalgos.rows.group import Group
@@ -47,7 +48,7 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-GRADIENT = Release("gradient", ball_mean, share=1.0)
+GRADIENT = Release("gradient", ball_mean)
 
 
 @register(
@@ -66,10 +67,10 @@ def clipped_gradient_descent(
     """Return the last iterate, (d, R)."""
     clip_norm, n_steps = params.clip_norm, params.n_iterations
     sample.check_response()
-    if params.calibration == "tight":
-        multiplier = params.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label, n_steps)
-    else:
+    plan = planned_events(params.epsilon, params.delta, {GRADIENT: Planned(1.0, n_steps)})
+    if params.calibration == "paper":
         multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
+        plan[GRADIENT.label] = gaussians(multiplier, n_steps)
 
     def residual_bounds(group: Group) -> FloatArray:
         """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
@@ -84,7 +85,7 @@ def clipped_gradient_descent(
 
         return np.asarray(bounded.total(coef.shape, part) / sample.n_rows)
 
-    spend = Spend.of_multipliers(transcript, {GRADIENT.label: multiplier}, {GRADIENT.label: n_steps})
+    spend = Spend(transcript, plan)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(n_steps):
         gradient, _ = spend(GRADIENT, ball_mean.of(gradient_at(coef), clip_norm, sample.n_rows))

@@ -43,7 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Release, register, shares_of
+from dpalgos.catalog import Form, Release, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
@@ -51,13 +51,13 @@ from dpalgos.intervals.means import (
     BALL_TAIL,
     ReleasedOffset,
     interval_in_ball,
-    interval_shares,
+    interval_plan,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.spend import Spend, counts_needed
+from dpalgos.release.spend import Planned, Spend, counts_needed, left_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
 from dpalgos.rows.clipping import truncate
@@ -105,20 +105,11 @@ class ClippedMeanParams(IntervalParams):
         return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
 
 
-def _spreads_differ(params: ClippedMeanParams) -> bool:
-    return params.spreads_differ
-
-
-CENTER = Release(
-    "center",
-    ball_mean,
-    share=lambda params: 0.08 if params.spreads_differ else 0.1,
-    when=lambda params: params.mean_bound is not None,
-)
-OUTSIDE_LEVEL = Release("rows outside a level", count, share=0.03, when=_spreads_differ)
+CENTER = Release("center", ball_mean)
+OUTSIDE_LEVEL = Release("rows outside a level", count)
 MEAN = Release("mean", ball_mean)
-SPREAD = Release("spread", outer_product, share=0.05, when=_spreads_differ)
-OUTSIDE_BALL = Release("rows outside the ball", count, share=0.06, when=_spreads_differ)
+SPREAD = Release("spread", outer_product)
+OUTSIDE_BALL = Release("rows outside the ball", count)
 RELEASES = (
     CENTER,
     OUTSIDE_LEVEL,
@@ -157,7 +148,7 @@ RELEASES = (
 )
 def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
-    spend = _spend(params, transcript)
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan_of(params))
     if params.clip_norm is not None:
         towards = _public_center(params, sample.n_features)
         ball = Ball(towards, np.full(sample.n_replicates, params.clip_norm))
@@ -175,12 +166,16 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
     return released
 
 
-def _spend(params: ClippedMeanParams, transcript: Transcript) -> Spend:
-    times = dict.fromkeys((OUTSIDE_LEVEL.label, OUTSIDE_BALL.label), counts_needed(_N_LEVELS))
+def plan_of(params: ClippedMeanParams) -> dict[Release, Planned]:
+    """Return the shares of μ² of all releases."""
+    plan, differ = interval_plan(params, BALL_SQUARES, BALL_TAIL), params.spreads_differ
     if params.mean_bound is not None:
-        times[CENTER.label] = _n_stages(params) + params.spreads_differ
-    shares = interval_shares(params) | shares_of(RELEASES, params)
-    return Spend.of_budget(transcript, params.split_budget({MEAN.label: 1.0}, shares), times)
+        plan[CENTER] = Planned(0.08 if differ else 0.1, _n_stages(params) + differ)
+    if differ:
+        n_counts = counts_needed(_N_LEVELS)
+        plan |= {OUTSIDE_LEVEL: Planned(0.03, n_counts), SPREAD: Planned(0.05)}
+        plan |= {OUTSIDE_BALL: Planned(0.06, n_counts)}
+    return plan | {MEAN: Planned(left_of(plan))}
 
 
 def _n_stages(params: ClippedMeanParams) -> int:

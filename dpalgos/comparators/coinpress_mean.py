@@ -28,12 +28,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget, printed_rho
+from dpalgos.accounting.budget import printed_rho
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Form, Release, register
-from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, ReleasedOffset, interval_in_ball, interval_shares
+from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, ReleasedOffset, interval_in_ball, interval_plan
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import IntervalParams, count, positive
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend, left_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset
 from dpalgos.rows.sample import Sample
@@ -51,10 +52,6 @@ class CoinPressMeanParams(IntervalParams):
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
     std_bound: float = positive("σ: the standard deviation in every direction is at most that")
     n_rounds: int = count("T, number of balls", default=4)
-
-    def budget(self) -> SplitBudget:
-        rounds = {"center": 1 - _LAST_SHARE, "mean": _LAST_SHARE} if self.n_rounds > 1 else {"mean": 1.0}
-        return self.split_budget(rounds, interval_shares(self))
 
 
 CENTER = Release("center", ball_mean)
@@ -103,13 +100,17 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
 
 
 def _spend(params: CoinPressMeanParams, transcript: Transcript) -> Spend:
-    coarse = params.n_rounds - 1
-    times = {CENTER.label: coarse} if coarse else {}
+    coarse, last = params.n_rounds - 1, _LAST_SHARE if params.n_rounds > 1 else 1.0
+    rounds = {CENTER: Planned(1 - last, coarse)} if coarse else {}
+    rounds |= {MEAN: Planned(last)}
     if params.calibration == "tight":
-        return Spend.of_budget(transcript, params.budget(), times)
-    rho, last = printed_rho(params.epsilon, params.delta), _LAST_SHARE if coarse else 1.0
-    parts = {CENTER.label: coarse / (1 - _LAST_SHARE)} if coarse else {}
-    parts[MEAN.label] = 1 / last
-    return Spend.of_multipliers(
-        transcript, {label: float(np.sqrt(k / (2 * rho))) for label, k in parts.items()}, times
-    )
+        of_interval = interval_plan(params, BALL_SQUARES, BALL_TAIL)
+        left = left_of(of_interval)
+        plan = of_interval | {release: one.times_share(left) for release, one in rounds.items()}
+        return Spend.of_plan(transcript, params.epsilon, params.delta, plan)
+    rho = printed_rho(params.epsilon, params.delta)
+    printed = {
+        release.label: gaussians(float(np.sqrt(one.times / one.share / (2 * rho))), one.times)
+        for release, one in rounds.items()
+    }
+    return Spend(transcript, printed)

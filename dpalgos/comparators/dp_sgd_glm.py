@@ -31,7 +31,7 @@ from itertools import cycle
 
 import numpy as np
 
-from dpalgos.accounting.calibration import sampled_noise_multiplier
+from dpalgos.accounting.calibration import gaussians, sampled_noise_multiplier
 from dpalgos.catalog import Form, Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
@@ -61,7 +61,7 @@ class DPSGDGLMParams(PrivateFamilyParams):
     )
 
 
-GRADIENT = Release("gradient", ball_mean, share=1.0)
+GRADIENT = Release("gradient", ball_mean)
 
 
 @register(
@@ -127,12 +127,9 @@ def _steps_in_turn(
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    budget = params.split_budget({GRADIENT.label: 1.0})
-    spend = Spend.of_multipliers(  # a row is in one batch, hence in one step of each epoch
-        transcript,
-        {GRADIENT.label: budget.gaussian_multiplier(GRADIENT.label, _N_EPOCHS)},
-        {GRADIENT.label: _N_EPOCHS * n_batches},
-    )
+    # A row is in one batch, hence in one step of each epoch.
+    multiplier = params.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label, _N_EPOCHS)
+    spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, _N_EPOCHS * n_batches)})
     order = cycle(range(n_batches))
 
     def released(coef: FloatArray) -> FloatArray:

@@ -29,9 +29,9 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.calibration import gaussians, least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
-from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
+from dpalgos.accounting.events import Event, GaussianSketchEvent
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
@@ -88,11 +88,9 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     n_draws = sketch_rows(d, params.delta, params.n_iterations)
     noise = planned_noise(params.epsilon, params.delta, n_draws, params.n_iterations)
     gram = row_moments(sample, row)[:, :d, :d]
-    spend = Spend.of_multipliers(
-        transcript,
-        {SMALLEST_EIGENVALUE.label: noise.eigenvalue, PRODUCT.label: noise.product},
-        {PRODUCT.label: params.n_iterations},
-    )
+    plan = {SMALLEST_EIGENVALUE.label: gaussians(noise.eigenvalue)}
+    plan |= {PRODUCT.label: gaussians(noise.product, params.n_iterations)}
+    spend = Spend(transcript, plan)
     smallest, std = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(np.linalg.eigvalsh(gram)[:, 0], row))
     transcript.may_fail(_MISSED * params.delta, label=FAILURE.label)
     margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
@@ -134,10 +132,10 @@ def planned_noise(epsilon: float, delta: float, n_draws: int, n_iterations: int)
 
     def events(factor: float) -> list[Event]:
         noise = scaled(factor)
-        gaussians = (noise.eigenvalue, *(noise.product,) * n_iterations)
+        multipliers = (noise.eigenvalue, *(noise.product,) * n_iterations)
         sketch = GaussianSketchEvent(label="", n_rows=n_draws, row_bound_squared=1.0, ridge=noise.ridge)
         return [
-            *(GaussianEvent(label="", noise_multiplier=z, l2_sensitivity=1.0) for z in gaussians),
+            *map(gaussians, multipliers),
             *(sketch,) * n_iterations,
         ]
 

@@ -37,14 +37,14 @@ import scipy
 
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Release, register, shares_of
+from dpalgos.catalog import Form, Release, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
+    SHARES,
     RowSpread,
     entry_interval,
-    interval_shares,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
@@ -95,8 +95,8 @@ class KarwaVadhanMeanParams(IntervalParams):
         return self.std_bounds[0] == self.std_bounds[1]
 
 
-SPREAD = Release("spread", count, share=0.1, when=lambda params: not params.std_known)
-CENTER = Release("center", count, share=0.1)
+SPREAD = Release("spread", count)
+CENTER = Release("center", count)
 MEAN = Release("mean", box)
 RELEASES = (
     SPREAD,
@@ -143,8 +143,7 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
         sensitivity, epsilon = interval(1, n), noise.epsilon_of(MEAN.label)
         noisy = release_laplace(transcript, MEAN, relative, linf_sensitivity=sensitivity, epsilon=epsilon)
         return np.asarray(np.clip(center + noisy * widths, center - half, center + half))
-    labels = (MEAN.label, *interval_shares(params))
-    spend = Spend.of_multipliers(transcript, {label: noise.multiplier(label) for label in labels})
+    spend = Spend(transcript, noise.released)
     released, std = spend(MEAN, box.of(relative * root, root, n))
     mean = np.asarray(np.clip(center + released * root, center - half, center + half))
     if params.interval is not None:
@@ -162,11 +161,10 @@ def planned_noise(params: KarwaVadhanMeanParams, d: int) -> NoisePlan:
     if params.calibration == "paper":
         each = PureEvent(label="", epsilon=params.epsilon / d / (len(kinds) + 1), sensitivity=1.0, count=d)
         return NoisePlan(params.epsilon, params.delta, dict.fromkeys((*kinds, "mean"), each))
-    reserved = interval_shares(params)
-    first = shares_of(RELEASES, params)
+    reserved = {} if params.interval is None else SHARES
     return least_noise(
         split_plan(
-            params.split_budget({"mean": 1.0}, first, gaussian=False),
+            params.split_budget({"mean": 1.0}, dict.fromkeys(kinds, 0.1) | reserved, gaussian=False),
             selected=dict.fromkeys(kinds, d),
             released=dict.fromkeys((*reserved, "mean"), 1),
         )

@@ -103,7 +103,7 @@ def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArra
     return np.asarray(ball_mean(gradient_bound, n_rows))
 
 
-MINIMUM = Release("minimum", gradient_sensitivity, share=1.0)
+MINIMUM = Release("minimum", gradient_sensitivity)
 
 
 @register(

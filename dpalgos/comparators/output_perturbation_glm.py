@@ -30,7 +30,7 @@ from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -59,7 +59,7 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-MINIMUM = Release("minimum", minimum_sensitivity, share=1.0)
+MINIMUM = Release("minimum", minimum_sensitivity)
 
 
 @register(
@@ -94,5 +94,5 @@ def output_perturbation_glm(
         solver_tolerance(gradient_bound, n),
         n_iterations=params.n_iterations,
     )
-    spend = Spend.of_budget(transcript, params.split_budget({MINIMUM.label: 1.0}))
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {MINIMUM: Planned(1.0)})
     return spend(MINIMUM, minimum_sensitivity.of(minimum, gradient_bound, params.ridge, n)).value

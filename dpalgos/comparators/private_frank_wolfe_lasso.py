@@ -70,7 +70,7 @@ def score_sensitivity(
     return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)
 
 
-VERTEX = Release("vertex", score_sensitivity, share=1.0)
+VERTEX = Release("vertex", score_sensitivity)
 
 
 @register(

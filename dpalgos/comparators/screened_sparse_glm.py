@@ -37,6 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean
@@ -211,7 +212,7 @@ def selected_steps(
     contraction = max(0.0, 1 - params.step * params.curvature)
     averaged = np.arange(n_steps - n_averaged, n_steps)
     for t, noise_multiplier in enumerate(noise_multipliers):
-        spend = Spend.of_multipliers(transcript, {STEP.label: noise_multiplier})
+        spend = Spend(transcript, {STEP.label: gaussians(noise_multiplier)})
         largest = params.radius * selected.largest_residual(coef)
         score, std = spend(STEP, ball_mean.of(selected.mean(coef), largest, n_rows))
         coef = coef + params.step * score

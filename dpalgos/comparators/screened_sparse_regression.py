@@ -11,7 +11,7 @@ are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_nor
 Why it is private. The proof of the selection is that of :mod:`dpalgos.comparators.screened_sparse_glm`, for
 Gaussian responses with residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, so ‖z‖²
 ≤ 2c². M, in double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M).
-``RELEASES`` share ρ. All noise is then scaled down to what is just proved.
+The two share ρ evenly. All noise is then scaled down to what is just proved.
 
 Why it is accurate. Truncation at half the bounds halves both factors of the selection's sensitivity. Weights
 w that depend on x alone do not change the coefficients of a linear model. y is scaled to c: then the noise of
@@ -19,12 +19,12 @@ its column and of x's columns cost the same. Eigenvalues of M_xx are at least th
 Unresolved directions therefore shrink to zero. Columns count as centered.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Release, register, shares_of
+from dpalgos.catalog import Release, register
 from dpalgos.cautions import UNRESOLVED
 from dpalgos.comparators.screened_sparse_glm import SCORES, screened
 from dpalgos.mechanisms.sensitivity import outer_product
@@ -56,8 +56,7 @@ class ScreenedSparseRegressionParams(PrivateParams):
     )
 
 
-MOMENTS = Release("moments", outer_product, share=0.5)
-RELEASES = replace(SCORES, share=0.5), MOMENTS
+MOMENTS = Release("moments", outer_product)
 
 
 @register(
@@ -69,14 +68,14 @@ RELEASES = replace(SCORES, share=0.5), MOMENTS
     no_interval="a support that was selected is not the one that a new sample would select",
     calibrations=("tight",),
     example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},
-    releases=RELEASES,
+    releases=(SCORES, MOMENTS),
 )
 def screened_sparse_regression(
     sample: Sample, params: ScreenedSparseRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    budget = params.split_budget(shares_of(RELEASES, params), gaussian=False)
+    budget = params.split_budget({SCORES.label: 0.5, MOMENTS.label: 0.5}, gaussian=False)
     plan = split_plan(budget, selected={SCORES.label: sparsity}, released={MOMENTS.label: 1})
     noise = least_noise(plan)
     selection = 2 / noise.epsilon_of(SCORES.label)
@@ -84,7 +83,7 @@ def screened_sparse_regression(
     bound = _SELECTION_LEVEL * params.covariate_bound
     support = screened(transcript, sample, family, bound, (sparsity,), (selection,))
     clip_norm = _clip_norm(params)
-    spend = Spend.of_multipliers(transcript, {MOMENTS.label: noise.multiplier(MOMENTS.label)})
+    spend = Spend(transcript, noise.released)
     moments = _selected_moments(sample, support, clip_norm, params)
     released, std = spend.symmetric(MOMENTS, outer_product.of(moments, np.sqrt(2) * clip_norm, sample.n_rows))
     coef, floored = _solve(released, std)

@@ -33,13 +33,14 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
+from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
 from dpalgos.catalog import Neighbors, Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
@@ -143,7 +144,7 @@ def _passes_test(
     gram: FloatArray, ridge: float, row_bound: float, params: SheffetOLSParams, transcript: Transcript
 ) -> BoolArray:
     """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (R,)."""
-    spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: Allowance(epsilon=params.epsilon / 4)})
+    spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: laplace(params.epsilon / 4)})
     smallest = np.linalg.eigvalsh(gram)[:, 0]
     noisy, _ = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row_bound))
     margin = 4 * row_bound**2 * np.log(1 / params.delta) / params.epsilon

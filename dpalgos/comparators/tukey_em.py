@@ -44,11 +44,12 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.catalog import Neighbors, Release, register
 from dpalgos.params import PrivateParams
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -172,7 +173,7 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
     boxes = _boxes(sample)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
     distances = np.array([apart[id(each)] for each in boxes], dtype=float)
-    spend = Spend(transcript, {DISTANCE.label: Allowance(epsilon=epsilon)})
+    spend = Spend(transcript, {DISTANCE.label: laplace(epsilon)})
     released, _ = spend(DISTANCE, distance_sensitivity.of(distances))
     passed = released > -np.log(2 * params.delta) / epsilon
     middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Release, with_interval
+from dpalgos.accounting.calibration import in_cube, laplace
+from dpalgos.catalog import Release
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
@@ -25,7 +26,7 @@ from dpalgos.intervals.tails import (
 )
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.params import IntervalParams
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_squares
 from dpalgos.rows.sample import Grouped, Sample
@@ -56,9 +57,9 @@ class RowSpread(NamedTuple):
     unseen: Unseen = NONE_UNSEEN
 
 
-def interval_shares(params: IntervalParams) -> dict[str, float]:
-    """Return the shares of μ² that the interval takes; none without one."""
-    return {} if params.interval is None else dict(SHARES)
+def interval_plan(params: IntervalParams, squares: Release, tail: Release) -> dict[Release, Planned]:
+    """Return the releases of an interval with their shares of μ²; none without one."""
+    return {} if params.interval is None else {each: Planned(SHARES[each.label]) for each in (squares, tail)}
 
 
 def interval_epsilon(params: IntervalParams) -> dict[str, float]:
@@ -69,11 +70,7 @@ def interval_epsilon(params: IntervalParams) -> dict[str, float]:
 def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
     """Return what releases the spread of entries for ε: squares take a quarter, shares by size the rest."""
     squares = _SQUARES_SHARE * epsilon
-    allowances = {
-        SCORE_MOMENTS: Allowance(epsilon=squares, in_cube=True),
-        TAIL: Allowance(epsilon=epsilon - squares),
-    }
-    return Spend(transcript, allowances)
+    return Spend(transcript, {SCORE_MOMENTS: in_cube(squares), TAIL: laplace(epsilon - squares)})
 
 
 def interval_in_ball(
@@ -184,9 +181,9 @@ def mean_interval(
     )
 
 
-BALL_SQUARES = Release(SCORE_MOMENTS, outer_product, share=SHARES[SCORE_MOMENTS], when=with_interval)
-BALL_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
-ENTRY_SQUARES = Release(SCORE_MOMENTS, box, share=SHARES[SCORE_MOMENTS], when=with_interval)
-ENTRY_TAIL = Release(TAIL, tail_sensitivity, share=SHARES[TAIL], when=with_interval)
+BALL_SQUARES = Release(SCORE_MOMENTS, outer_product)
+BALL_TAIL = Release(TAIL, tail_sensitivity)
+ENTRY_SQUARES = Release(SCORE_MOMENTS, box)
+ENTRY_TAIL = Release(TAIL, tail_sensitivity)
 PURE_SQUARES = Release(SCORE_MOMENTS, interval)
 PURE_TAIL = Release(TAIL, tail_l1_sensitivity)

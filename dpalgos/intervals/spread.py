@@ -1,7 +1,7 @@
-"""Released spreads: second moments of vectors of bounded norm, and of entries truncated to intervals.
+"""Released spreads: mean squares of vectors of bounded norm, and of entries truncated to intervals.
 
-For vectors g of norm at most C, the releases are means of svec(g g')/C² or of g_j²/C². Their sensitivity is
-√2/n, or 1/n for a single number (:func:`dpalgos.mechanisms.sensitivity.outer_product`). Other entries are
+For vectors g of norm at most C, the releases are means of g_j²/C². Their sensitivity is √2/n, or 1/n for a
+single number (:func:`dpalgos.mechanisms.sensitivity.outer_product`). Other entries are
 truncated to an interval per column, of middle c_j and half-width h_j. Per column the mean of ((clip(x) −
 c)/h)² is released, with sensitivity √d/n in ℓ2 and 1/n in ℓ∞. Shares of rows by size are released, too. An
 entry's size is its distance from the released mean, divided by the distance from that mean to the bound on
@@ -16,7 +16,6 @@ import numpy as np
 from dpalgos.intervals.tails import FAR, LEVELS, counts
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
-from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -27,18 +26,10 @@ SCORE_MOMENTS = "score moments"
 def release_second_moments(
     spend: Spend, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Release second moments (R, d, d), or their diagonal (d, R), of vectors of norm at most ``bound`` (R,).
-
-    Also return the noise in x'Mx for ‖x‖ = 1, (R,). No eigenvalue of the matrices is below zero.
-    """
+    """Release mean squares (d, R) of vectors of norm at most ``bound`` (R,); also return their noise."""
     square = np.asarray(bound) ** 2
-    if moments.ndim < 3:
-        released, std = spend(release, release.lemma.of(moments / square, 1, n_rows, len(moments)))
-        return square * released, std * square
-    d = moments.shape[1]
-    vectors, std = spend(release, release.lemma.of(svec(moments) / square, 1, n_rows, d))
-    eigenvalues, axes = np.linalg.eigh(unsvec(square * vectors, d))
-    return (axes * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(axes, 1, 2), std * square
+    released, std = spend(release, release.lemma.of(moments / square, 1, n_rows, len(moments)))
+    return square * released, std * square
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,12 @@ Calibrations
 The printed theorem for correlated covariates starts within √(1/κ)/2 of the truth, which is not possible here.
 From zero, the error of the start shrinks by the factor 1 − 2/(3κ) in every round.
 
-Standard errors: noise of size s_t in a round's mean gradient gives
-se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² for kept coefficients.
-
 Reference: Paper C (ICLR 2024), Algorithms 2 and 4, Theorems 6, 7 and 34.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -48,11 +44,11 @@ from dpalgos.catalog import Form, Release, register
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (
     LocalParams,
-    PublicState,
+    People,
     ReportPart,
+    by_population,
     check_printed,
     mechanism_choice,
-    run_rounds,
 )
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
@@ -118,7 +114,7 @@ class LDPIHTGeneralParams(LDPIHTParams):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientRounds:
-    """Devices and server of the iteration."""
+    """The settings of the iteration, and what devices report."""
 
     params: LDPIHTParams
     n_features: int
@@ -128,37 +124,52 @@ class GradientRounds:
     step_size: float
     coef_bound: float
 
-    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        radius = self.radius(state.coef)
+    @classmethod
+    def of(cls, params: LDPIHTParams, n_features: int, n_people: int) -> Self:
+        """Return the iteration for so many columns and people."""
+        defaults = params.defaults(n_features)
+        check_how_many("sparsity", params.sparsity, n_features)
+        working = params.working_sparsity or min(defaults.working_sparsity, n_features)
+        return cls(
+            params=params,
+            n_features=n_features,
+            response_level=params.response_level(n_features, n_people),
+            n_rounds=params.n_rounds or defaults.n_rounds,
+            working_sparsity=check_how_many("working_sparsity", working, n_features),
+            step_size=params.step_size or defaults.step_size,
+            coef_bound=params.coef_bound or defaults.coef_bound,
+        )
+
+    def report_at(self, coef: FloatArray) -> ReportPart:
+        """Return what devices report at public iterates (d, R): gradients over their largest norm."""
+        radius = self.radius(coef)
 
         def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
             X = self.params.clipped(X)
-            residual: FloatArray = X @ state.coef - truncate(y, self.response_level)[:, None]
+            residual: FloatArray = X @ coef - truncate(y, self.response_level)[:, None]
             if self.params.calibration == "tight":
                 residual = truncate(residual, self._residual_bound)
             return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
 
-        return (ReportPart(label=GRADIENT.label, randomizer=self._randomizer, vectors=vectors),)
+        return ReportPart(label=GRADIENT.label, randomizer=self._randomizer, vectors=vectors)
 
-    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        scale = self.radius(state.coef)
-        step_end = hard_threshold(state.coef - self.step_size * scale * means[0], self.working_sparsity)
-        noise = self.step_size * scale * self._randomizer.noise_std / np.sqrt(n_reports)
-        low, high = self.params.eigenvalue_bounds
-        contraction = max(abs(1 - self.step_size * low), abs(1 - self.step_size * high))
-        error = np.hypot(contraction * state.standard_error.max(axis=0), noise)
-        notes = dict(state.notes)
-        if noise.max() * np.sqrt(self.working_sparsity) > self.coef_bound:
-            notes["conditions"] = (
-                f"{n_reports} people in a round are too few: the noise of the kept coefficients alone is "
-                f"longer than coef_bound = {self.coef_bound:g}"
-            )
-        return PublicState(
-            n_rounds=state.n_rounds + 1,
-            coef=project_l2_ball(step_end, self.coef_bound),
-            standard_error=np.where(step_end != 0, error, 0.0),
-            notes=notes,
-        )
+    def fit(self, X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
+        """Return the last iterate, (d, R)."""
+        people = People(X, y, transcript, self.n_rounds)
+        coef: FloatArray = np.zeros((self.n_features, transcript.n_replicates))
+        for _ in range(self.n_rounds):
+            scale, part = self.radius(coef), self.report_at(coef)
+            (mean,), n_reports = people.report(part)
+            step_end = hard_threshold(coef - self.step_size * scale * mean, self.working_sparsity)
+            noise = self.step_size * scale * part.randomizer.noise_std / np.sqrt(n_reports)
+            if noise.max() * np.sqrt(self.working_sparsity) > self.coef_bound:
+                transcript.note(
+                    "conditions",
+                    f"{n_reports} people in a round are too few: the noise of the kept coefficients alone is "
+                    f"longer than coef_bound = {self.coef_bound:g}",
+                )
+            coef = project_l2_ball(step_end, self.coef_bound)
+        return coef
 
     def radius(self, coef: FloatArray) -> FloatArray:
         """Return r_t at public iterates (d, R), (R,); see the module's proof."""
@@ -180,22 +191,6 @@ class GradientRounds:
         if params.calibration == "paper":
             return HalfSpaceRandomizer(epsilon=params.epsilon, radius=1.0, size=d)
         return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
-
-
-def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
-    """Return the computations of devices and server."""
-    defaults = params.defaults(n_features)
-    check_how_many("sparsity", params.sparsity, n_features)
-    working = params.working_sparsity or min(defaults.working_sparsity, n_features)
-    return GradientRounds(
-        params=params,
-        n_features=n_features,
-        response_level=params.response_level(n_features, n_people),
-        n_rounds=params.n_rounds or defaults.n_rounds,
-        working_sparsity=check_how_many("working_sparsity", working, n_features),
-        step_size=params.step_size or defaults.step_size,
-        coef_bound=params.coef_bound or defaults.coef_bound,
-    )
 
 
 GRADIENT = Release("gradient", report_sensitivity)
@@ -240,4 +235,6 @@ _EXAMPLE: dict[str, Any] = {
 )
 def ldp_iht(sample: Sample, params: LDPIHTParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    return run_rounds(sample, params, transcript, algorithm)
+    return by_population(
+        sample, transcript, lambda X, y, part: GradientRounds.of(params, X.shape[1], len(X)).fit(X, y, part)
+    )

@@ -25,27 +25,25 @@ The server's computations, a floor for eigenvalues and the threshold S, are in
 Reference: Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Release, register
 from dpalgos.local.noisy_moments import (
-    GramReport,
     MomentNoise,
     MomentParams,
-    MomentRound,
     NoisyMoments,
+    crosses,
     isometric,
     least_noise_scaling,
     regression,
     score_variance_bound,
 )
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
-from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, run_rounds
+from dpalgos.local.randomizers import GaussianReport, pure_randomizer, report_sensitivity
+from dpalgos.local.rounds import People, ReportPart, by_population
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
@@ -56,16 +54,10 @@ _LEAST_SHARE = 0.01
 
 
 RELEASES = (
-    Release("xx' and xy", report_sensitivity, share=1.0, when=lambda p: not p.gaussian),
+    Release("xx' and xy", report_sensitivity),
     Release("xx'", outer_product),
     Release("xy", report_sensitivity),
 )
-
-
-def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgorithm:
-    """Return the computations of devices and server."""
-    kind = GaussianMoments if params.gaussian else PureMoments
-    return kind.of(params, n_features, n_people)
 
 
 @register(
@@ -91,7 +83,15 @@ def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgo
 )
 def ldp_nldp(sample: Sample, params: MomentParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    return run_rounds(sample, params, transcript, algorithm)
+
+    def fit(X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
+        level = params.response_level(X.shape[1], len(X))
+        ask = gaussian_moments if params.gaussian else pure_moments
+        moments = ask(People(X, y, transcript), params, X.shape[1], level)
+        return regression(moments, params, transcript, partial(score_variance_bound, moments, params, level))
+
+    params.check_columns(sample.n_features)
+    return by_population(sample, transcript, fit)
 
 
 def _share(first: float, second: float) -> float:
@@ -99,121 +99,69 @@ def _share(first: float, second: float) -> float:
     return float(np.clip(first / (first + second), _LEAST_SHARE, 1 - _LEAST_SHARE))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Moments(MomentRound):
-    """Devices and servers of both kinds."""
+def pure_moments(people: People, params: MomentParams, d: int, response_level: float) -> NoisyMoments:
+    """Return both moments from one ε-DP report of norm at most 1.
 
-    @property
-    def _row(self) -> float:
-        return self.params.row_norm(self.n_features)
+    The report is (√q g, √(1 − q) x̃ỹ/(Rτ₂)), of norm² ≤ q + 1 − q. Over √q and √(1 − q) the two bounds
+    multiply the noise of x_j x_k and of x_j y, and ‖θ‖ is near 1.
+    """
+    row = params.row_norm(d)
+    gram = least_noise_scaling(d, row, params.covariate_bound)
+    bound = float(min(row, np.sqrt(d) * params.covariate_bound) * response_level)  # Rτ₂
+    share = _share(gram.off_diagonal, bound)
+    randomizer = pure_randomizer(params.epsilon, 1.0, gram.size + d, params.mechanism)
 
-    def _answer(self, moments: NoisyMoments) -> PublicState:
-        sampling = partial(score_variance_bound, moments, self.params, self.response_level)
-        return regression(moments, self.params, sampling)
+    def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
+        X = params.clipped(X)
+        products, cross = gram.vectors(X)[:, :, None], crosses(X, y, response_level, bound)
+        return np.concatenate([np.sqrt(share) * products, np.sqrt(1 - share) * cross], axis=1)
 
-
-@dataclass(frozen=True, kw_only=True)
-class PureMoments(_Moments):
-    """Both moments as one ε-DP report of norm at most 1."""
-
-    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        return (ReportPart(label="xx' and xy", randomizer=self._randomizer, vectors=self._vectors),)
-
-    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        gram, cross = np.split(means[0], [self._gram.size])
-        share, std = self._gram_share, self._randomizer.noise_std
-        noise = MomentNoise(
-            diagonal=std * self._gram.largest_norm / np.sqrt(share),
-            off_diagonal=std * self._gram.off_diagonal / np.sqrt(share),
-            cross=std * self._cross_bound / np.sqrt(1 - share),
-        )
-        crosses = cross * (self._cross_bound / np.sqrt(1 - share))
-        return self._answer(
-            NoisyMoments(self._gram.matrices(gram / np.sqrt(share)), crosses, noise, n_reports)
-        )
-
-    def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Return (√q g, √(1 − q) x̃ỹ/(Rτ₂)): norm² ≤ q + 1 − q."""
-        X = self.params.clipped(X)
-        gram, cross = self._gram.vectors(X)[:, :, None], self.crosses(X, y, self._cross_bound)
-        share = self._gram_share
-        return np.concatenate([np.sqrt(share) * gram, np.sqrt(1 - share) * cross], axis=1)
-
-    @cached_property
-    def _randomizer(self) -> Randomizer:
-        size = self._gram.size + self.n_features
-        return pure_randomizer(self.params.epsilon, 1.0, size, self.params.mechanism)
-
-    @cached_property
-    def _gram(self) -> GramReport:
-        return least_noise_scaling(self.n_features, self._row, self.params.covariate_bound)
-
-    @property
-    def _cross_bound(self) -> float:
-        """Rτ₂, the largest ‖x̃ỹ‖."""
-        box = np.sqrt(self.n_features) * self.params.covariate_bound
-        return float(min(self._row, box) * self.response_level)
-
-    @property
-    def _gram_share(self) -> float:
-        """q: over √q and √(1 − q) these multiply the noise of x_j x_k and of x_j y, and ‖θ‖ is near 1."""
-        return _share(self._gram.off_diagonal, self._cross_bound)
+    part = ReportPart(label="xx' and xy", randomizer=randomizer, vectors=vectors)
+    (mean,), n_reports = people.report(part)
+    products, cross = np.split(mean, [gram.size])
+    std = randomizer.noise_std
+    noise = MomentNoise(
+        diagonal=std * gram.largest_norm / np.sqrt(share),
+        off_diagonal=std * gram.off_diagonal / np.sqrt(share),
+        cross=std * bound / np.sqrt(1 - share),
+    )
+    cross = cross * (bound / np.sqrt(1 - share))
+    return NoisyMoments(gram.matrices(products / np.sqrt(share)), cross, noise, n_reports)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GaussianMoments(_Moments):
-    """The two moments with Gaussian noise each, as printed or with the smallest that is proved."""
+def gaussian_moments(people: People, params: MomentParams, d: int, response_level: float) -> NoisyMoments:
+    """Return the two moments with Gaussian noise each, as printed or with the smallest that is proved.
 
-    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        gram, cross = self._randomizers
-        return (
-            ReportPart(label="xx'", randomizer=gram, vectors=self._products),
-            ReportPart(label="xy", randomizer=cross, vectors=self._crosses),
-        )
+    Noise is per sensitivity of the normalized parts, √2 and 2. As printed, that of xx' has one size on the
+    upper triangle, whose entries are not weighted.
+    """
+    row, gram = params.row_norm(d), isometric(d, params.row_norm(d))
+    bound = float(np.sqrt(d)) * params.covariate_bound * response_level  # the largest ‖x̃ỹ‖
+    gram_moves, cross_moves = outer_product(1, 1), report_sensitivity()
+    if params.calibration == "paper":
+        gram = replace(gram, weight=1.0)
+        printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
+        z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)
+    else:
+        share = _share(row**2, 2 * bound)
+        budget = params.split_budget({"xx'": share, "xy": 1 - share})
+        z_gram, z_cross = map(budget.gaussian_multiplier, budget.shares)
+    of_gram = GaussianReport(noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=gram.size)
+    of_cross = GaussianReport(noise_multiplier=z_cross, l2_sensitivity=cross_moves, radius=1.0, size=d)
 
-    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        gram, cross = self._randomizers
-        noise = MomentNoise(
-            diagonal=gram.noise_std * self._gram.largest_norm,
-            off_diagonal=gram.noise_std * self._gram.off_diagonal,
-            cross=cross.noise_std * self._cross_bound,
-        )
-        crosses = means[1] * self._cross_bound
-        return self._answer(NoisyMoments(self._gram.matrices(means[0]), crosses, noise, n_reports))
+    def products(X: FloatArray, y: FloatArray) -> FloatArray:
+        return gram.vectors(clip_rows_l2(X, row))[:, :, None]
 
-    def _products(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        return self._gram.vectors(clip_rows_l2(X, self._row))[:, :, None]
+    def cross(X: FloatArray, y: FloatArray) -> FloatArray:
+        return crosses(truncate(X, params.covariate_bound), y, response_level, bound)
 
-    def _crosses(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        return self.crosses(truncate(X, self.params.covariate_bound), y, self._cross_bound)
-
-    @cached_property
-    def _gram(self) -> GramReport:
-        # As printed: one size of noise on the upper triangle, whose entries are not weighted.
-        plain = isometric(self.n_features, self._row)
-        return plain if self.params.calibration == "tight" else replace(plain, weight=1.0)
-
-    @property
-    def _cross_bound(self) -> float:
-        """√d τ₁τ₂, the largest ‖x̃ỹ‖."""
-        return float(np.sqrt(self.n_features)) * self.params.covariate_bound * self.response_level
-
-    @cached_property
-    def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
-        """Noise per sensitivity of the normalized parts, √2 and 2."""
-        gram_moves, cross_moves, params = outer_product(1, 1), report_sensitivity(), self.params
-        if params.calibration == "paper":
-            printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
-            z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)
-        else:
-            share = _share(self._row**2, 2 * self._cross_bound)
-            budget = params.split_budget({"xx'": share, "xy": 1 - share})
-            z_gram, z_cross = map(budget.gaussian_multiplier, budget.shares)
-        return (
-            GaussianReport(
-                noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=self._gram.size
-            ),
-            GaussianReport(
-                noise_multiplier=z_cross, l2_sensitivity=cross_moves, radius=1.0, size=self.n_features
-            ),
-        )
+    means, n_reports = people.report(
+        ReportPart(label="xx'", randomizer=of_gram, vectors=products),
+        ReportPart(label="xy", randomizer=of_cross, vectors=cross),
+    )
+    noise = MomentNoise(
+        diagonal=of_gram.noise_std * gram.largest_norm,
+        off_diagonal=of_gram.noise_std * gram.off_diagonal,
+        cross=of_cross.noise_std * bound,
+    )
+    return NoisyMoments(gram.matrices(means[0]), means[1] * bound, noise, n_reports)

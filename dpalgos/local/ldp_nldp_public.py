@@ -26,18 +26,16 @@ The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.no
 Reference: Paper C (ICLR 2024), Algorithm 3 and its theorem.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Release, register
-from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
+from dpalgos.local.noisy_moments import MomentNoise, MomentParams, NoisyMoments, crosses, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
-from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, run_rounds
+from dpalgos.local.rounds import People, ReportPart, by_population
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
@@ -62,12 +60,7 @@ class LDPNLDPPublicParams(MomentParams):
         check_public_columns(self.public_X, n_features)
 
 
-PRODUCTS = Release("xy", report_sensitivity, share=1.0)
-
-
-def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
-    """Return the computations of devices and server."""
-    return PublicMoments.of(params, n_features, n_people)
+PRODUCTS = Release("xy", report_sensitivity)
 
 
 @register(
@@ -96,56 +89,47 @@ def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Tra
     """Return the coefficients, (d, R)."""
     if params.public_X is None:
         params = replace(params, public_X=sample.public_rows)
-    return run_rounds(sample, params, transcript, algorithm)
+    params.check_columns(sample.n_features)
+    return by_population(sample, transcript, lambda X, y, part: _fit(X, y, params, part))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublicMoments(MomentRound):
-    """Reports of x̃ỹ, and second moments of public rows."""
+def _fit(X: FloatArray, y: FloatArray, params: LDPNLDPPublicParams, transcript: Transcript) -> FloatArray:
+    d, level = X.shape[1], params.response_level(X.shape[1], len(X))
+    bound = float(np.linalg.norm(params.longest_row(d)) * level)
+    randomizer = _randomizer(params, d)
+    part = ReportPart(
+        label=PRODUCTS.label,
+        randomizer=randomizer,
+        vectors=lambda X, y: crosses(params.clipped(X), y, level, bound),
+    )
+    (mean,), n_reports = People(X, y, transcript).report(part)
+    assert params.public_X is not None
+    rows, beyond = params.public_X, None
+    if params.calibration == "tight":
+        whole, rows = rows, params.clipped(rows)
+        beyond = rows.T @ (whole - rows) / len(rows)
+    gram = np.broadcast_to(rows.T @ rows / len(rows), (mean.shape[1], d, d))
+    noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=randomizer.noise_std * bound)
 
-    params: LDPNLDPPublicParams
-
-    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        return (ReportPart(label="xy", randomizer=self._randomizer, vectors=self._vectors),)
-
-    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        assert self.params.public_X is not None
-        rows, beyond = self.params.public_X, None
-        if self.params.calibration == "tight":
-            whole, rows = rows, self.params.clipped(rows)
-            beyond = rows.T @ (whole - rows) / len(rows)
-        shape = (means[0].shape[1], self.n_features, self.n_features)
-        gram = np.broadcast_to(rows.T @ rows / len(rows), shape)
-        noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=self._randomizer.noise_std * self._bound)
-        sampling = partial(self._sampling, rows, n_reports)
-        moments = NoisyMoments(gram, means[0] * self._bound, noise, n_reports)
-        return regression(moments, self.params, sampling, beyond)
-
-    def _sampling(self, rows: FloatArray, n_reports: int, coef: FloatArray, lever: FloatArray) -> FloatArray:
+    def sampling(coef: FloatArray, lever: FloatArray) -> FloatArray:
         """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and that of l'Σ̂θ among public rows."""
         by_column = np.ascontiguousarray(rows.T)
-        private = self.response_level**2 * lever @ (by_column @ rows / len(rows)) / n_reports
-        bound: FloatArray = np.einsum("rjk,rjk->jr", private, lever)
+        private = level**2 * lever @ (by_column @ rows / len(rows)) / n_reports
+        variance: FloatArray = np.einsum("rjk,rjk->jr", private, lever)
         for r, predicted in enumerate(coef.T @ by_column):
-            bound[:, r] += (lever[r] @ by_column * predicted).var(axis=1) / len(rows)
-        return bound
+            variance[:, r] += (lever[r] @ by_column * predicted).var(axis=1) / len(rows)
+        return variance
 
-    def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        return self.crosses(self.params.clipped(X), y, self._bound)
+    moments = NoisyMoments(gram, mean * bound, noise, n_reports)
+    return regression(moments, params, transcript, sampling, beyond)
 
-    @cached_property
-    def _bound(self) -> float:
-        return float(np.linalg.norm(self.params.longest_row(self.n_features)) * self.response_level)
 
-    @cached_property
-    def _randomizer(self) -> Randomizer:
-        params, d = self.params, self.n_features
-        if not params.gaussian:
-            return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
-        multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
-        if params.calibration == "paper":
-            multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
-        sensitivity = report_sensitivity()
-        return GaussianReport(
-            noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d
-        )
+def _randomizer(params: LDPNLDPPublicParams, size: int) -> Randomizer:
+    if not params.gaussian:
+        return pure_randomizer(params.epsilon, 1.0, size, params.mechanism)
+    multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
+    if params.calibration == "paper":
+        multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
+    return GaussianReport(
+        noise_multiplier=float(multiplier), l2_sensitivity=report_sensitivity(), radius=1.0, size=size
+    )

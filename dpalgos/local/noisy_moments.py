@@ -25,8 +25,7 @@ The threshold S is the identity, the ``sparsity`` largest coefficients, or a sof
 λ = √(2 log 2d) √(σ² + σ_v²)/(√n low). It does not depend on data. (The printed prox step lacks a ½ and would
 threshold at λ/2.)
 
-Standard errors are those of Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
-
+The noise of the reports moves θ̂ by Σ̂⁻¹(noise of v̂ − noise of Σ̂ θ̂), whose covariance is known up to θ̂.
 Intervals add a public bound on the sampling variance, which hardly widens them. They are for rows within the
 declared bounds: which rows are truncated is not known. Public rows show the effect of truncation on a linear
 model, which widens the intervals.
@@ -37,7 +36,7 @@ Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -46,11 +45,12 @@ from dpalgos.errors import InputError
 from dpalgos.interval import CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
-from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
+from dpalgos.local.rounds import LocalParams, check_printed, mechanism_choice
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import IntervalParams, choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec
+from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -89,25 +89,9 @@ class MomentParams(IntervalParams, LocalParams):
             check_how_many("sparsity", self.sparsity, n_features)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MomentRound:
-    """Devices and servers of these estimators: all people report at once."""
-
-    params: MomentParams
-    n_features: int
-    response_level: float
-    n_rounds: int = 1
-
-    @classmethod
-    def of(cls, params: MomentParams, n_features: int, n_people: int) -> Self:
-        """Return the computations for so many columns and people."""
-        params.check_columns(n_features)
-        level = params.response_level(n_features, n_people)
-        return cls(params=params, n_features=n_features, response_level=level)
-
-    def crosses(self, X: FloatArray, y: FloatArray, bound: float) -> FloatArray:
-        """Return x̃ỹ of clipped rows over a bound on its norm, (m, d, 1)."""
-        return np.asarray(X * (truncate(y, self.response_level) / bound)[:, None])[:, :, None]
+def crosses(X: FloatArray, y: FloatArray, response_level: float, bound: float) -> FloatArray:
+    """Return x̃ỹ of clipped rows over a bound on its norm, (m, d, 1)."""
+    return np.asarray(X * (truncate(y, response_level) / bound)[:, None])[:, :, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +123,11 @@ class Solution(NamedTuple):
 def regression(
     moments: NoisyMoments,
     params: MomentParams,
+    transcript: Transcript,
     sampling: Callable[[FloatArray, FloatArray], FloatArray],
     beyond: FloatArray | None = None,
-) -> PublicState:
-    """Return the estimate θ̂, its standard errors, the half-widths if requested, and notes.
+) -> FloatArray:
+    """Return the estimate θ̂, (d, R), and keep notes, and its half-widths if requested.
 
     For an interval, ``sampling`` turns θ̂ and directions l (R, d, d) by rows into bounds (d, R). They are for
     the variance of l'(v̂ − Σ̂θ) without the reports' noise. ``beyond`` (d, d) is the effect of clipping rows
@@ -150,21 +135,20 @@ def regression(
     """
     gram, cross, noise, n_reports = moments
     n_features = len(cross)
-    params.check_columns(n_features)
     inverse, raised = _inverse(gram, params.eigenvalue_bounds[0] / 4)
     solved = np.einsum("rij,jr->ir", inverse, cross)
-    notes: dict[str, FloatArray | str] = {"eigenvalues_raised": raised.astype(float)}
+    transcript.note("eigenvalues_raised", raised.astype(float))
     enough = 16 * noise.off_diagonal**2 * n_features / params.eigenvalue_bounds[0] ** 2
     if n_reports < enough:
         people = f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f}"
-        notes["conditions"] = f"{people} from which on the noise of the second moments is small against them"
+        transcript.note(
+            "conditions", f"{people} from which on the noise of the second moments is small against them"
+        )
     coef = _thresholded(solved, noise, params, n_reports)
-    interval = None
     if params.interval is not None:
         solution = Solution(coef, inverse, raised)
-        interval = _interval(moments, solution, params.interval, partial(sampling, coef), beyond)
-    standard_error = _standard_error(inverse, solved, noise) / np.sqrt(n_reports)
-    return PublicState(n_rounds=1, coef=coef, standard_error=standard_error, notes=notes, interval=interval)
+        transcript.interval = _interval(moments, solution, params.interval, partial(sampling, coef), beyond)
+    return coef
 
 
 def _interval(

@@ -1,19 +1,15 @@
-"""Local privacy: public bounds, reports of devices, computations of the server, and their simulation.
+"""Local privacy: public bounds, reports of devices, and their simulation.
 
-An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
-
-- client: public state → the function of its own row that a device computes, and its randomizer;
-- server: public state, means of the reports of one group → the next public state.
-
-Nothing else passes from people to the server. Each person is in one of ``n_rounds`` disjoint groups and sends
-one report. Therefore rounds do not add up: a person's ε is that of the one report.
-
-:func:`run_rounds` simulates both.
+A device computes a function of its own row and of public knowledge, and sends what a randomizer makes of it
+(:class:`ReportPart`). The server sees the means of the reports of one group, and nothing else passes from
+people to it. Each person is in one of several disjoint groups and sends one report. Therefore rounds do not
+add up: a person's ε is that of the one report.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +27,6 @@ from dpalgos.typing import FloatArray, IntArray
 _ENTRIES_AT_ONCE = 2**20
 _PUBLIC_ORDER = 20_240_501  # any number that is not chosen by looking at people
 _HIGHEST_MOMENT = 100.0
-
-Notes = Mapping[str, FloatArray | str]
 
 
 def _eigenvalue_bounds(name: str, value: Any) -> tuple[float, float]:
@@ -161,9 +155,6 @@ def check_printed(params: PrivateParams, printed: str, **settings: object) -> No
             )
 
 
-P = TypeVar("P", bound=LocalParams)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportPart:
     """One vector of a report: its name, what protects it, and the function of a row that it holds.
@@ -175,40 +166,6 @@ class ReportPart:
     label: str
     randomizer: Randomizer
     vectors: Callable[[FloatArray, FloatArray], FloatArray]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PublicState:
-    """Public knowledge after ``n_rounds`` rounds: the estimate so far, (d, R), and notes for its reader.
-
-    ``standard_error`` (d, R) is that of the noise of the reports, which is known; other errors are not in it.
-    """
-
-    n_rounds: int
-    coef: FloatArray
-    standard_error: FloatArray
-    notes: Notes = field(default_factory=dict)
-    interval: Interval | None = None
-
-
-class LocalAlgorithm(Protocol):
-    """An estimator under local privacy, given its public settings, the columns and the number of people."""
-
-    @property
-    def n_rounds(self) -> int:
-        """The number of groups of people, which report one after the other."""
-
-    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
-        """Return the reports of the next group's devices."""
-
-    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
-        """Return what follows from the means of the group's reports, one (p, R) array per part."""
-
-
-def first_state(n_features: int, n_replicates: int = 1) -> PublicState:
-    """Return the public state before anyone has reported: coefficients of zero."""
-    zero: FloatArray = np.zeros((n_features, n_replicates))
-    return PublicState(n_rounds=0, coef=zero, standard_error=zero)
 
 
 def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
@@ -230,70 +187,62 @@ def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
     return [np.sort(group) for group in np.split(order, cuts)]
 
 
-def run_rounds(
-    sample: Sample, params: P, transcript: Transcript, algorithm: Callable[[P, int, int], LocalAlgorithm]
-) -> FloatArray:
-    """Simulate devices and server on the rows of a sample, and return the final estimate, (d, R).
+class People:
+    """The devices of one population, all of whose replicates use the same rows: each reports once.
 
-    ``algorithm`` maps parameters, columns and people to what devices and server compute. Notes state what
-    shuffling the reports, or showing only their sum, would give centrally at δ.
+    Groups of people report one after the other, in ``n_rounds`` rounds.
     """
 
-    def simulate(X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
-        return _simulate(X, y, transcript, algorithm(params, X.shape[1], len(X)))
+    def __init__(self, X: FloatArray, y: FloatArray, transcript: Transcript, n_rounds: int = 1) -> None:
+        self._X, self._y, self.transcript = X, y, transcript
+        self._groups, self._numbers = iter(public_groups(len(X), n_rounds)), count()
 
-    y = sample.response()
-    if sample.row_mask is None:
-        return simulate(sample.X, y, transcript)
-    # Replicates that use different rows are different populations.
-    states, intervals = [], []
-    for replicate, rows in enumerate(sample.row_mask.T):
-        part_of_replicate = Transcript(
-            transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL
-        )
-        states.append(simulate(sample.X[rows], y[rows], part_of_replicate))
-        if part_of_replicate.interval is not None:
-            intervals.append(part_of_replicate.interval)
-    transcript.events.extend(part_of_replicate.events)
-    transcript.diagnostics.update(part_of_replicate.diagnostics)
-    if intervals:
-        transcript.interval = Interval.joined(intervals)
-    return np.concatenate(states, axis=1)
-
-
-def _simulate(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm) -> FloatArray:
-    """Simulate one population, all of whose replicates use the same rows."""
-    state = first_state(X.shape[1], transcript.n_replicates)
-    group_number = 0
-    for people in public_groups(len(X), algorithm.n_rounds):
-        parts = algorithm.client(state)
+    def report(self, *parts: ReportPart) -> tuple[list[FloatArray], int]:
+        """Return the means of the next group's reports, (p, R) per part, and the number of people in it."""
+        people, transcript = next(self._groups), self.transcript
         sums: list[FloatArray] = [np.zeros((part.randomizer.size, transcript.n_replicates)) for part in parts]
         at_once = max(1, _ENTRIES_AT_ONCE // sum(part.randomizer.size for part in parts))
         for start in range(0, len(people), at_once):
             rows = people[start : start + at_once]
-            for part, total in zip(parts, sums, strict=True):
-                total += _reports(X[rows], y[rows], part, transcript, group_number)
-            group_number += 1
-        state = algorithm.server(state, [total / len(people) for total in sums], len(people))
-    for name, note in state.notes.items():
-        transcript.note(name, note)
-    transcript.interval = state.interval
-    return state.coef
+            with transcript.among(next(self._numbers)):
+                for part, total in zip(parts, sums, strict=True):
+                    total += _reports(self._X[rows], self._y[rows], part, transcript)
+        return [total / len(people) for total in sums], len(people)
 
 
-def _reports(
-    X: FloatArray, y: FloatArray, part: ReportPart, transcript: Transcript, group: int
+def by_population(
+    sample: Sample, transcript: Transcript, fit: Callable[[FloatArray, FloatArray, Transcript], FloatArray]
 ) -> FloatArray:
+    """Return the estimates (d, R) of a fit to rows and responses.
+
+    Replicates that use different rows are different populations.
+    """
+    y = sample.response()
+    if sample.row_mask is None:
+        return fit(sample.X, y, transcript)
+    estimates, intervals = [], []
+    for replicate, rows in enumerate(sample.row_mask.T):
+        part = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
+        estimates.append(fit(sample.X[rows], y[rows], part))
+        if part.interval is not None:
+            intervals.append(part.interval)
+    transcript.events.extend(part.events)
+    transcript.diagnostics.update(part.diagnostics)
+    if intervals:
+        transcript.interval = Interval.joined(intervals)
+    return np.concatenate(estimates, axis=1)
+
+
+def _reports(X: FloatArray, y: FloatArray, part: ReportPart, transcript: Transcript) -> FloatArray:
     """Return the sum of the reports of some people, (p, R).
 
     They are released as one long vector: a neighbor changes the entries of one person.
     """
     m, p, n_replicates = len(X), part.randomizer.size, transcript.n_replicates
     values = part.vectors(X, y)
-    with transcript.among(group):
-        reports = transcript.publish(
-            np.broadcast_to(values, (m, p, n_replicates)).reshape(m * p, n_replicates),
-            lambda: part.randomizer.perturb(values, transcript.noise).reshape(m * p, n_replicates),
-            part.randomizer.event(part.label),
-        )
+    reports = transcript.publish(
+        np.broadcast_to(values, (m, p, n_replicates)).reshape(m * p, n_replicates),
+        lambda: part.randomizer.perturb(values, transcript.noise).reshape(m * p, n_replicates),
+        part.randomizer.event(part.label),
+    )
     return np.asarray(reports.reshape(m, p, n_replicates).sum(axis=0))

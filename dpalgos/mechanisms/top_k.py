@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise, split_plan
+from dpalgos.accounting.calibration import gaussians, laplace, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.declared import Release, lemma
 from dpalgos.release.spend import Spend
@@ -154,7 +154,7 @@ def noisy_top_k(
         k=sparsity,
         by_magnitude=True,
     )
-    spend = Spend.of_multipliers(transcript, {release.label: release_multiplier})
+    spend = Spend(transcript, {release.label: gaussians(release_multiplier)})
     selected = np.take_along_axis(values, support, axis=0)
     released, std = spend(release, release.lemma.of(selected, linf_sensitivity, sparsity))
     return SparseRelease(support=support, values=released, n_features=len(values), noise_std=std)
@@ -184,9 +184,7 @@ def release_laplace(
     floating-point-safe sampler.
     """
     if len(values) == 1:
-        return transcript.laplace(
-            values, l1_sensitivity=linf_sensitivity, epsilon=epsilon, label=release.label
-        )
+        return transcript.add_noise(values, laplace(epsilon), linf_sensitivity, release.label)
     scale = np.asarray(linf_sensitivity) / epsilon
     event = PureEvent(
         label=release.label,

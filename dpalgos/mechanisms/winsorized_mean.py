@@ -20,6 +20,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
+from dpalgos.accounting.calibration import laplace
 from dpalgos.mechanisms.private_range import private_range, repeated_ranges
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.release.declared import Release
@@ -117,7 +118,7 @@ def winsorized_columns(
         means[:, r] = np.clip(values, middle - half, middle + half).mean(axis=0)
     sensitivity = mean.lemma(np.full(center.shape[1], half), float(len(values)))
     released = release_laplace(transcript, mean, means, linf_sensitivity=sensitivity, epsilon=epsilon)
-    return released, center, np.sqrt(2) * transcript.box_scale(sensitivity, epsilon, 1)
+    return released, center, transcript.noise_std(laplace(epsilon), sensitivity, 1)
 
 
 def repeated_winsorized_means(

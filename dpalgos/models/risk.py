@@ -21,7 +21,7 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.moments import row_moments, weighted_moments
 from dpalgos.rows.sample import GROUP_ELEMENTS, Grouped, Sample
 from dpalgos.rows.wide import Design
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _LONG = 8  # entries of a row that cost as much as one replicate's entry
 _MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
@@ -115,23 +115,15 @@ class Risk:
         step = min(sample.n_replicates, max(8, GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
         for start in range(0, sample.n_replicates, step):
             replicates = slice(start, min(start + step, sample.n_replicates))
+            used: slice | IntArray = slice(None)
             if mask is None:
                 ones = np.ones(len(rows)) if sample.units is None else sample.units.weights
-                yield Group(replicates, slice(None), rows, y, ones[:, None], sample.offset_of(slice(None)))
-                continue
-            used = np.flatnonzero(mask[:, replicates].any(axis=1))
-            if len(used) > _MOST * len(rows):
-                yield Group(
-                    replicates,
-                    slice(None),
-                    rows,
-                    y,
-                    mask[:, replicates].astype(float, order="F"),
-                    sample.offset_of(slice(None)),
-                )
+                weights = ones[:, None]
             else:
+                some = np.flatnonzero(mask[:, replicates].any(axis=1))
+                used = used if len(some) > _MOST * len(rows) else some
                 weights = mask[used, replicates].astype(float, order="F")
-                yield Group(replicates, used, rows[used], y[used], weights, sample.offset_of(used))
+            yield Group(replicates, used, rows[used], y[used], weights, sample.offset_of(used))
 
 
 def _prepared(group: Group, *, family: Family, row_bound: float | None) -> Group:

@@ -61,11 +61,6 @@ class Release:
     lemma : callable
         The function that bounds how far one row moves the release. It is from
         :mod:`dpalgos.mechanisms.sensitivity`, or is named ``…_sensitivity``.
-    share : float or callable, optional
-        Share of μ², or of ρ where not all noise is Gaussian: a number, or a function of ``params``. If it is
-        None, the estimator's plan states it.
-    when : callable
-        ``(params) -> bool``, False if its share is not spent with these parameters.
     witness : callable or None
         ``(params, d) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity. It is the
         executable half of the privacy argument. If it is None, one of :func:`shared_pairs` attains it.
@@ -73,23 +68,12 @@ class Release:
 
     label: str
     lemma: Lemma[...]
-    share: float | Callable[[Any], float | None] | None = None
-    when: Callable[[Any], bool] = lambda params: True
     witness: Witness | None = None
 
     @property
     def sensitivity(self) -> str:
         """The sensitivity as a formula."""
         return self.lemma.formula
-
-    def share_for(self, params: Any) -> float | None:
-        return self.share(params) if callable(self.share) else self.share
-
-
-def shares_of(releases: Sequence[Release], params: Any) -> dict[str, float]:
-    """Return the stated shares, by label, of the releases that ``params`` lead to."""
-    shares = {one.label: one.share_for(params) for one in releases if one.when(params)}
-    return {label: share for label, share in shares.items() if share is not None}
 
 
 def witnesses_of(releases: Sequence[Release], params: Any, d: int, n_people: int = 1) -> dict[str, Neighbors]:
@@ -150,8 +134,3 @@ def shared_pairs(d: int) -> dict[str, Neighbors]:
         "one far row next to zeros": pair(zeros, np.vstack([zeros[:1], row])),
         "largest row against zeros": pair(np.full(d, LARGEST_VALUE), 0 * row, LARGEST_VALUE, 0.0),
     }
-
-
-def with_interval(params: Any) -> bool:
-    """Return whether ``params`` request an interval: for ``when``."""
-    return getattr(params, "interval", None) is not None

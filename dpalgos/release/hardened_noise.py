@@ -26,7 +26,7 @@ Steinke 2020). The continuous mechanism's exact formula is not used.
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, floor, log2, sqrt
 from secrets import randbelow
 from typing import Any, cast
@@ -38,7 +38,7 @@ from dpalgos.accounting.events import (
     BoxNoiseEvent,
     DiscreteGaussianEvent,
     Event,
-    PureEvent,
+    GaussianNoiseEvent,
     Relation,
 )
 from dpalgos.errors import InputError
@@ -46,6 +46,7 @@ from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+Sampler = Callable[[list[int]], list[int]]
 _STEPS_PER_SENSITIVITY = 2.0**12
 # Where float64 still resolves a step to 2⁻¹²: what rounding adds to a value stays far below half a step.
 _LARGEST_INDEX = 2.0**40
@@ -78,32 +79,35 @@ class SecureTranscript(Transcript):
         self._inflation, self._n_rows = inflation, n_rows
         self._rounding = 1 + n_rows * n_blocks * float(np.finfo(float).eps) / 2
 
-    def gaussian(
-        self,
-        value: FloatArray,
-        *,
-        l2_sensitivity: float | FloatArray,
-        noise_multiplier: float,
-        label: str,
+    def add_noise(
+        self, value: FloatArray, planned: Event, sensitivity: float | FloatArray, label: str
     ) -> FloatArray:
-        """Release one vector (k, 1) with discrete Gaussian noise on the grid."""
-        multiplier = noise_multiplier * self._inflation
-        sensitivity, size = _single(l2_sensitivity), len(value)
-        step = self._step(sensitivity, size)
-        std = float(self.noise_std(sensitivity, noise_multiplier, size))
-        self.record(
-            DiscreteGaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
-        )
-        return self._publish(
-            value, lambda: _add(value, step, _FAR * std / step, gaussian_sampler(std / step))
-        )
+        """Release one vector (k, 1) with discrete noise on the grid."""
+        single, size = _single(sensitivity), len(value)
+        step, charged = self._step(single, size), planned.scaled(self._inflation)
+        scale = float(self.noise_scale(planned, single, size)) / step
+        reach = _FAR * scale
+        sampler: Callable[[], Sampler] = partial(laplace_sampler, scale)
+        if isinstance(charged, GaussianNoiseEvent):
+            multiplier = charged.noise_multiplier
+            charged = DiscreteGaussianEvent(label="", noise_multiplier=multiplier, l2_sensitivity=1.0)
+            sampler = partial(gaussian_sampler, scale)
+        elif isinstance(charged, BoxNoiseEvent):
+            reach, sampler = size * reach, partial(box_sampler, scale, size)
+        self.record(charged.with_sensitivity(label, single))
+        return self._publish(value, lambda: _add(value, step, reach, sampler()))
 
-    def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
-        """Return the standard deviation on the grid, what rounding adds to the sensitivity included."""
-        sensitivity = _single(l2_sensitivity)
-        step = self._step(sensitivity, size)
-        on_grid = self._rounding * sensitivity / step + 2 * sqrt(size)
-        return np.full(np.shape(l2_sensitivity), noise_multiplier * self._inflation * on_grid * step)
+    def noise_scale(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
+        """Return the scale on the grid, what rounding adds to the sensitivity included."""
+        single = _single(sensitivity)
+        step = self._step(single, size)
+        on_grid = self._rounding * single / step
+        if isinstance(planned, GaussianNoiseEvent):
+            scale = planned.noise_multiplier * self._inflation * (on_grid + 2 * sqrt(size)) * step
+        else:
+            rounded = 2 if isinstance(planned, BoxNoiseEvent) else 2 * size
+            scale = self._inflation * (on_grid + rounded) / getattr(planned, "epsilon", np.nan) * step
+        return np.full(np.shape(sensitivity), scale)
 
     def gaussian_of_drawn_rows(self, *args: Any, label: str, **keywords: Any) -> FloatArray:
         """Refuse: discrete noise on sums over random rows has no accountant here."""
@@ -111,34 +115,6 @@ class SecureTranscript(Transcript):
             f"{label} of rows drawn at random has no floating-point-safe sampler, so this estimator cannot "
             "be released; choose another estimator, or one whose rows take turns"
         )
-
-    def laplace(
-        self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
-    ) -> FloatArray:
-        """Release one vector (k, 1) with discrete Laplace noise on the grid."""
-        sensitivity, size = _single(l1_sensitivity), len(value)
-        step = self._step(sensitivity, size)
-        scale = self._inflation * (self._rounding * sensitivity / step + 2 * size) / epsilon
-        spent = epsilon / self._inflation
-        self.record(PureEvent(label=label, epsilon=spent, sensitivity=sensitivity))
-        return self._publish(value, lambda: _add(value, step, _FAR * scale, laplace_sampler(scale)))
-
-    def box(
-        self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
-    ) -> FloatArray:
-        """Release one vector (k, 1) with discrete noise in a cube on the grid."""
-        sensitivity, size = _single(linf_sensitivity), len(value)
-        step = self._step(sensitivity, size)
-        scale = float(self.box_scale(sensitivity, epsilon, size)) / step
-        self.record(BoxNoiseEvent(label=label, epsilon=epsilon / self._inflation, sensitivity=sensitivity))
-        return self._publish(value, lambda: _add(value, step, _FAR * size * scale, box_sampler(scale, size)))
-
-    def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
-        """Return the scale on the grid, what rounding adds to the sensitivity included."""
-        sensitivity = _single(linf_sensitivity)
-        step = self._step(sensitivity, size)
-        scale = self._inflation * (self._rounding * sensitivity / step + 2) / epsilon * step
-        return np.full(np.shape(linf_sensitivity), scale)
 
     def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
         """Refuse: no floating-point-safe sampler of a sketch is known here."""
@@ -227,28 +203,28 @@ def _integer_vectors() -> Any:
 
 
 @lru_cache(maxsize=_SAMPLERS)
-def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
+def gaussian_sampler(scale: float) -> Sampler:
     """Return OpenDP's exact discrete Gaussian mechanism on integer vectors."""
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
 
     space = _integer_vectors(), l2_distance(T="f64")
-    sampler: Callable[[list[int]], list[int]] = make_gaussian(*space, scale=scale)
+    sampler: Sampler = make_gaussian(*space, scale=scale)
     return sampler
 
 
 @lru_cache(maxsize=_SAMPLERS)
-def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
+def laplace_sampler(scale: float) -> Sampler:
     """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
     from opendp.measurements import make_laplace
     from opendp.metrics import l1_distance
 
     space = _integer_vectors(), l1_distance(T="i64")
-    sampler: Callable[[list[int]], list[int]] = make_laplace(*space, scale=scale)
+    sampler: Sampler = make_laplace(*space, scale=scale)
     return sampler
 
 
-def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
+def box_sampler(scale: float, size: int) -> Sampler:
     """Return a mechanism on integer vectors whose noise has probability ∝ e^(−‖z‖∞ / scale), exactly.
 
     z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale). A value z is
@@ -276,7 +252,7 @@ def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
 
 
 @lru_cache(maxsize=_SAMPLERS)
-def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
+def top_k_sampler(scale: float, k: int) -> Sampler:
     """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
     from opendp.measurements import make_noisy_top_k
     from opendp.measures import zero_concentrated_divergence
@@ -284,7 +260,7 @@ def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
 
     space = _integer_vectors(), linf_distance(T="i64")
     measure = zero_concentrated_divergence()
-    sampler: Callable[[list[int]], list[int]] = make_noisy_top_k(*space, measure, k=k, scale=scale)
+    sampler: Sampler = make_noisy_top_k(*space, measure, k=k, scale=scale)
     return sampler
 
 
@@ -295,9 +271,7 @@ def _on_grid(values: FloatArray, step: float) -> list[int]:
     return [int(entry) for entry in np.rint(within / step).tolist()]
 
 
-def _add(
-    value: FloatArray, step: float, reach: float, sampler: Callable[[list[int]], list[int]]
-) -> FloatArray:
+def _add(value: FloatArray, step: float, reach: float, sampler: Sampler) -> FloatArray:
     """Return a vector with noise of at most about ``reach`` steps, or refuse, based on the noisy value."""
     noisy = sampler(_on_grid(value[:, 0], step))
     if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + reach:

@@ -10,14 +10,14 @@ exceed that noise.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.calibration import gaussians, laplace
+from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.release.declared import Bounded, Release
 from dpalgos.release.symmetric import svec, unsvec
 from dpalgos.release.transcript import Transcript
@@ -32,20 +32,6 @@ class Noisy(NamedTuple):
 
     value: FloatArray
     std: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class Allowance:
-    """How often a release is made, and its noise: a Gaussian noise multiplier, or ε of Laplace noise.
-
-    With ``in_cube`` the noise of ε is that of :meth:`dpalgos.release.transcript.Transcript.box`, whose
-    sensitivity is in ℓ∞.
-    """
-
-    times: int = 1
-    noise_multiplier: float | None = None
-    epsilon: float | None = None
-    in_cube: bool = False
 
 
 class Planned(NamedTuple):
@@ -64,7 +50,21 @@ def counts_needed(n_candidates: int) -> int:
     return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
-_ONCE: Mapping[str, int] = MappingProxyType({})
+def left_of(plan: Mapping[Release, Planned]) -> float:
+    """Return the share that a plan leaves to further releases."""
+    return 1.0 - sum(planned.share for planned in plan.values())
+
+
+def planned_events(
+    epsilon: float, delta: float, plan: Mapping[Release, Planned], *, pure: bool = False
+) -> dict[str, Event]:
+    """Return the planned releases by label, as events of sensitivity 1."""
+    shares = {release.label: planned.share for release, planned in plan.items()}
+    budget = SplitBudget(epsilon=epsilon, delta=delta, shares=shares)
+    times = {release.label: planned.times for release, planned in plan.items()}
+    if pure:
+        return {label: laplace(budget.split_epsilon(label, k), k) for label, k in times.items()}
+    return {label: gaussians(budget.gaussian_multiplier(label, k), k) for label, k in times.items()}
 
 
 class Spend:
@@ -73,29 +73,13 @@ class Spend:
     Parameters
     ----------
     transcript : Transcript
-    allowances : mapping of str to Allowance
-        Label → what the plan allows.
+    planned : mapping of str to Event
+        Label → the releases as events of sensitivity 1, whose noise and count the plan allows.
     """
 
-    def __init__(self, transcript: Transcript, allowances: Mapping[str, Allowance]) -> None:
-        self._transcript, self._allowances = transcript, allowances
+    def __init__(self, transcript: Transcript, planned: Mapping[str, Event]) -> None:
+        self._transcript, self._planned = transcript, planned
         self._made: Counter[str] = Counter()
-
-    @classmethod
-    def of_budget(
-        cls,
-        transcript: Transcript,
-        budget: SplitBudget,
-        times: Mapping[str, int] = _ONCE,
-        labels: Collection[str] | None = None,
-    ) -> Self:
-        """Return what spends a Gaussian budget: the shares of some labels, by default all.
-
-        A release is made as often as ``times`` says, by default once.
-        """
-        labels = budget.shares if labels is None else labels
-        multipliers = {label: budget.gaussian_multiplier(label, times.get(label, 1)) for label in labels}
-        return cls.of_multipliers(transcript, multipliers, times)
 
     @classmethod
     def of_plan(
@@ -108,73 +92,41 @@ class Spend:
         pure: bool = False,
     ) -> Self:
         """Return what spends a plan whose shares sum to 1: of μ², or with ``pure`` of ε, by Laplace noise."""
-        shares = {release.label: planned.share for release, planned in plan.items()}
-        budget = SplitBudget(epsilon=epsilon, delta=delta, shares=shares)
-        if pure:
-            return cls(
-                transcript, {label: Allowance(epsilon=budget.split_epsilon(label)) for label in shares}
-            )
-        return cls.of_budget(
-            transcript, budget, {release.label: planned.times for release, planned in plan.items()}
-        )
-
-    @classmethod
-    def of_multipliers(
-        cls, transcript: Transcript, multipliers: Mapping[str, float], times: Mapping[str, int] = _ONCE
-    ) -> Self:
-        """Return what makes Gaussian releases with noise multipliers by label."""
-        return cls(
-            transcript,
-            {
-                label: Allowance(times=times.get(label, 1), noise_multiplier=multiplier)
-                for label, multiplier in multipliers.items()
-            },
-        )
+        return cls(transcript, planned_events(epsilon, delta, plan, pure=pure))
 
     def __contains__(self, release: Release) -> bool:
-        return release.label in self._allowances
+        return release.label in self._planned
 
     def times(self, release: Release) -> int:
         """Return how often the plan has a release."""
-        return self._allowances[release.label].times if release in self else 0
+        return _count(self._planned[release.label]) if release in self else 0
 
     def is_left(self, release: Release) -> bool:
         """Return whether the plan allows the release once more."""
-        return self._made[release.label] < self._allowances[release.label].times
+        return self._made[release.label] < self.times(release)
 
     def is_gaussian(self, release: Release) -> bool:
-        return self._allowances[release.label].noise_multiplier is not None
+        return isinstance(self._planned[release.label], GaussianEvent)
 
     def multiplier(self, release: Release) -> float:
         """Return the noise multiplier that the plan gives a Gaussian release."""
-        return float(self._allowances[release.label].noise_multiplier or np.nan)
+        return float(getattr(self._planned[release.label], "noise_multiplier", np.nan))
 
     def epsilon(self, release: Release) -> float:
-        """Return the ε that the plan gives a release with Laplace noise."""
-        return float(self._allowances[release.label].epsilon or np.nan)
+        """Return the ε that the plan gives a release with Laplace noise, or noise in a cube."""
+        return float(getattr(self._planned[release.label], "epsilon", np.nan))
 
     def __call__(self, release: Release, query: Bounded, *, in_place_of: Release | None = None) -> Noisy:
         """Release a query, whose value is (…, R); with one replicate, the last axis may be missing.
 
         ``in_place_of`` names the planned release that is not made for this one, at the same cost.
         """
-        allowance = self._allow(in_place_of or release)
+        planned = self._allow(in_place_of or release)
         transcript, label, (value, sensitivity, formula) = self._transcript, release.label, query
         transcript.formulas[label] = formula
         columns = np.reshape(value, (-1, transcript.n_replicates)).astype(float, copy=False)
-        if allowance.noise_multiplier is not None:
-            multiplier = allowance.noise_multiplier
-            noisy = transcript.gaussian(
-                columns, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=label
-            )
-            std = transcript.noise_std(sensitivity, multiplier, len(columns))
-        else:
-            epsilon, k = self.epsilon(release), len(columns) if allowance.in_cube else 1
-            if allowance.in_cube:
-                noisy = transcript.box(columns, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            else:
-                noisy = transcript.laplace(columns, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
-            std = np.sqrt((k + 1) * (k + 2) / 3) * transcript.box_scale(sensitivity, epsilon, k)
+        noisy = transcript.add_noise(columns, planned, sensitivity, label)
+        std = transcript.noise_std(planned, sensitivity, len(columns))
         return Noisy(noisy.reshape(np.shape(value)), std)
 
     def symmetric(self, release: Release, query: Bounded, *, in_place_of: Release | None = None) -> Noisy:
@@ -227,13 +179,17 @@ class Spend:
 
     def check_complete(self) -> None:
         """Check that each planned release was made as often as planned."""
-        planned = {label: allowance.times for label, allowance in self._allowances.items()}
+        planned = {label: _count(event) for label, event in self._planned.items()}
         if dict(self._made) != planned:
             raise RuntimeError(f"the releases made, {dict(self._made)}, are not the planned ones, {planned}")
 
-    def _allow(self, release: Release) -> Allowance:
-        allowance = self._allowances.get(release.label)
-        if allowance is None or self._made[release.label] >= allowance.times:
-            raise RuntimeError(f"the release {release.label!r} exceeds the plan, which allows {allowance}")
+    def _allow(self, release: Release) -> Event:
+        planned = self._planned.get(release.label)
+        if planned is None or self._made[release.label] >= _count(planned):
+            raise RuntimeError(f"the release {release.label!r} exceeds the plan, which allows {planned}")
         self._made[release.label] += 1
-        return allowance
+        return planned
+
+
+def _count(event: Event) -> int:
+    return int(getattr(event, "count", 1))

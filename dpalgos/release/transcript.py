@@ -16,9 +16,8 @@ from dpalgos.accounting.events import (
     BoxNoiseEvent,
     Event,
     FailureEvent,
-    GaussianEvent,
+    GaussianNoiseEvent,
     GaussianSketchEvent,
-    PureEvent,
     Relation,
     SampledGaussianEvent,
     UnprotectedEvent,
@@ -154,35 +153,42 @@ class Transcript:
         """
         return self.choose(scores.reshape(-1, scores.shape[-1]), draw, event)
 
-    def gaussian(
-        self,
-        value: FloatArray,
-        *,
-        l2_sensitivity: float | FloatArray,
-        noise_multiplier: float,
-        label: str,
+    def add_noise(
+        self, value: FloatArray, planned: Event, sensitivity: float | FloatArray, label: str
     ) -> FloatArray:
-        """Release vectors (k, R) with Gaussian noise.
+        """Release vectors (k, R) with Gaussian noise, Laplace noise, or noise in a cube.
+
+        Noise in a cube has density ∝ e^(−ε ‖z‖∞ / sensitivity): the K-norm mechanism of the cube (Hardt &
+        Talwar 2010). Its variance per entry is (k + 1)(k + 2) / 3 · (sensitivity / ε)², that of Laplace noise
+        on every entry 2k².
 
         Parameters
         ----------
         value : (k, R) array
             One vector per replicate.
-        l2_sensitivity : float or (R,) array
-            How far a neighbor moves the vector, in ℓ2.
-        noise_multiplier : float
-            Noise standard deviation over sensitivity, as accounted.
+        planned : Event
+            The noise for a sensitivity of 1: a ``GaussianEvent``, ``PureEvent`` or ``BoxNoiseEvent``.
+        sensitivity : float or (R,) array
+            How far a neighbor moves the vector: in ℓ2, in ℓ1, or in every entry at once.
         label : str
             Names the quantity in the record.
         """
-        sensitivity = plain_sensitivity(l2_sensitivity)
-        self.record(GaussianEvent(label=label, noise_multiplier=noise_multiplier, l2_sensitivity=sensitivity))
-        std = noise_multiplier * np.asarray(l2_sensitivity)
-        return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
+        event = planned.with_sensitivity(label, plain_sensitivity(sensitivity))
+        self.record(event)
+        scale = self.noise_scale(planned, sensitivity, len(value))
+        return self._publish(value, lambda: value + scale * _standard_draws(event, self._noise, len(value)))
 
-    def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
-        """Return the standard deviation of what :meth:`gaussian` adds to each of ``size`` numbers: public."""
-        return np.asarray(noise_multiplier * np.asarray(l2_sensitivity))
+    def noise_scale(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
+        """Return the scale of what :meth:`add_noise` adds to ``size`` numbers: public."""
+        return np.asarray(planned.with_sensitivity("", sensitivity).noise_scale, dtype=float)
+
+    def noise_std(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
+        """Return the standard deviation of what :meth:`add_noise` adds to ``size`` numbers: public."""
+        scale = self.noise_scale(planned, sensitivity, size)
+        if isinstance(planned, GaussianNoiseEvent):
+            return scale
+        k = size if isinstance(planned, BoxNoiseEvent) else 1
+        return np.asarray(np.sqrt((k + 1) * (k + 2) / 3) * scale)
 
     def gaussian_of_drawn_rows(
         self,
@@ -206,7 +212,7 @@ class Transcript:
         sampling_rate : float
             The probability; public. Who was drawn is neither released nor returned.
         l2_sensitivity, noise_multiplier, label
-            As for :meth:`gaussian`, for neighbors who differ in a row that was drawn.
+            The noise of the sum, for neighbors who differ in a row that was drawn.
         """
         self.record(
             SampledGaussianEvent(
@@ -219,35 +225,6 @@ class Transcript:
         value = total(self._drawn_rows(lambda: self._noise.drawn(used, sampling_rate)))
         std = noise_multiplier * np.asarray(l2_sensitivity)
         return self._publish(value, lambda: value + std * self._noise.normal(value.shape[0]))
-
-    def laplace(
-        self, value: FloatArray, *, l1_sensitivity: float | FloatArray, epsilon: float, label: str
-    ) -> FloatArray:
-        """Release vectors of shape (k, R) with Laplace noise of scale ``l1_sensitivity / epsilon``."""
-        self.record(PureEvent(label=label, epsilon=epsilon, sensitivity=plain_sensitivity(l1_sensitivity)))
-        scale = np.asarray(l1_sensitivity) / epsilon
-        return self._publish(value, lambda: value + scale * self._noise.laplace(value.shape[0]))
-
-    def box(
-        self, value: FloatArray, *, linf_sensitivity: float | FloatArray, epsilon: float, label: str
-    ) -> FloatArray:
-        """Release vectors of shape (k, R) whose entries may all move by ``linf_sensitivity`` at once.
-
-        The noise has density ∝ e^(−ε ‖z‖∞ / sensitivity): the K-norm mechanism of the cube (Hardt & Talwar
-        2010). Its variance per entry is (k + 1)(k + 2) / 3 · (sensitivity / ε)², that of Laplace noise 2k².
-        """
-        self.record(
-            BoxNoiseEvent(label=label, epsilon=epsilon, sensitivity=plain_sensitivity(linf_sensitivity))
-        )
-        scale = np.asarray(linf_sensitivity) / epsilon
-        return self._publish(value, lambda: value + scale * self._noise.box(value.shape[0]))
-
-    def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
-        """Return b of the density ∝ e^(−‖z‖∞ / b) of what :meth:`box` adds to ``size`` numbers: public.
-
-        With ``size`` 1 that is the scale of :meth:`laplace`, too.
-        """
-        return np.asarray(np.asarray(linf_sensitivity) / epsilon)
 
     def gaussian_sketch(
         self,
@@ -290,6 +267,13 @@ class Transcript:
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
         """Return what is released of a private value; the one place that audits and tests replace."""
         return noisy()
+
+
+def _standard_draws(event: Event, noise: Noise, size: int) -> FloatArray:
+    """Return standard noise of the law of an event, (size, R)."""
+    if isinstance(event, GaussianNoiseEvent):
+        return noise.normal(size)
+    return noise.box(size) if isinstance(event, BoxNoiseEvent) else noise.laplace(size)
 
 
 def _joined_event(events: Sequence[Event]) -> Event:

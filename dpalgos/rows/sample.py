@@ -29,6 +29,8 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array, so that the cache holds two more of their size
 _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a group of its own
+_OF_ALL_ROWS = ("offset_bounds", "leaves_out_unused_rows", "public_rows", "public_groups", "units")
+_BY_ROW = ("moved", "_held_y", "user_codes", "row_weights")
 Bounds = tuple[float, float] | None
 
 
@@ -160,18 +162,14 @@ class Sample:
         By default, it has no ``row_mask``, and as many replicates as this sample.
         """
         copy = object.__new__(Sample)
-        copy.offset_bounds = self.offset_bounds
-        copy.leaves_out_unused_rows = self.leaves_out_unused_rows
-        copy.public_rows, copy.public_groups = self.public_rows, self.public_groups
-        copy.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
-        copy.rows = self.rows if rows is None else self.rows.taken(rows)
-        copy._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
-        copy.n_replicates = self.n_replicates if n_replicates is None else n_replicates
-        copy.row_mask = row_mask
-        copy.units = self.units
-        for name in ("user_codes", "row_weights"):
+        for name in _OF_ALL_ROWS:
+            setattr(copy, name, getattr(self, name))
+        for name in _BY_ROW:
             values = getattr(self, name)
             setattr(copy, name, values if values is None or rows is None else values[rows])
+        copy.rows = self.rows if rows is None else self.rows.taken(rows)
+        copy.row_mask = row_mask
+        copy.n_replicates = self.n_replicates if n_replicates is None else n_replicates
         return copy
 
     def for_replicate(self, r: int) -> "Sample":
@@ -192,27 +190,22 @@ class Sample:
 
     def with_units(self, units: PrivacyUnits, planned: float) -> "Sample":
         """Return the same rows of one replicate in units of privacy; ``planned`` counts those of the plan."""
-        copy = self._same()
-        copy.units, copy.n_rows, copy.planned_rows = units, np.array([units.n_units]), planned
-        return copy
+        return self._with(units=units, n_rows=np.array([units.n_units]), planned_rows=planned)
 
     def with_total(self, total: float) -> "Sample":
         """Return the same rows with a released sum of weights in place of the number of units."""
-        copy = self._same()
-        copy.n_rows = np.array([total])
-        return copy
+        return self._with(n_rows=np.array([total]))
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows with the first column as an offset, clipped to public bounds."""
-        copy = self._same()
-        copy.offset_bounds = bounds
-        return copy
+        return self._with(offset_bounds=bounds)
 
-    def _same(self) -> "Sample":
+    def _with(self, **changes: Any) -> "Sample":
         copy = self.derived(row_mask=self.row_mask)
-        copy.n_rows, copy.planned_rows = self.n_rows, self.planned_rows
+        kept = {"n_rows": self.n_rows, "planned_rows": self.planned_rows}
         if self.user_codes is not None:
-            copy.n_users, copy.planned_users = self.n_users, self.planned_users
+            kept |= {"n_users": self.n_users, "planned_users": self.planned_users}
+        vars(copy).update(kept | changes)
         return copy
 
     @property

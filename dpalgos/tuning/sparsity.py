@@ -5,7 +5,7 @@
 - ``"printed_cross_validation"``: as in paper A, section 5.2; not private.
 
 ``sparsity`` is the maximum. The grid is 2/8, 3/8, … 8/8 of it. A fit at the maximum gives all smaller models:
-keep the entries of largest magnitude (:func:`nested_models`). Losses are truncated to an interval of length
+keep the entries of largest magnitude. Losses are truncated to an interval of length
 L: τ, or 2τ for a loss of either sign.
 
 **As printed** (Cai, Wang & Zhang, The Cost of Privacy, section 5.2). CV(s) is the mean loss of all rows, each
@@ -16,8 +16,7 @@ by τ (4/5 + 1/n) in all (attained). Therefore the printed method has too little
 unprotected event, which certifies nothing.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -28,7 +27,6 @@ from dpalgos.catalog import Release
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.mechanisms.top_k import exponential_mechanism
-from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
@@ -104,78 +102,42 @@ def _without(sample: Sample, mask: BoolArray, tested: BoolArray) -> Sample:
     return sample.derived(rows=kept[:, 0])
 
 
-class Loss(ABC):
-    """A loss of single rows, truncated to an interval, for the comparison of models."""
-
-    @property
-    @abstractmethod
-    def length(self) -> float:
-        """Length of the interval: the maximum change of the sum of losses by one row."""
-
-    @abstractmethod
-    def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
-        """Return the sums over tested rows, (len(models), R), for nested models (d, R), the largest last."""
+# (a fold, nested models (d, R), the largest last) → the losses of the tested rows, (k, R), for each model.
+Losses = Callable[[Fold, list[FloatArray]], Iterable[FloatArray]]
 
 
-@dataclass(frozen=True)
-class MeanLoss(Loss):
-    """The squared error of a row x under a mean m_s, minus that under the largest model m: in ±τ.
+def mean_losses(bound: float, tested: Fold, models: list[FloatArray]) -> Iterator[FloatArray]:
+    """Yield the squared error of a row x under a mean m_s, minus that under the largest model m: in ±τ.
 
     (‖x − m_s‖² − ‖x − m‖²) depends only on the entries that m_s drops: Σ m_j (2 x_j − m_j) over them.
     """
-
-    bound: float
-
-    @property
-    def length(self) -> float:
-        """2τ: a row of −τ against a row of τ."""
-        return 2 * self.bound
-
-    def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
-        largest = models[-1]
-        sums = np.zeros((len(models), largest.shape[1]))
-        for row, model in zip(sums, models, strict=True):
-            dropped = largest - model
-            used = np.flatnonzero(dropped.any(axis=1))
-            loss = 2 * tested.X[:, used] @ dropped[used] - (dropped**2).sum(axis=0)
-            row[:] = (truncate(loss, self.bound) * tested.weights).sum(axis=0)
-        return sums
+    for model in models:
+        dropped = models[-1] - model
+        used = np.flatnonzero(dropped.any(axis=1))
+        yield truncate(2 * tested.X[:, used] @ dropped[used] - (dropped**2).sum(axis=0), bound)
 
 
-@dataclass(frozen=True)
-class ResponseLoss(Loss):
-    """Half the squared residual of a truncated response: ½ (Π_R(y) − x'β)², in [0, τ]."""
-
-    response_bound: float
-    bound: float
-
-    @property
-    def length(self) -> float:
-        """τ: a row that fits exactly against a row that does not fit."""
-        return self.bound
-
-    def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
-        y = truncate(tested.y, self.response_bound)[:, None]
-        used = np.flatnonzero(models[-1].any(axis=1))  # all models use columns of the largest model
-        rows = tested.X[:, used]
-        losses = [np.minimum((y - rows @ model[used]) ** 2 / 2, self.bound) for model in models]
-        return np.array([(loss * tested.weights).sum(axis=0) for loss in losses])
-
-
-def nested_models(path: FloatArray, grid: tuple[int, ...]) -> list[FloatArray]:
-    """Return the models (d, R) that keep the s entries of largest magnitude, for every s of the grid."""
-    return [hard_threshold(path, s) for s in grid]
+def response_losses(
+    response_bound: float, bound: float, tested: Fold, models: list[FloatArray]
+) -> Iterator[FloatArray]:
+    """Yield half the squared residual of a truncated response: ½ (Π_R(y) − x'β)², in [0, τ]."""
+    y = truncate(tested.y, response_bound)[:, None]
+    used = np.flatnonzero(models[-1].any(axis=1))  # all models use columns of the largest model
+    rows = tested.X[:, used]
+    for model in models:
+        yield np.minimum((y - rows @ model[used]) ** 2 / 2, bound)
 
 
 P = TypeVar("P", bound=SparsityParams)
 
 
-def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], loss: Loss) -> FloatArray:
+def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], losses: Losses) -> FloatArray:
     """Return n CV of every model of the grid, (len(grid), R); ``models`` trains on four folds."""
     total: FloatArray | float = 0.0
     for k in range(N_FOLDS):
         part = fold(sample, k)
-        total = total + loss.total(part, models(part.train))
+        each = losses(part, models(part.train))
+        total = total + np.array([(loss * part.weights).sum(axis=0) for loss in each])
     return np.asarray(total)
 
 
@@ -184,15 +146,16 @@ def as_printed(
     params: P,
     transcript: Transcript,
     models: Callable[[Sample, P], list[FloatArray]],
-    loss: Loss,
+    losses: Losses,
+    length: float,
     estimator: Callable[[Sample, P, Transcript], FloatArray],
 ) -> FloatArray:
     """Return the estimate at a sparsity chosen as printed; it is not private, and the record states this.
 
-    ``models`` maps rows to the models of the grid, without privacy. ``estimator`` runs at the chosen
-    sparsity.
+    ``models`` maps rows to the models of the grid, without privacy. ``length`` is that of the interval of
+    losses: the change by one row that the paper assumes. ``estimator`` runs at the chosen sparsity.
     """
-    totals = fold_losses(sample, lambda rows: models(rows, params), loss)
+    totals = fold_losses(sample, lambda rows: models(rows, params), losses)
 
     def draw() -> FloatArray:
         drawn = np.empty((sample.n_features, sample.n_replicates))
@@ -205,7 +168,7 @@ def as_printed(
                 inner,
                 PRINTED_CHOICE,
                 -totals[:, r : r + 1] / part.n_rows,
-                sensitivity=interval(loss.length, part.n_rows),  # as assumed in the paper
+                sensitivity=interval(length, part.n_rows),
                 epsilon=params.epsilon,
             )
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)

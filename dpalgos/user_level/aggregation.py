@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import NoisePlan, least_noise, selections, split_plan
+from dpalgos.accounting.calibration import NoisePlan, gaussians, laplace, least_noise, selections, split_plan
 from dpalgos.accounting.events import Event, PureEvent
 from dpalgos.catalog import Release
 from dpalgos.errors import InputError
@@ -65,7 +65,7 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import PrivateParams, checked, choice, count, positive
 from dpalgos.release.checks import check_probability
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.sample import Sample
@@ -145,8 +145,7 @@ class UserAggregation:
     """Releases means over users, ``n_queries`` times under one budget.
 
     Vectors are clipped to the public ℓ2 norm ``bound`` B. ``interval`` is the level of the intervals of a
-    mean that is released once. If vectors are only clipped, a ``budget`` may be given. Its part "steps" is
-    for these releases, and the caller spends the others.
+    mean that is released once.
     """
 
     def __init__(
@@ -158,11 +157,10 @@ class UserAggregation:
         n_features: int,
         n_queries: int,
         interval: float | None = None,
-        budget: SplitBudget | None = None,
     ) -> None:
         self._params, self._releases, self._bound, self._n_queries = params, releases, bound, n_queries
-        self._interval, self._is_one_number = interval, n_features == n_queries == 1 and budget is None
-        self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
+        self._interval, self._is_one_number = interval, n_features == n_queries == 1
+        self._budget = params.split_budget({"steps": 1.0}, SHARES if interval else {})
         self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
 
     def check(self, n_users: float) -> None:
@@ -199,11 +197,10 @@ class UserAggregation:
         is_pure, last = params.aggregation == "clipped" and self._is_one_number, self._releases.last
         if is_pure:
             budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self._interval else {})
-            spend = Spend(transcript, {last.label: Allowance(epsilon=budget.split_epsilon("mean"))})
+            spend = Spend(transcript, {last.label: laplace(budget.split_epsilon("mean"))})
         else:
-            multipliers = {part: self._budget.gaussian_multiplier(part) for part in self._parts}
-            multipliers |= {last.label: self._clipped_multiplier()}
-            spend = Spend.of_multipliers(transcript, multipliers)
+            plan = {part: gaussians(self._budget.gaussian_multiplier(part)) for part in self._parts}
+            spend = Spend(transcript, plan | {last.label: gaussians(self._clipped_multiplier())})
         mean, std = spend(last, last.lemma.of(mean_offset(users, ball), radius, users.n_rows))
         if is_pure and self._interval:
             self._column_interval(transcript, users, ball, mean, std, budget.split_epsilon(INTERVAL))
@@ -217,10 +214,9 @@ class UserAggregation:
         tau, (d, size) = self._params.concentration_radius, (rotation.n_features, rotation.size)
         ranges, first, refined = self._releases
         noise = planned_steps(self._params, size, self._n_queries, self._interval)
-        multipliers = {part: noise.multiplier(part) for part in self._parts}
-        multipliers |= {first.label: noise.multiplier("first means")}
-        multipliers |= {refined.label: noise.multiplier("refined means")}
-        spend = Spend.of_multipliers(transcript, multipliers)
+        plan = {part: noise.events[part] for part in self._parts}
+        plan |= {first.label: noise.events["first means"], refined.label: noise.events["refined means"]}
+        spend = Spend(transcript, plan)
         each = rotated_radius(tau, size, n_users, LEAVING)
         rotated, epsilon = rotation.rotate(users.X), noise.epsilon_of("ranges")
         center = private_range(

@@ -28,14 +28,13 @@ Of = Callable[[FloatArray, FloatArray], FloatArray]
 class LinearLoss:
     """A loss ℓ(z, y) of a linear predictor z = x'θ, its ``slope`` ∂ℓ/∂z, by which x is multiplied.
 
-    ``curvature`` bounds |∂²ℓ/∂z²|: the loss is (curvature · ‖x‖²)-smooth in θ; ``bend`` is ∂²ℓ/∂z² ≥ 0, where
-    there is one everywhere. A new loss is one more entry of LINEAR_LOSSES.
+    ``curvature`` bounds |∂²ℓ/∂z²|: the loss is (curvature · ‖x‖²)-smooth in θ. An entry of LINEAR_LOSSES
+    adds a loss.
     """
 
     value: Of
     slope: Of
     curvature: float
-    bend: Of | None = None
 
 
 def _residual_slope(z: FloatArray, y: FloatArray) -> FloatArray:
@@ -52,14 +51,12 @@ LINEAR_LOSSES = {
         value=lambda z, y: (z - y) ** 2 / 2,
         slope=lambda z, y: z - y,
         curvature=1.0,
-        bend=lambda z, y: np.ones_like(z),
     ),
     # y in {0, 1}
     "logistic": LinearLoss(
         value=lambda z, y: np.logaddexp(0, z) - y * z,
         slope=lambda z, y: scipy.special.expit(z) - y,
         curvature=0.25,
-        bend=lambda z, y: scipy.special.expit(z) * scipy.special.expit(-z),
     ),
     "huber": LinearLoss(value=_huber, slope=_residual_slope, curvature=1.0),
 }
@@ -81,17 +78,6 @@ class UserObjective:
         """Return every user's mean gradient at (d, 1) without the ridge, (n_users, d)."""
         users = self.users
         return users.mean_products(self.loss.slope(users.predictors(coef[:, 0]), users.y))
-
-    def curvatures(self, coef: FloatArray) -> FloatArray:
-        """Return every user's mean of ∂²ℓ/∂z² x x' at (d, 1) as svec, (n_users, d(d + 1)/2)."""
-        assert self.loss.bend is not None
-        users, d = self.users, len(coef)
-        weights = self.loss.bend(users.predictors(coef[:, 0]), users.y)
-        packed = []
-        for j in range(d):  # column by column, to save memory
-            scale = np.where(np.arange(j, d) == j, 1.0, np.sqrt(2.0))
-            packed.append(users.means((weights * users.X[:, j])[:, None] * users.X[:, j:]) * scale)
-        return np.concatenate(packed, axis=1)
 
 
 def descend(

@@ -88,7 +88,7 @@ def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
     return np.asarray(interval(loss_bound, n_users))
 
 
-CHOICE = Release("choice", loss_sensitivity, share=1.0)
+CHOICE = Release("choice", loss_sensitivity)
 
 
 @register(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.calibration import gaussians, laplace
 from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -29,7 +30,6 @@ ROWS = [
     ("ldp_nldp", {}, {"response_bound": [None]}),
     ("ldp_nldp_public", {}, {"public_X": [np.ones((9, 2)), np.nan * ONES, ONES[:0], ONES[0]]}),
     ("ldp_iht", {}, {"sparsity": [LEFT_OUT]}),
-    ("user_level_regression: interval", {}, {"curvature_bound": [None]}),
     ("user_level_selection", {}, {"candidates": [np.ones(3), np.eye(2)]}),
     ("clipped_mean", RADIUS, {"center": [None, 0.0]}),
     ("clipped_mean", {**RADIUS, "clip_norm": 1.0}, {"center": [(0.0, 1.0), np.nan, "zero"]}),
@@ -112,16 +112,16 @@ def test_a_transcript_refuses_what_no_noise_can_cover(scale):
     one = np.ones((1, 1))
     sketch = GaussianSketchEvent(label="v", n_rows=1, row_bound_squared=scale, ridge=1.0)
     calls = (
-        lambda: transcript.gaussian(one, l2_sensitivity=scale, noise_multiplier=1.0, label="v"),
-        lambda: transcript.gaussian(one, l2_sensitivity=1.0, noise_multiplier=scale, label="v"),
-        lambda: transcript.gaussian(one, l2_sensitivity=np.array([scale]), noise_multiplier=1.0, label="v"),
-        lambda: transcript.laplace(one, l1_sensitivity=scale, epsilon=1.0, label="v"),
-        lambda: transcript.laplace(one, l1_sensitivity=1.0, epsilon=scale, label="v"),
+        lambda: transcript.add_noise(one, gaussians(1.0), scale, "v"),
+        lambda: transcript.add_noise(one, gaussians(scale), 1.0, "v"),
+        lambda: transcript.add_noise(one, gaussians(1.0), np.array([scale]), "v"),
+        lambda: transcript.add_noise(one, laplace(1.0), scale, "v"),
+        lambda: transcript.add_noise(one, laplace(scale), 1.0, "v"),
         lambda: transcript.publish(one, lambda: one, PureEvent(label="v", epsilon=1.0, sensitivity=scale)),
         lambda: transcript.publish(one, lambda: one, sketch),
     )
     for call in calls:
         refused(call, dpalgos.InputError, "of the release 'v'")
     with pytest.raises(dpalgos.InputError, match="noise scale"):  # which underflows
-        transcript.gaussian(one, l2_sensitivity=1e-200, noise_multiplier=1e-200, label="v")
+        transcript.add_noise(one, gaussians(1e-200), 1e-200, "v")
     assert not transcript.events

@@ -8,6 +8,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
+from dpalgos.accounting.calibration import gaussians, in_cube, laplace
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
@@ -213,7 +214,7 @@ def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch
         grid, value = Grid(monkeypatch, inflation=inflation), np.full((2, 1), 0.5)
         event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
         if kind in RELEASES:
-            getattr(grid, kind)(value, **RELEASES[kind])
+            grid.add_noise(value, RELEASES[kind], 1.0, "v")
         else:
             getattr(grid, kind)(value if kind == "choose" else value[:, None], None, event)
         charged, scale, _ = grid.asked[0]
@@ -243,11 +244,7 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
     assert run_estimator(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
 
 
-RELEASES = {  # the keywords of a release of sensitivity 1
-    "gaussian": {"l2_sensitivity": 1.0, "noise_multiplier": 1.0, "label": "v"},
-    "laplace": {"l1_sensitivity": 1.0, "epsilon": 1.0, "label": "v"},
-    "box": {"linf_sensitivity": 1.0, "epsilon": 1.0, "label": "v"},
-}
+RELEASES = {"gaussian": gaussians(1.0), "laplace": laplace(1.0), "box": in_cube(1.0)}
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -258,7 +255,7 @@ def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monk
     for name in ("gaussian_sampler", "laplace_sampler", "box_sampler"):
         monkeypatch.setattr(secure, name, lambda *_: lambda index: asked.append(index) or [7])
     for value in (limit - 0.5, limit + 0.5, 1e30):
-        released = getattr(SecureTranscript(), kind)(np.full((1, 1), value), **RELEASES[kind])
+        released = SecureTranscript().add_noise(np.full((1, 1), value), RELEASES[kind], 1.0, "v")
         assert released[0, 0] == 7 * secure.grid_step(1.0, 1)
     below, above, far = (index for (index,) in asked)
     assert above == far == 2**40
@@ -267,9 +264,9 @@ def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monk
 
 @pytest.mark.parametrize("kind", RELEASES)
 def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
-    release = getattr(SecureTranscript(), kind)
-    refused(lambda: release(np.full((1, 1), 3e9), **RELEASES[kind]), dpalgos.InputError, "sensitivity")
-    release(np.full((1, 1), 3e7), **RELEASES[kind])
+    release, asked = SecureTranscript().add_noise, (RELEASES[kind], 1.0, "v")
+    refused(lambda: release(np.full((1, 1), 3e9), *asked), dpalgos.InputError, "sensitivity")
+    release(np.full((1, 1), 3e7), *asked)
 
 
 @pytest.mark.parametrize("top", [2.0**28, 2.0**30, 3e9, 1e300, np.inf])
@@ -294,13 +291,12 @@ def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
 def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_rows):
     """A mean of n entries in [0, 1] is at most n times its sensitivity 1/n."""
     transcript = SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14)
-    asked = RELEASES[kind] | {name: 1 / n_rows for name in RELEASES[kind] if name.endswith("sensitivity")}
-    ones = getattr(transcript, kind)(np.ones((4, 1)), **asked)
+    ones = transcript.add_noise(np.ones((4, 1)), RELEASES[kind], 1 / n_rows, "v")
     assert np.abs(ones - 1).max() < 1e3 / n_rows
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
-    assert transcript.noise_std(1 / n_rows, 1.0, 4).item() >= moved + 4 * step
-    assert transcript.box_scale(1 / n_rows, 1.0, 4).item() >= moved + 2 * step
+    assert transcript.noise_std(gaussians(1.0), 1 / n_rows, 4).item() >= moved + 4 * step
+    assert transcript.noise_scale(in_cube(1.0), 1 / n_rows, 4).item() >= moved + 2 * step
     assert 1 / step <= 2**39
 
 

@@ -7,6 +7,7 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
+from dpalgos.accounting.calibration import gaussians, in_cube
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
@@ -21,7 +22,6 @@ MEAN = np.array([0.5, 0.0, -1.0])
 COEF = np.array([1.0, -0.5, 0.25])
 GLM_COEF = np.array([0.8, -0.4, 0.2])
 LOCAL_COEF = np.array([0.5, -0.3, 0.2])
-USERS_COEF = np.array([0.6, 0.0, -0.4])
 MEANS = {
     "dp_mean": {"value_bound": 5.0},
     "clipped_mean": {"mean_bound": 2.0, "std_bounds": (1.0, 1.0)},
@@ -31,8 +31,6 @@ MEANS = {
 }
 LOCAL = {"covariate_bound": 1.0, "response_bound": 2.0, "mechanism": "l2"}
 LOCAL |= {"covariance_eigenvalue_bounds": (0.3, 0.4)}
-USERS = {"gradient_bound": 4.0, "concentration_radius": 1.0, "curvature_bound": 4.0, "radius": 1.5}
-USERS |= {"loss": "squared", "aggregation": "clipped", "n_iterations": 2, "step_size": 0.7}
 MEAN_OF_USERS = {"value_bound": 4.0, "concentration_radius": 3.0, "range_failure": 1.0}
 
 
@@ -75,14 +73,6 @@ def of_users(rng):
 def one_column_of_users(rng):
     """Whether any was clipped must stand out from Laplace noise."""
     return 0.3 + 0.5 * rng.standard_normal((1000, 1)), None, {"user_ids": np.arange(1000)}
-
-
-def signs(rng, n_users=1500):
-    """Five rows a user, whose own coefficients differ."""
-    own = np.repeat(USERS_COEF + 0.3 * rng.standard_normal((n_users, 3)), 5, axis=0)
-    X = rng.integers(0, 2, own.shape) * 2.0 - 1
-    y = (X * own).sum(axis=1) + rng.uniform(-1, 1, len(X))
-    return X, y, {"user_ids": np.repeat(np.arange(n_users), 5)}
 
 
 EVENTS, CORRELATED = np.array([2.0, -1.0, 0.5, 0.0, 0.3]), np.array([1.0, -0.5, 0.3, 0.0, 0.2])
@@ -148,7 +138,6 @@ COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the 
         for kind in ("winsorized", "clipped")
         for *law, there in ((of_users, MEAN, 50, 8.0, 0.9), (one_column_of_users, 0.3, 150, 2.0, 0.5))
     ),
-    *(("user_level_regression", signs, USERS_COEF, 60, epsilon, USERS, 0.9) for epsilon in (0.7, 30.0)),
 ]
 
 
@@ -224,7 +213,6 @@ def test_what_clipping_moves_is_covered_or_has_no_interval(case):
 
 MOVED = np.minimum(np.random.default_rng(0).standard_exponential((20_000, 2)), 1.5)
 SKEWED = np.random.default_rng(0).exponential(size=(20_000, 3))
-OF_SIGNS = signs(np.random.default_rng(0), 4000)
 
 
 def collinear():
@@ -238,16 +226,14 @@ NONE = [  # estimator, rows and response, keywords, columns without an interval,
     ("clipped_mean", (SKEWED, None), {"center": 0.0, "clip_norm": 1.5}, [0, 1, 2], "clipping"),
     ("box_mean", (SKEWED, None), {"lower": 0.0, "upper": 1.0}, [0, 1, 2], "clipping"),
     (MAIN, collinear(), {}, [2, 3], "direction"),
-    ("user_level_regression", OF_SIGNS[:2], {**USERS, "gradient_bound": 0.4}, [0, 1, 2], "clipping"),
-    ("user_level_regression", OF_SIGNS[:2], {**USERS, "curvature_bound": 0.4}, [0, 1, 2], "clipping"),
 ]
 
 
 @pytest.mark.parametrize("case", NONE, ids=lambda case: f"{case[0]} {[*case[2]][-1:]}")
 def test_where_clipping_may_have_moved_an_answer_or_noise_hides_it_there_is_no_interval(case):
     name, (X, y), keywords, columns, word = case
-    asked = {"epsilon": 20.0 if "user" in name else 5.0, "delta": 1e-9, "interval": 0.9, **keywords}
-    result = estimated(name, X, y, seed=1, **asked, **(OF_SIGNS[2] if "user" in name else {}))
+    asked = {"epsilon": 5.0, "delta": 1e-9, "interval": 0.9, **keywords}
+    result = estimated(name, X, y, seed=1, **asked)
     others = np.delete(result.interval, columns, axis=1)
     assert np.isnan(result.interval[:, columns]).all()
     assert np.isfinite(others).all()
@@ -325,16 +311,6 @@ def test_what_an_interval_would_be_without_noise_is_at_the_level_that_was_asked(
     np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
 
 
-@pytest.mark.parametrize("columns", [1, 3])
-@pytest.mark.parametrize("steps", [1, 3])
-def test_an_interval_over_users_is_paid_for_by_the_steps(columns, steps):
-    X, y, ids = signs(np.random.default_rng(0), 300)
-    X, asked = X[:, :columns], {"epsilon": 1.0, "delta": 1e-6, **ids, **USERS, "n_iterations": steps}
-    for interval in (None, 0.95):
-        result = estimated("user_level_regression", X, y, seed=1, interval=interval, **asked)
-        assert 0.97 < result.certified_epsilon <= 1.0
-
-
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 def test_half_widths_cover_however_noisy_the_released_variance_is(level):
     noisy = np.random.default_rng(0).standard_normal(20_000)
@@ -366,13 +342,12 @@ def test_intervals_of_means_without_privacy_are_those_of_statsmodels_and_one_row
 def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
     plain, hardened = Transcript(Noise([np.random.default_rng(0)])), SecureTranscript(inflation=1.5)
     for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
-        std = transcript.noise_std(0.01, 3.0, 4)
+        std = transcript.noise_std(gaussians(3.0), 0.01, 4)
         assert 0.03 * factor <= std <= 0.03 * factor * 1.01
-        scale = transcript.box_scale(0.01, 0.5, 4)
+        scale = transcript.noise_scale(in_cube(0.5), 0.01, 4)
         assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
-    ask = {"l2_sensitivity": 0.01, "noise_multiplier": 3.0, "label": "v"}
-    draws = [float(hardened.gaussian(np.zeros((1, 1)), **ask)[0, 0]) for _ in range(2000)]
-    assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.11)
+    draws = [hardened.add_noise(np.zeros((1, 1)), gaussians(3.0), 0.01, "v").item() for _ in range(2000)]
+    assert np.std(draws) == pytest.approx(float(hardened.noise_std(gaussians(3.0), 0.01, 1)), rel=0.11)
 
 
 def rows_with_far_ones(n, n_far):

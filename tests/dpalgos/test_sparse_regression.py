@@ -193,7 +193,7 @@ def test_replicates_ask_about_columns_of_their_own():
         "lower": -60,
         "upper": 60,
         "epsilon": 20.0,
-        "release": Release("quantiles", count, share=1.0),
+        "release": Release("quantiles", count),
     }
     transcript = Transcript(Noise(np.random.default_rng(1).spawn(3)))
     medians = exponential_quantiles(transcript, X, columns=columns, **options)[:, 0]

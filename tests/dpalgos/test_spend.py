@@ -3,20 +3,17 @@
 import numpy as np
 import pytest
 
-from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.calibration import laplace
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Allowance, Spend
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 
 MEAN, MOMENTS, OTHER = (
-    Release(label, lemma, share=share)
-    for label, share, lemma in (
-        ("mean", 0.25, ball_mean),
-        ("moments", 0.75, outer_product),
-        ("other", 0.5, ball_mean),
-    )
+    Release("mean", ball_mean),
+    Release("moments", outer_product),
+    Release("other", ball_mean),
 )
 N_DRAWS = 4000
 
@@ -26,9 +23,8 @@ def transcript(n_replicates=1):
 
 
 def planned(kind=Spend, n_replicates=1, epsilon=2.0):
-    budget = SplitBudget(epsilon=epsilon, delta=1e-6, shares={"mean": 0.25, "moments": 0.75})
     made = transcript(n_replicates)
-    return made, kind.of_budget(made, budget, {"mean": 3})
+    return made, kind.of_plan(made, epsilon, 1e-6, {MEAN: Planned(0.25, 3), MOMENTS: Planned(0.75)})
 
 
 def test_a_release_beyond_the_plan_is_refused_before_its_noise_is_drawn():
@@ -52,7 +48,7 @@ def test_a_run_that_leaves_out_a_planned_release_is_refused():
 def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
     made, spend = planned(Spend, N_DRAWS)
     if law == "Laplace":
-        spend = Spend(made, {"mean": Allowance(epsilon=0.7)})
+        spend = Spend(made, {"mean": laplace(0.7)})
     value = np.full((1, N_DRAWS), 3.0)
     released = spend(MEAN, ball_mean.of(value, 1.5, 50.0))
     np.testing.assert_allclose(np.std(released.value - value), np.mean(released.std), rtol=0.06)
@@ -60,8 +56,7 @@ def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
 
 def test_the_noise_of_a_symmetric_matrix_is_that_on_its_diagonal_and_less_beside_it():
     matrix = np.diag([1.0, 2.0, 3.0])
-    budget = SplitBudget(epsilon=2.0, delta=1e-6, shares={"moments": 1.0})
-    spend = Spend.of_budget(transcript(), budget, {"moments": N_DRAWS})
+    spend = Spend.of_plan(transcript(), 2.0, 1e-6, {MOMENTS: Planned(1.0, N_DRAWS)})
     drawn = [spend.symmetric(MOMENTS, outer_product.of(matrix, 1.5, 50.0)) for _ in range(N_DRAWS)]
     noise, std = np.array([each.value for each in drawn]) - matrix, float(drawn[0].std)
     np.testing.assert_array_equal(noise, np.swapaxes(noise, 1, 2))

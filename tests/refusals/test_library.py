@@ -34,7 +34,7 @@ from dpalgos.sklearn import (
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
-CHOICE = Release("choice", count, share=1.0)
+CHOICE = Release("choice", count)
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))

@@ -159,6 +159,20 @@ class Family(ABC):
         return coef
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unbounded(Family):
+    """A family of unbounded residuals, clipped to ± ``response_bound`` where a guarantee is needed."""
+
+    needs_response_bound: ClassVar[bool] = True
+    derivative_bound: ClassVar[float] = float("inf")
+
+    response_bound: float | None = None
+
+    @property
+    def residual_bound(self) -> float:
+        return float("inf") if self.response_bound is None else self.response_bound
+
+
 class HasFamily(Protocol):
     """Parameters of an estimator that name a family."""
 

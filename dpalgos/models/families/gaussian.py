@@ -10,26 +10,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.models.families import Family
+from dpalgos.models.families import Unbounded
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Family):
+class Gaussian(Unbounded):
     """Linear regression as a generalized linear model."""
 
     name: ClassVar[str] = "gaussian"
     labels: ClassVar[str] = "finite numbers"
-    needs_response_bound: ClassVar[bool] = True
-    derivative_bound: ClassVar[float] = float("inf")
     curvature_bound: ClassVar[float] = 1.0
     is_linear: ClassVar[bool] = True
-
-    response_bound: float | None = None
-
-    @property
-    def residual_bound(self) -> float:
-        return float("inf") if self.response_bound is None else self.response_bound
 
     def allows(self, y: FloatArray) -> np.ndarray:
         return np.isfinite(y)

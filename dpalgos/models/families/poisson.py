@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.models.families import Family
+from dpalgos.models.families import Unbounded
 from dpalgos.typing import FloatArray
 
 # The cutoff of linear predictors, by bytes: e^138 is about 10⁶⁰, the largest value that validation admits, so
@@ -18,21 +18,13 @@ _LARGEST = {4: 44.0, 8: 138.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson(Family):
+class Poisson(Unbounded):
     """Counts; linear predictors are cut off before the exponential."""
 
     name: ClassVar[str] = "poisson"
     labels: ClassVar[str] = "whole numbers of at least 0"
-    needs_response_bound: ClassVar[bool] = True
-    derivative_bound: ClassVar[float] = float("inf")
     curvature_bound: ClassVar[float] = float("inf")
     has_counts: ClassVar[bool] = True
-
-    response_bound: float | None = None
-
-    @property
-    def residual_bound(self) -> float:
-        return float("inf") if self.response_bound is None else self.response_bound
 
     def allows(self, y: FloatArray) -> np.ndarray:
         return np.asarray((y >= 0) & (y == np.floor(y)))

@@ -46,8 +46,8 @@ def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
 
 
 def half_sensitivity(transcript):
-    return lambda value, *, l2_sensitivity, **rest: transcript.gaussian(
-        value, l2_sensitivity=np.asarray(l2_sensitivity) / 2, **rest
+    return lambda value, planned, sensitivity, label: transcript.add_noise(
+        value, planned, np.asarray(sensitivity) / 2, label
     )
 
 
@@ -119,7 +119,7 @@ SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 # Each kind of fault in one estimator or two, with another noise, another clip or another way of accounting.
 FAULTS = [
     Fault("noise halved", "dp_linear_regression", noise=HalvedNoise, keywords=SMALL_BALL),
-    Fault("half of the sensitivity", "adassp", tampering(gaussian=half_sensitivity)),
+    Fault("half of the sensitivity", "adassp", tampering(add_noise=half_sensitivity)),
     Fault(
         "half of the row bound",
         "sheffet_ols",

@@ -12,6 +12,7 @@ from scipy.stats import beta
 import dpalgos
 from data.simulations import simulator
 from data.store.folders import PROJECT_ROOT
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params
 from dpalgos.audit import rates
@@ -30,7 +31,7 @@ def clipped_mean(sensitivity):
         sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
         means = np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates]
         z = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
-        return transcript.gaussian(means, l2_sensitivity=sensitivity, noise_multiplier=z, label="mean")
+        return transcript.add_noise(means, gaussians(z), sensitivity, "mean")
 
     return mean
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent, Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
@@ -81,7 +82,7 @@ D = 8
 UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
 
 
-CHOICE = Release("choice", count, share=1.0)
+CHOICE = Release("choice", count)
 
 
 def choice(sample, params, transcript, overspent=1):
@@ -130,7 +131,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
 def released_sum(sample, params, transcript, added=0.0):
     z = noise_multiplier(params.epsilon, params.delta)
     value = column_sums(sample) + added
-    return transcript.gaussian(value, l2_sensitivity=1.0, noise_multiplier=z, label="sum")
+    return transcript.add_noise(value, gaussians(z), 1.0, "sum")
 
 
 def leaking(sample, params, transcript):
@@ -159,9 +160,8 @@ def test_what_shows_beside_the_releases_is_found(toy, distinguisher):
 
 def test_the_number_of_releases_must_not_depend_on_the_data():
     def varying(sample, params, transcript):
-        asked = {"l2_sensitivity": 1.0, "noise_multiplier": 10.0, "label": "sum"}
         for _ in range(1 + int(sample.X[0, 0] > 0)):
-            released = transcript.gaussian(column_sums(sample), **asked)
+            released = transcript.add_noise(column_sums(sample), gaussians(10.0), 1.0, "sum")
         return released
 
     with pytest.raises(RuntimeError, match="depends on data"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.local import ldp_iht, ldp_nldp, rounds
+from dpalgos.local import ldp_iht, rounds
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from tests.dpalgos.silence import silent
 
@@ -109,23 +109,17 @@ def test_people_in_blocks_get_reports_as_if_at_once(monkeypatch):
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 
 
-def moments(**keywords):
-    params = ldp_nldp.MomentParams(**{**BOUNDS, "epsilon": 2.0}, **keywords)
-    return ldp_nldp.algorithm(params, 3, 100)
-
-
 def gradients(d=4, sparsity=2, **keywords):
     params = ldp_iht.LDPIHTParams(**{**BOUNDS, "sparsity": sparsity, **keywords})
-    return ldp_iht.algorithm(params, d, 100)
+    return ldp_iht.GradientRounds.of(params, d, 100)
 
 
-def state(coef):
-    coef = np.asarray(coef, dtype=float)[:, None]
-    return rounds.PublicState(n_rounds=0, coef=coef, standard_error=np.zeros_like(coef))
+def column(coef):
+    return np.asarray(coef, dtype=float)[:, None]
 
 
 def longest(algorithm, coef, seed=0):
-    rng, (part,) = np.random.default_rng(seed), algorithm.client(state(coef))
+    rng, part = np.random.default_rng(seed), algorithm.report_at(column(coef))
     X = rng.standard_t(1.5, (4000, len(coef))) * 10.0 ** rng.integers(-1, 3, (4000, 1))
     X[:2000] = np.sign(X[:2000]) * 1.0
     X[0] = np.where(np.asarray(coef) >= 0, 1.0, -1.0)
@@ -143,7 +137,7 @@ RADII += [(PAPER, [0.5] * 4, 2 * (2.0 + 2.0)), (PAPER, [0.0] * 4, 2 * (2.0 + 2.0
 @pytest.mark.parametrize(("keywords", "coef", "radius"), RADII, ids=str)
 def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
     algorithm = gradients(**keywords)
-    assert algorithm.radius(state(coef).coef)[0] == pytest.approx(radius)
+    assert algorithm.radius(column(coef))[0] == pytest.approx(radius)
     largest = longest(algorithm, coef)
     assert largest <= 1 + 1e-12
     if not (keywords.get("calibration") == "paper" and not any(coef)):  # attained at the worst iterate only

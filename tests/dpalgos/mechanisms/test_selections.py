@@ -19,8 +19,8 @@ from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
 
-TOP = Release("top", count, share=1.0)
-SPARSE = TOP, Release("values", selected_l2_sensitivity, share=1.0)
+TOP = Release("top", count)
+SPARSE = TOP, Release("values", selected_l2_sensitivity)
 
 
 def seeded(seed=0, n_replicates=1):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
-from dpalgos.central.preconditioned.plan import SCORES_ABOVE, Numbers, score_search
+from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
 from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.central.preconditioned.steps import combined
@@ -19,7 +19,7 @@ from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.spend import Allowance, Spend, counts_needed
+from dpalgos.release.spend import Planned, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.moments import row_moments
@@ -138,12 +138,12 @@ class Reader:
         return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
 
 
-SEARCH = Release("counts", count, share=1.0)
+SEARCH = Release("counts", count)
 
 
 def searched(sample, candidates, target, transcript):
     norms = Norms(sample.map_groups(lambda group: np.linalg.norm(group.X, axis=1)))
-    spend = Spend(transcript, {"counts": Allowance(times=4, noise_multiplier=1e-9)})
+    spend = Spend(transcript, {"counts": gaussians(1e-9, 4)})
     return spend.search(SEARCH, candidates, target, norms.counts_above(candidates))
 
 
@@ -181,15 +181,14 @@ def gradient_levels(share, sizes, mu=1.0):
 
     Counts have a share of μ² that leaves them noise of √(20 / share) / μ.
     """
-    shares = {SCORES_ABOVE.label: share, "steps": 1 - share}
-    budget, family = (
-        SplitBudget(epsilon=gaussian_epsilon(1e-6, mu), delta=1e-6, shares=shares),
-        get_family("gaussian"),
+    times, family = 7 * counts_needed(16), get_family("gaussian")
+    plan, epsilon = (
+        {SCORES_ABOVE: Planned(share, times), STEP: Planned(1 - share)},
+        gaussian_epsilon(1e-6, mu),
     )
-    times = {SCORES_ABOVE.label: 7 * counts_needed(16)}
     numbers, found = Numbers(n_rows=len(X), d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
-        spend = Spend.of_budget(Transcript(Noise([np.random.default_rng(seed)])), budget, times)
+        spend = Spend.of_plan(Transcript(Noise([np.random.default_rng(seed)])), epsilon, 1e-6, plan)
         thresholds = []
         for size in sizes:
             rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
