@@ -30,12 +30,11 @@ _POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
 _POSITION_OF_COUNT = (-3.0, 1.0)
 _POSITION_OF_RARE_EVENT = (-4.4, 0.7)  # around 1.2 %
 _LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
+_WIDEST, _TRIES = 0.6, 50  # of that ratio, if a stated deviation leaves a mean open; draws of the mean
 _LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
 _LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more frequent the first one is
 _LEAST_SHARE = 0.01
-_LOG_ROWS = (0.5, 1.0)  # correlations as of so many random rows per column, beyond one
 _LOG_EFFECT = 0.7  # beyond the normal law: few effects are large
-_LOGIT_EXPLAINED = {"": (0.0, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)}
 # How far the truth lies from what is stated under [guesses], and from the units of columns.
 _LOGIT_MEAN, _LOGIT_CENTER = 0.05, 0.2
 _LOG_STD, _LOG_SCALE = 0.1, 0.3
@@ -50,17 +49,24 @@ _FEWEST_RANKED, _STANDS_OUT = 8, 2.0  # tables; standard errors of a rank correl
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsualEvents:
-    """Rate and explained share of logistic regressions for which no guess is stated."""
+class UsualTables:
+    """What tables of one purpose are like where no guess is stated."""
 
-    rate: tuple[float, float]  # mean and standard deviation of its logit
+    rate: tuple[float, float]  # of an event: mean and standard deviation of its logit
     rare: float  # the share of tables in which an event may be rare; most forecasts then include 1 %
-    explained: tuple[float, float]  # of the logit of the share that covariates explain
+    explained: Mapping[str, tuple[float, float]]  # by family, "" for others: logit of the explained share
+    log_rows: tuple[float, float]  # correlations as of so many random rows per column, beyond one
 
 
-PREDICTED_EVENTS = UsualEvents(rate=(-1.4, 1.7), rare=0.4, explained=(0.7, 1.3))
-# An analysis that is planned with a target estimates small effects, and knows that its event is not rare.
-STUDIED_EVENTS = UsualEvents(rate=(-1.0, 1.0), rare=0.0, explained=(-1.5, 1.0))
+PREDICTED = UsualTables(
+    rate=(-1.4, 1.7),
+    rare=0.4,
+    explained={"": (0.0, 1.3), "logistic": (0.7, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)},
+    log_rows=(0.5, 1.0),
+)
+# An analysis that is planned with a target estimates small effects, of columns that do not say the same, and
+# knows that its event is not rare.
+STUDIED = UsualTables(rate=(-1.0, 1.0), rare=0.0, explained={"": (-1.5, 1.0)}, log_rows=(1.1, 0.6))
 
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
@@ -116,7 +122,7 @@ class RowSimulator:
     of_users: bool = False  # who have several rows each
     weights: Mapping[str, NumberColumn] = field(default_factory=dict)  # their column, if there is one
     times: "SurvivalTime | None" = None  # to the event that is the response
-    events: UsualEvents = PREDICTED_EVENTS
+    usual: UsualTables = PREDICTED
 
     @property
     def numbers(self) -> dict[str, NumberColumn]:
@@ -159,7 +165,7 @@ class RowSimulator:
         weights = list(self.weights)
         for entry, names in (
             ("mean", numbers),
-            ("std", numbers),
+            ("std", [name for name in numbers if self.family != "logistic" or name != self._event_name]),
             ("shares", list(self.categories)),
             ("mean", weights),
             ("std", weights),
@@ -205,8 +211,8 @@ class RowSimulator:
         if self.response_column is not None:
             position = _POSITION_OF_COUNT if self._is_skewed or self.family == "poisson" else _POSITION
             if self.family == "logistic":
-                is_rare = rng.random() < self.events.rare
-                position = _POSITION_OF_RARE_EVENT if is_rare else self.events.rate
+                is_rare = rng.random() < self.usual.rare
+                position = _POSITION_OF_RARE_EVENT if is_rare else self.usual.rate
             moments = self._moments(self.response, self.response_column, position, care, rng)
             drawn[f"mean of {self._event_name}"] = moments[0]
             if self.family != "logistic":
@@ -235,7 +241,7 @@ class RowSimulator:
                 matrix[index[one], index[other]] = matrix[index[other], index[one]] = value
         levels, axes = np.linalg.eigh(matrix)
         is_stated = "correlation" in self.guesses.model_fields_set
-        per_column = _STATED_ROWS if is_stated else 1 + rng.lognormal(*_LOG_ROWS)
+        per_column = _STATED_ROWS if is_stated else 1 + rng.lognormal(*self.usual.log_rows)
         root = axes * np.sqrt(np.maximum(levels, 0)) @ rng.standard_normal((k, 1 + round(k * per_column)))
         root /= np.linalg.norm(root, axis=1, keepdims=True)
         correlations = root @ root.T
@@ -273,8 +279,11 @@ class RowSimulator:
                 f"guesses.mean of {name!r} must lie between its bounds {low:g} and "
                 f"{column.upper:g}, got {mean:g}; correct it"
             )
-        share = float(scipy.special.expit(rng.normal(*position)))
-        most = width * np.sqrt(share * (1 - share))
+        for _ in range(_TRIES):
+            share = float(scipy.special.expit(rng.normal(*position)))
+            most = width * np.sqrt(share * (1 - share))
+            if mean is not None or std is None or std < _WIDEST * most:
+                break
         if std is not None:
             std *= np.exp((_LOG_STD if name in guesses.std else _LOG_SCALE) * rng.standard_normal())
         elif width == 1 and low == round(low) and name not in self.weights:  # two values, most likely
@@ -316,7 +325,7 @@ class RowSimulator:
         Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
         index = Z @ self._effects(list(covariates), rng)
         index /= max(float(np.std(index)), 1e-12)
-        odds = _LOGIT_EXPLAINED.get(self.family, self.events.explained)
+        odds = self.usual.explained.get(self.family, self.usual.explained[""])
         if "explained" in self.guesses.model_fields_set:
             odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
         share, (mean, std) = scipy.special.expit(rng.normal(*odds)), moments

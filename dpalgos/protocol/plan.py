@@ -18,7 +18,7 @@ from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.forecast.guesses import Guesses
 from dpalgos.forecast.simulated_rows import (
-    STUDIED_EVENTS,
+    STUDIED,
     RowSimulator,
     SimulatedTable,
     matters_most,
@@ -104,8 +104,8 @@ class AnalysisPlan(QuestionSet):
     def forecast(self) -> Any:
         """Return a data frame with the ε of each question and the half-width of each term, without data.
 
-        On nine of ten synthetic tables with an interval, half-widths are at most
-        ``likely_half_width``. The column ``guess`` names the guess that decides most of their spread.
+        On nine of ten synthetic tables, half-widths are at most ``likely_half_width``. The column ``guess``
+        names the guess that decides most of their spread.
         """
         rows = []
         for question, epsilon in self._split():
@@ -234,7 +234,7 @@ class AnalysisPlan(QuestionSet):
                     about |= {"response_column": NumberColumn(0.0, 1.0), "event": event.levels[:2]}
                 about |= {"family": question.family, "offset": design.covariates[0] if design.offset else ""}
         declared = {name: columns[name] for name in covariates}
-        return RowSimulator(declared=declared, guesses=guesses, events=STUDIED_EVENTS, **about)
+        return RowSimulator(declared=declared, guesses=guesses, usual=STUDIED, **about)
 
     def _columns(self, question: PlanQuestion) -> Declared:
         declared = {"bounds": {}, **self._declared}

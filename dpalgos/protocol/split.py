@@ -22,7 +22,7 @@ from dpalgos.typing import FloatArray
 _GRID = tuple(float(f"{1.02**k:.3g}") for k in range(-460, 176))
 _DOUBLING = 35  # steps of the grid
 _APART = range((len(_GRID) - 1) % _DOUBLING, len(_GRID), _DOUBLING)  # up to the largest
-_ALL_MET = 0.9  # share of simulated tables that have intervals, and of these, on which all targets are met
+_ALL_MET = 0.9  # share of simulated tables on which all targets are met
 MOST_LIKELY_NONE = 0.25  # chance of no interval, above which a release must expect it
 _STEPS = 400
 _NOTHING = 1e-4  # of a budget's ρ: a hundredth of ε
@@ -30,17 +30,19 @@ _ROUNDING = 1 + 1e-9
 
 
 def likely_half_width(plan: QuestionSet, widths: FloatArray) -> float:
-    """Return an upper quantile of the half-widths (m,) on simulated tables, of those with an interval.
+    """Return the half-width below which that of one more table lies likely, by simulated ones (m,).
 
-    All targets of a plan together are met on 90% of these tables. Half-widths are assumed to be log-normal,
-    because few tables determine extreme quantiles poorly. If more than a tenth of the tables have no
-    interval, the quantile is infinite.
+    All targets of a plan together are met on 90% of tables, those without an interval included. Half-widths
+    are assumed to be log-normal, because few tables determine extreme quantiles poorly. If a tenth of the
+    tables has no interval, the half-width is infinite.
     """
-    share = 1 - (1 - _ALL_MET) / max(1, sum(len(each.precision) for each in plan.questions))
     logs = np.log(widths[np.isfinite(widths)])
-    if len(logs) < max(2, _ALL_MET * len(widths)):
+    share = _ALL_MET * len(widths) / max(1, len(logs))  # of tables with an interval
+    if len(logs) < 2 or share >= 1:
         return inf
-    return float(np.exp(logs.mean() + scipy.special.ndtri(share) * logs.std(ddof=1)))
+    share = 1 - (1 - share) / max(1, sum(len(each.precision) for each in plan.questions))
+    reach = scipy.special.stdtrit(len(logs) - 1, share) * np.sqrt(1 + 1 / len(logs))
+    return float(np.exp(logs.mean() + reach * logs.std(ddof=1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +158,7 @@ def _smallest(limits: Mapping[str, float]) -> str:
     return ", ".join(
         f"the smallest half-width that can be met is {_digits(width, 3, ceil):g} for {term!r}"
         if width < inf
-        else f"{term!r} has no interval on more than {1 - _ALL_MET:.0%} of simulated tables"
+        else f"{term!r} has no interval on a tenth of simulated tables or more"
         for term, width in limits.items()
     )
 

@@ -81,7 +81,7 @@ def simulator_of_times(
     times: SurvivalTime, covariates: Sequence[str], declared: Sequence[Column], guesses: StatedGuesses
 ) -> RowSimulator:
     """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
-    from dpalgos.forecast.simulated_rows import STUDIED_EVENTS, RowSimulator
+    from dpalgos.forecast.simulated_rows import STUDIED, RowSimulator
 
     has_levels = any(each.name == times.event and each.categories for each in declared)
     return RowSimulator(
@@ -90,7 +90,7 @@ def simulator_of_times(
         response_column=NumberColumn(0.0, 1.0),
         event=times.event_levels if has_levels else None,
         family="logistic",
-        events=STUDIED_EVENTS,
+        usual=STUDIED,
         guesses=check_guesses(guesses, declared),
         times=times,
     )
