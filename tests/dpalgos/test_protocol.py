@@ -335,7 +335,7 @@ def test_rows_of_a_plan_are_drawn_as_analyses_are_planned():
 
 def test_a_refused_plan_names_the_guesses_that_would_narrow_its_forecast():
     plan = plan_on_age({"formula": "ill ~ age", "family": "logistic", "precision": {"age": 1e-4}})
-    with pytest.raises(InputError, match="not stated: explained, effects, mean of age, ill, std of age$"):
+    with pytest.raises(InputError, match=r"not stated: explained, effects, mean of age, ill, std of age$"):
         plan.forecast()
 
 
