@@ -45,6 +45,8 @@ def digest_of_code(project: Path) -> str:
 
 
 def _news(project: Path) -> str:
+    if not list(project.glob("docs/changes/+*.md")):
+        return ""
     options = ["--draft", "--version", "Next release", "--date", "to come"]
     command = [sys.executable, "-m", "towncrier", "build", *options]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
