@@ -72,7 +72,7 @@ def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_
     genotypes = cohort(calls, [0, 1] * 10)
     for n_snps, expected in ((1, [3]), (2, [0, 3]), (3, [0, 1, 3]), (4, [0, 1, 3, 4])):
         assert chosen(genotypes, n_snps) == expected
-    with pytest.raises(DataError, match="the 5 SNPs"):
+    with pytest.raises(DataError, match="between 1 and 5, the SNPs"):
         chosen(genotypes, 6)
 
 

@@ -9,7 +9,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.intercept import released_origin
 from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
-from dpalgos.models.families import get_family
+from dpalgos.central.preconditioned.queries import joined_rows
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Planned, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
@@ -179,14 +179,14 @@ def test_with_an_intercept_the_origin_does_not_matter(n, d, epsilon, origins, fa
 def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(scales, center, shares, most):
     rng = np.random.default_rng(11)
     X = np.column_stack([scales * rng.standard_normal((1000, len(scales))) + center, np.ones(1000)])
-    sample = Sample(X, rng.standard_normal(1000))
+    rows = joined_rows(Sample(X, rng.standard_normal(1000)))
     times = {MEDIANS: counts_needed(plan.N_CENTERS), FAR_FROM_CENTERS: 8}
     times |= {MEANS: 2} if FAR_FROM_CENTERS in shares else {}
     planned = {release: Planned(share, times.get(release, 1)) for release, share in shares.items()}
     for seed in range(40):
         transcript = Transcript(Noise([np.random.default_rng(seed)]))
         spend = Spend.of_plan(transcript, 1.0, 1e-6, planned)
-        found = released_origin(spend, planned, sample, get_family("gaussian"))
+        found = released_origin(spend, planned, rows, linear=True)
         assert np.abs(found.centers).max() < most
 
 

@@ -236,5 +236,5 @@ def test_weights_of_a_streamed_file_are_those_of_a_held_one(tmp_path, home, monk
     held = released(tmp_path, home, epsilon=3.0)
     monkeypatch.setattr(tasks.release.rows, "HELD_NUMBERS", 10)
     streamed = released(tmp_path, home, epsilon=3.0 + 1e-12)
-    assert isinstance(streamed.rows.X, StreamedTable)
+    assert isinstance(streamed.plan.rows.X, StreamedTable)
     assert streamed.estimate == pytest.approx(held.estimate, rel=1e-6)

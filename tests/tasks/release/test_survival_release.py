@@ -70,7 +70,7 @@ def test_a_person_without_a_value_stays_one_of_the_number_of_persons(ledger, tmp
     study = tmp_path / "mine.toml"
     study.write_text(study.read_text().replace('missing = "refuse"', 'missing = "drop"'))
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, epsilon=1e4, delta=1e-6)
-    assert got.rows.n_units == N
+    assert got.plan.rows.n_units == N
     assert got.estimate["arm[T.drug]"] == pytest.approx(-0.5, abs=0.25)
 
 
