@@ -30,7 +30,7 @@ _ROUNDING = 1 + 1e-9
 
 
 def likely_half_width(plan: QuestionSet, widths: FloatArray) -> float:
-    """Return the half-width below which that of one more table lies likely, by simulated ones (m,).
+    """Return an upper quantile of the half-widths (m,) on simulated tables.
 
     All targets of a plan together are met on 90% of tables, those without an interval included. Half-widths
     are assumed to be log-normal, because few tables determine extreme quantiles poorly. If a tenth of the
@@ -41,8 +41,7 @@ def likely_half_width(plan: QuestionSet, widths: FloatArray) -> float:
     if len(logs) < 2 or share >= 1:
         return inf
     share = 1 - (1 - share) / max(1, sum(len(each.precision) for each in plan.questions))
-    reach = scipy.special.stdtrit(len(logs) - 1, share) * np.sqrt(1 + 1 / len(logs))
-    return float(np.exp(logs.mean() + reach * logs.std(ddof=1)))
+    return float(np.exp(logs.mean() + scipy.special.ndtri(share) * logs.std(ddof=1)))
 
 
 @dataclass(frozen=True, kw_only=True)

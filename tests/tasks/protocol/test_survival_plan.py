@@ -31,7 +31,7 @@ delta = 1e-6
 [[question]]
 name = "hazards"
 formula = "Surv(time, died) ~ arm + age"
-precision = { "arm[T.drug]" = 0.6 }
+precision = { "arm[T.drug]" = 0.4 }
 test = "arm[T.drug] = 0"
 
 [[question]]
