@@ -38,7 +38,8 @@ def stale() -> Iterator[tuple[str, str]]:
 
 def main(studies: Sequence[str]) -> None:
     wanted = {audit_key(*each): each for study in studies for each in cells_of(study)}
-    found = {key: dict(content) for key, content in stored_audits().items() if key in wanted}
+    used = {audit_key(*each) for study in study_names() for each in cells_of(study)}
+    found = {key: dict(content) for key, content in stored_audits().items() if key in used}
     missing = [key for key in wanted if key not in found]
     with ProcessPoolExecutor() as pool:
         futures = {key: pool.submit(audited, *wanted[key], N_TRIALS, RunOptions().seed) for key in missing}
