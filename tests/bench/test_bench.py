@@ -109,7 +109,7 @@ def family(name):
 
 
 def test_the_first_candidates_of_each_family_are_taken_and_then_the_next():
-    """The second choice goes on in the same order; the candidates end before the third logistic regression."""
+    """The second choice goes on in the same order; there is no third logistic regression."""
     names = list(unseen.CANDIDATES)
     tables = {verdict: name for name, verdict in unseen.CANDIDATES.items() if verdict not in REASONS}
     assert names == sorted(names, key=unseen.place)
