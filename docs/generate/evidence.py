@@ -75,7 +75,7 @@ def unseen(values: Mapping[str, str]) -> str:
         return "Not measured yet.\n"
     others = [key.split("/")[2] for key in values if key.startswith("unseen/against/")]
     rows = [
-        (title, epsilon, values[f"unseen/{name}/no privacy/inf"], *shown)
+        (title if epsilon == "0.3" else "", epsilon, values[f"unseen/{name}/no privacy/inf"], *shown)
         for name, title in tables.items()
         for epsilon in ("0.3", "1", "3", "10")
         for shown in ([values.get(f"unseen/{name}/{each}/{epsilon}", "") for each in ("dpcost", *others)],)
