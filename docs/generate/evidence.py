@@ -73,17 +73,15 @@ def unseen(values: Mapping[str, str]) -> str:
     tables = {key.split("/")[1]: text for key, text in values.items() if key.endswith("/table")}
     if not tables:
         return "Not measured yet.\n"
-    columns, others = ("0.3", "1", "3", "10"), ("AdaSSP", "diffprivlib")
+    others = [key.split("/")[2] for key in values if key.startswith("unseen/against/")]
     rows = [
-        (title, method, *(values[f"unseen/{name}/{method}/{each}"] for each in columns), exact)
+        (title if epsilon == "0.3" else "", epsilon, values[f"unseen/{name}/no privacy/inf"], *shown)
         for name, title in tables.items()
-        for exact in (values[f"unseen/{name}/no privacy/inf"],)
-        for method in ("dpcost", *others)
-        if f"unseen/{name}/{method}/1" in values
+        for epsilon in ("0.3", "1", "3", "10")
+        for shown in ([values.get(f"unseen/{name}/{each}/{epsilon}", "") for each in ("dpcost", *others)],)
     ]
-    head = ("table", "method", *(f"ε = {each}" for each in columns), "no privacy")
     counts = [f"- dpcost against {other}: {values[f'unseen/against/{other}']} settings" for other in others]
-    return "\n".join([table(head, rows), *counts, ""])
+    return "\n".join([table(("table", "ε", "no privacy", "dpcost", *others), rows), *counts, ""])
 
 
 def _studies() -> str:

@@ -22,8 +22,9 @@ def linear(table, epsilon, delta, seed):
 def logistic(table, epsilon, delta, seed):
     X = np.column_stack([table.X, np.ones(len(table.X))])
     norm = float(np.sqrt(X.shape[1]))
+    C = getattr(table, "C", 1.0)  # the default of the library
     model = models.LogisticRegression(
-        epsilon=epsilon, data_norm=norm, fit_intercept=False, random_state=seed, max_iter=1000
+        epsilon=epsilon, data_norm=norm, C=C, fit_intercept=False, random_state=seed, max_iter=1000
     )
     return model.fit(X, table.y).coef_[0]
 
