@@ -6,14 +6,15 @@ the packages that compute it, and on the versions of the libraries. A change of 
 digest.
 """
 
+import dis
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 
 from data.store.folders import PROJECT_ROOT
 
@@ -34,7 +35,6 @@ LIBRARIES = (
     *("opendp", "dp-accounting"),
 )
 OF_PAGES = ("vl-convert-python", "jinja2")
-_FROM = r"^\s*from ([\w.]+) import (?:\(([^)]*)\)|(.+))"
 _SUFFIXES = {".py", ".toml", ".jinja", ".css", ".js", ".json", ".md"}
 
 
@@ -96,16 +96,28 @@ def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[
 
 @cache
 def _imported_plugins(path: Path) -> frozenset[Path]:
-    """Return the plugins that a file imports, by its text: in functions, too."""
     modules: list[str] = []
-    with suppress(OSError):  # importing the plugin reports the fault
-        text = path.read_text(encoding="utf-8", errors="replace")
-        modules += re.findall(r"^\s*import ([\w.]+)", text, re.MULTILINE)
-        for package, several, few in re.findall(_FROM, text, re.MULTILINE):
-            modules += [package, *(f"{package}.{name}" for name in re.findall(r"\w+", several or few))]
+    with suppress(OSError, SyntaxError, ValueError):  # importing the plugin reports the fault
+        modules += _imported(compile(path.read_bytes(), path, "exec"))
     return frozenset(
         file_of(name) for name in modules if name.replace(".", "/").rpartition("/")[0] in PLUGINS
     )
+
+
+def _imported(code: CodeType) -> Iterator[str]:
+    """Yield the names of imported modules and objects, including imports in functions.
+
+    Two threads must not build syntax trees at once: CPython 3.11 then raises a SystemError.
+    """
+    module = ""
+    for each in dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            yield (module := each.argval)
+        elif each.opname == "IMPORT_FROM":
+            yield f"{module}.{each.argval}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imported(constant)
 
 
 def _root(package: str) -> Path:

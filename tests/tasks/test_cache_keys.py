@@ -81,11 +81,21 @@ def test_a_changed_file_changes_the_keys_that_depend_on_it(copied, before, file)
     assert {name for name in kept if after[name] != before[name]} == set()
 
 
-def test_a_plugin_that_another_one_imports_belongs_to_it(copied):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import dpalgos.comparators.third\nimport dpalgos.comparators.first",
+        "import math, dpalgos.comparators.third",
+        "import math; import dpalgos.comparators.third",
+        "from dpalgos.comparators import (  # one (or more)\n    third,\n)",
+        "from dpalgos.comparators import \\\n    third",
+    ],
+)
+def test_a_plugin_that_another_one_imports_belongs_to_it(copied, text):
     """However deep, and wherever in the file: inside a function, too."""
     folder = copied / "dpalgos" / "comparators"
     (folder / "first.py").write_text("def f():\n    from dpalgos.comparators import second")
-    (folder / "second.py").write_text("import dpalgos.comparators.third\nimport dpalgos.comparators.first")
+    (folder / "second.py").write_text(text)
     digests = []
     for content in ("", "X = 1"):
         (folder / "third.py").write_text(content)
