@@ -74,12 +74,12 @@ def unseen(values: Mapping[str, str]) -> str:
     if not tables:
         return "Not measured yet.\n"
     others = [key.split("/")[2] for key in values if key.startswith("unseen/against/")]
-    rows = [
-        (title if epsilon == "0.3" else "", epsilon, values[f"unseen/{name}/no privacy/inf"], *shown)
-        for name, title in tables.items()
-        for epsilon in ("0.3", "1", "3", "10")
-        for shown in ([values.get(f"unseen/{name}/{each}/{epsilon}", "") for each in ("dpcost", *others)],)
-    ]
+
+    def row(name: str, title: str, epsilon: str) -> list[str]:
+        errors = [values.get(f"unseen/{name}/{method}/{epsilon}", "") for method in ("dpcost", *others)]
+        return [title if epsilon == "0.3" else "", epsilon, values[f"unseen/{name}/no privacy/inf"], *errors]
+
+    rows = [row(*each, epsilon) for each in tables.items() for epsilon in ("0.3", "1", "3", "10")]
     counts = [f"- dpcost against {other}: {values[f'unseen/against/{other}']} settings" for other in others]
     return "\n".join([table(("table", "ε", "no privacy", "dpcost", *others), rows), *counts, ""])
 

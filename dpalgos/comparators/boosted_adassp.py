@@ -26,14 +26,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, gaussians
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Planned, Spend, planned_events
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
@@ -69,13 +69,12 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     moment, times = Planned(1 / (params.n_rounds + 2)), params.n_rounds
     residuals = Planned(times / (times + 2), times)
-    releases = {SMALLEST_EIGENVALUE: moment, GRAM: moment, RESIDUALS: residuals}
-    plan = planned_events(params.epsilon, params.delta, releases)
-    z = NoisePlan(params.epsilon, params.delta, plan).multiplier(GRAM.label)
-    plan = {label: gaussians(z, times if label == RESIDUALS.label else 1) for label in plan}
+    plan = {SMALLEST_EIGENVALUE: moment, GRAM: moment, RESIDUALS: residuals}
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan)
+    z = spend.multiplier(GRAM)
     if params.calibration == "paper":
-        plan |= {GRAM.label: gaussians(z / np.sqrt(2)), RESIDUALS.label: gaussians(z / 2, times)}
-    spend = Spend(transcript, plan)
+        printed = {SMALLEST_EIGENVALUE.label: gaussians(z), GRAM.label: gaussians(z / np.sqrt(2))}
+        spend = Spend(transcript, printed | {RESIDUALS.label: gaussians(z / 2, times)})
     moments = row_moments(sample, row, response)
     gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
     ridge = np.maximum(0, _TAIL * np.sqrt(d) * z * row**2 - np.maximum(0, smallest - _TAIL * z * row**2))

@@ -29,7 +29,7 @@ from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Planned, Spend, planned_events
+from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import row_lengths
 from dpalgos.rows.group import Group
@@ -67,10 +67,12 @@ def clipped_gradient_descent(
     """Return the last iterate, (d, R)."""
     clip_norm, n_steps = params.clip_norm, params.n_iterations
     sample.check_response()
-    plan = planned_events(params.epsilon, params.delta, {GRADIENT: Planned(1.0, n_steps)})
-    if params.calibration == "paper":
+    if params.calibration == "tight":
+        plan = {GRADIENT: Planned(1.0, n_steps)}
+        spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan)
+    else:
         multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
-        plan[GRADIENT.label] = gaussians(multiplier, n_steps)
+        spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, n_steps)})
 
     def residual_bounds(group: Group) -> FloatArray:
         """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
@@ -85,7 +87,6 @@ def clipped_gradient_descent(
 
         return np.asarray(bounded.total(coef.shape, part) / sample.n_rows)
 
-    spend = Spend(transcript, plan)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(n_steps):
         gradient, _ = spend(GRADIENT, ball_mean.of(gradient_at(coef), clip_norm, sample.n_rows))
