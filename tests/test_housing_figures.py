@@ -44,3 +44,19 @@ def test_numbers(blocks, home):
     assert found.keys() == PUBLISHED.keys()
     for cell, values in PUBLISHED.items():
         assert found[cell] == pytest.approx(values, rel=1e-9)
+
+
+def test_error_of_own_estimator_with_many_rows(home):
+    """At n = 20,000, far rows along narrow directions stay in the estimate (version 2.1: 0.09 to 0.13)."""
+    study = find_study("housing")
+    grid = study.grid.model_copy(update={"n": (20000,), "epsilon": (0.5, 2.0), "delta": ("1/n^2",)})
+    own = tuple(one for one in study.estimators if one.name == "preconditioned_regression")
+    small = study.model_copy(update={"grid": grid, "estimators": own})
+    blocks = small.blocks("standard", replicates=8, seed=1)
+    table, errors = parquet(fetch("housing", offline=True)), {}
+    for block in blocks:
+        rows = compute_block(block, prepared_data(block.problem, table, home))
+        rows = rows[rows["metric"].eq("l2_error") & rows["estimator"].eq("preconditioned_regression")]
+        errors |= rows.groupby("cell")["value"].mean()
+    assert len(errors) == 4
+    assert max(errors.values()) < 0.15, errors

@@ -8,7 +8,7 @@ within ±1 that takes the whole budget would have noise 2/(nμ).
   other models.
 - Below 15 √d, a linear model without an intercept takes five steps at public thresholds.
 - From 30 √d, an interval is possible. It takes its shares first.
-- From 60 √d, rows are whitened a second time, in place of the first step.
+- From 60 √d, rows may be whitened a second time, in place of the first step.
 - From 140, the center and the unit of a linear model's response are released.
 - From 100 √d, all columns of a linear model are centered at medians. With fewer rows, they are centered at
   two rounds of means. For other models, it is one round.
@@ -81,7 +81,7 @@ RELEASES = tuple(one for one in globals().values() if isinstance(one, Release))
 _FEW_ROWS, _FEW_EVENTS = 30.0, 24.0  # the nμ/√(d + 1) from which slopes are estimated
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
-WHITENED_TWICE = 60.0  # the nμ/√d from which a first step whitens
+WHITENED_TWICE = 60.0  # the nμ/√d from which a first step may whiten
 _MANY, _MANY_PER_ROOT = 140.0, 100.0  # the nμ from which the response's unit is found; per √d for medians
 
 # Shares of μ², or of what is left of it. A share (needed/nμ)² is cut to a minimum and a maximum.

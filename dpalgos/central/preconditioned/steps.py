@@ -7,7 +7,7 @@ clipped at about √d (recursive private preconditioning, Kamath, Li, Singhal & 
 Before it, entry (i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of
 the new moments has variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij =
 v_ij/(v_ij + s²). W then becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At
-first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.01 is added for the effect of clipping.
+first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M.
 
 **Steps.** A step uses the curvature that the loss has for normal rows
 (:mod:`dpalgos.models.normal_curvature`). It adds √d times the noise, which keeps noise from moving θ far. If
@@ -54,7 +54,7 @@ from dpalgos.release.spend import Noisy
 from dpalgos.typing import FloatArray
 
 _TINY = float(np.finfo(float).tiny)
-_CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
+_HIDDEN = 0.1  # variance of entries of M_uu − I below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
 _WORTH, _UNKNOWN = 4.0, 0.05  # times the variance of new moments; a doubt
@@ -133,17 +133,20 @@ class Whitening:
     def wants_another(self, of: Numbers, t: int, noise_multiplier: float) -> bool:
         """Return whether the first steps, number ``t``, whiten the rows again in their place.
 
-        The first one does, if rows are enough. Others do on two conditions. First, a column varies far more
-        than its unit, or an interval of a linear model has to know each direction. For the second one, it is
-        enough if a column of a linear model varies far less. Otherwise a direction in which only a rare
-        group differs would be stretched for nothing. Second, a doubt is four times the one that noise of new
-        moments would leave. Up to a doubt of 0.05 a direction is known.
+        Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
+        Therefore linear models whiten only if a column's variance is above 6, or below 0.25, in the first two
+        steps. An interval of a linear model has to know each direction. In other models the first step
+        whitens. Later ones need a variance above 6: a direction in which a rare group differs would be
+        stretched for nothing. The first step needs enough rows. Others need a doubt of four times the one
+        that noise of new moments would leave. Up to a doubt of 0.05 a direction is known.
         """
-        if t == 0 or t >= N_WHITENINGS:
-            return t == 0 and of.size >= WHITENED_TWICE * of.root
+        if t >= N_WHITENINGS:
+            return False
         variances, linear = self.moments.diagonal()[:-1], of.family.is_linear
         is_far = bool((variances > _LARGE).any()) or (linear and of.interval)
-        is_far = is_far or (linear and t == 1 and bool((variances < _SMALL).any()))
+        is_far = is_far or (linear and t <= 1 and bool((variances < _SMALL).any()))
+        if t == 0:
+            return (is_far or not linear) and of.size >= WHITENED_TWICE * of.root
         noise = float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows)) ** 2
         return is_far and float(self.doubt.diagonal().max()) > max(_WORTH * noise, _UNKNOWN)
 
@@ -214,7 +217,7 @@ def _doubt(
     refined further.
     """
     hidden = ((eigenvalues < raised) & (raised > least)).astype(float)
-    return np.asarray(variance / np.outer(raised, raised) + _CLIPPED + _HIDDEN * np.outer(hidden, hidden))
+    return np.asarray(variance / np.outer(raised, raised) + _HIDDEN * np.outer(hidden, hidden))
 
 
 def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:
