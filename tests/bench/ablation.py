@@ -31,7 +31,7 @@ def last_alone(steps: Any, *_: float) -> np.ndarray:
 
 NEVER = lambda *_: False  # noqa: E731
 PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
-    "a second whitening": [(steps.Whitening, "wants_another", NEVER)],
+    "a second whitening": [(steps.Steps, "wants_whitening", NEVER)],
     "further whitenings in wrong units": [(steps, "N_WHITENINGS", 1)],
     "centers of the columns": [(plan, "_origin", lambda _: {})],
     "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, *_: self.scales)],

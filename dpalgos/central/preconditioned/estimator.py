@@ -89,7 +89,8 @@ from dpalgos.central.preconditioned.plan import (
 )
 from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, n_rows_of, row_norms
 from dpalgos.central.preconditioned.scores import WhiteRows
-from dpalgos.central.preconditioned.steps import Steps, Whitening
+from dpalgos.central.preconditioned.steps import Steps
+from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.models.families import Family, check_labels, family_names, get_family
@@ -218,7 +219,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     origin, white = _released_whitening(spend, plan, numbers, sample)
     if family.is_linear:
         intercept[-1] = origin.centers[-1]
-    state, start_variance = _first_point(white, numbers, start, intercept)
+    state = _first_point(white, numbers, start, intercept)
     rows, state, start, clipped_share = _released_steps(
         spend, numbers, sample, origin, start, state, intercept
     )
@@ -231,9 +232,7 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         if start.hides_slopes(numbers) or not state.points:
             spend.note(SLOPES_HELP, 0.0)
             return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
-    estimate, slopes_help, stand_out = state.estimate(
-        start_variance, clipped_share, intercept=numbers.intercept
-    )
+    estimate, slopes_help, stand_out = state.estimate(clipped_share, intercept=numbers.intercept)
     spend.note(SLOPES_HELP, slopes_help)
     coef = rows.coef(estimate)
     if not stand_out:
@@ -264,18 +263,16 @@ def _released_whitening(
     return origin, white
 
 
-def _first_point(
-    white: Whitening, numbers: Numbers, start: Start, intercept: FloatArray
-) -> tuple[Steps, float]:
-    """Return the state before all steps, and the variance of noise in it."""
+def _first_point(white: Whitening, numbers: Numbers, start: Start, intercept: FloatArray) -> Steps:
+    """Return the state before all steps."""
     family = numbers.family
     state = Steps(family, white, np.zeros_like(intercept), np.asarray(intercept[-1] + start.offset))
     if family.is_linear:
         theta, variance = white.ridge_start()
-        return state._replace(theta=theta), variance
+        return state._replace(theta=theta, variance=variance)
     if family.has_counts and not numbers.intercept:
-        return state._replace(theta=white.ridge_start()[0] * (start.predictor - start.offset)), 0.0
-    return state, 0.0
+        return state._replace(theta=white.ridge_start()[0] * (start.predictor - start.offset))
+    return state
 
 
 def _released_steps(
@@ -301,9 +298,7 @@ def _released_steps(
     for t in range(sum(spend.times(step) for step in (STEP, LAST_STEP))):
         step = STEP if spend.is_left(STEP) else LAST_STEP
         hides = start.hides_slopes(numbers)
-        whitens = not (hides or state.points) and state.white.wants_another(
-            numbers, t, spend.multiplier(STEP)
-        )
+        whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
             rows = rows or WhiteRows(sample, family, matrix, intercept, reach)
@@ -325,7 +320,7 @@ def _released_steps(
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
             moments = clipped_moments(plain, matrix, threshold)
-            state = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step))
+            state, rows = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step)), None
         else:
             assert scores is not None
             assert state.threshold is not None

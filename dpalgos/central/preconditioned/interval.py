@@ -57,7 +57,8 @@ from dpalgos.central.preconditioned.plan import (
     Plan,
 )
 from dpalgos.central.preconditioned.scores import Scores, WhiteRows
-from dpalgos.central.preconditioned.steps import Steps, Whitening
+from dpalgos.central.preconditioned.steps import Steps
+from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (

@@ -1,13 +1,4 @@
-"""Whitening, Newton steps, and the estimate from them, from released numbers. Nothing here reads a row.
-
-**Whitening.** W = M_xx^(−1/2), M the released second moments of clipped rows z. Eigenvalues are raised to a
-floor: the spectral norm of the noise, below which nothing is known of a direction. A second whitening
-is inside the coordinates u = W'x. It resolves directions below the floor in any units, since white rows are
-clipped at about √d (recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I.
-Before it, entry (i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of
-the new moments has variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij =
-v_ij/(v_ij + s²). W then becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At
-first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M.
+"""Newton steps on white rows, and the estimate from them, from released numbers. Nothing here reads a row.
 
 **Steps.** A step uses the curvature that the loss has for normal rows
 (:mod:`dpalgos.models.normal_curvature`). It adds √d times the noise, which keeps noise from moving θ far. If
@@ -33,8 +24,6 @@ intercept alone is 1/(1 + e^−u),
     u = a + b log(A/V),   (a, b) fitted once on public tables, for each kind of family
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +35,7 @@ from dpalgos.central.preconditioned.plan import (
     Numbers,
     white_threshold,
 )
+from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combined
@@ -55,12 +45,7 @@ from dpalgos.release.spend import Noisy
 from dpalgos.typing import FloatArray
 
 _TINY = float(np.finfo(float).tiny)
-_HIDDEN = 0.1  # variance of entries of M_uu − I below the floor
-_LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
-_SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
-_WORTH, _UNKNOWN = 4.0, 0.05  # times the variance of new moments; a doubt
-_START_RIDGE, _SECOND_FLOOR = 3.0, 1.3  # floors
-_SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
+_VISIBLE = 2.0  # standard deviations of the squares of noise
 _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
 _OWN_VARIANCE = 0.02  # of steps that are not linear
@@ -68,161 +53,6 @@ _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are cl
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _STANDS_OUT = 2.0  # A/V
 _HELP = {"linear": (0.27, 0.54), "events": (-0.87, 1.88), "counts": (-0.71, 0.69)}  # (a, b)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Whitening:
-    """Released second moments M (p, p) of rows z'B, and the whitening matrix W (d, d) that follows.
-
-    Attributes
-    ----------
-    moments, noise_std
-        M over the mean weight of a clipped row, and the noise in svec(M).
-    matrix : (d, d) array
-        W: white rows are W'x.
-    floor : float
-        Under the eigenvalues of the moments of x, or of u.
-    directions : (d, d) array
-        Orthonormal in white coordinates, one a column.
-    curvature : (d,) array
-        1 for directions above the floor, else released moment over floor, 0 to 1.
-    doubt : (d, d) array
-        The variance v of entries between directions.
-    coordinates : (p, p) array
-        B.
-    ones : int or None
-        Which entry of z is 1, if one is.
-    """
-
-    moments: FloatArray
-    noise_std: float
-    matrix: FloatArray
-    floor: float
-    directions: FloatArray
-    curvature: FloatArray
-    doubt: FloatArray
-    coordinates: FloatArray
-    ones: int | None = None
-
-    @classmethod
-    def of(cls, released: Noisy, coordinates: FloatArray, ones: int | None) -> "Whitening":
-        """Return the whitening by released moments (p, p) of clipped rows z in coordinates B.
-
-        If an entry of z is 1 in every row, its released moment is the mean weight of a row after clipping.
-        All moments are then divided by that weight.
-        """
-        moments, noise_std, weight = released.value, float(released.std), 1.0
-        d = len(moments) - 1
-        if ones is not None:
-            weight = float(np.clip(moments[ones, ones] + _SURE * noise_std, _LEAST_WEIGHT, 1))
-        moments, noise_std = moments / weight, noise_std / weight
-        floor = max(_floor(d, noise_std), _TINY)
-        eigenvalues, vectors = np.linalg.eigh(moments[:d, :d])
-        raised = np.maximum(eigenvalues, max(floor, _LARGEST_GAIN**-2))
-        return cls(
-            moments=moments,
-            noise_std=noise_std,
-            matrix=coordinates[:d, :d] @ _of_spectrum(vectors, raised**-0.5),
-            floor=floor,
-            directions=vectors,
-            curvature=np.clip(eigenvalues / raised, 0, 1),
-            doubt=_doubt(np.asarray(noise_std**2), eigenvalues, raised, _LARGEST_GAIN**-2),
-            coordinates=coordinates,
-            ones=ones,
-        )
-
-    def wants_another(self, of: Numbers, t: int, noise_multiplier: float) -> bool:
-        """Return whether the first steps, number ``t``, whiten the rows again in their place.
-
-        Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
-        Therefore linear models whiten only if a column's variance is above 6, or below 0.25, in the first two
-        steps. An interval of a linear model has to know each direction. In other models the first step
-        whitens. Later ones need a variance above 6: a direction in which a rare group differs would be
-        stretched for nothing. The first step needs enough rows. Others need a doubt of four times the one
-        that noise of new moments would leave. Up to a doubt of 0.05 a direction is known.
-        """
-        if t >= N_WHITENINGS:
-            return False
-        variances, linear = self.moments.diagonal()[:-1], of.family.is_linear
-        is_far = bool((variances > _LARGE).any()) or (linear and of.interval)
-        is_far = is_far or (linear and t <= 1 and bool((variances < _SMALL).any()))
-        if t == 0:
-            return (is_far or not linear) and of.size >= WHITENED_TWICE * of.root
-        noise = float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows)) ** 2
-        return is_far and float(self.doubt.diagonal().max()) > max(_WORTH * noise, _UNKNOWN)
-
-    def refined(self, released: Noisy) -> "Whitening":
-        """Return a whitening inside this one, by released moments (d, d) of its white rows."""
-        moments, axes, variance = released.value, self.directions, float(released.std) ** 2
-        same = np.eye(len(moments))
-        weight = self.doubt / (self.doubt + variance)
-        known = axes @ (same + weight * (axes.T @ moments @ axes - same)) @ axes.T
-        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * _floor(len(same), float(released.std))
-        eigenvalues, vectors = np.linalg.eigh(known)
-        inner = np.linalg.solve(self.coordinates[:-1, :-1], self.matrix @ vectors)
-        least = (inner**2).sum(axis=0) / _LARGEST_GAIN**2
-        raised = np.maximum(np.maximum(eigenvalues, max(floor, _TINY)), least)
-        turned = (axes.T @ vectors) ** 2
-        doubt = turned.T @ (weight * variance) @ turned
-        return replace(
-            self,
-            matrix=self.matrix @ _of_spectrum(vectors, raised**-0.5),
-            directions=vectors,
-            floor=max(floor, _TINY),
-            curvature=np.clip(eigenvalues / raised, 0, 1),
-            doubt=_doubt(doubt, eigenvalues, raised, least),
-        )
-
-    @property
-    def n_unresolved(self) -> float:
-        """How many directions lie below the floor."""
-        return float((self.curvature < 1).sum())
-
-    @property
-    def one(self) -> FloatArray:
-        """The white coefficients (d,) of the last column of x."""
-        return np.asarray(np.linalg.inv(self.matrix)[:, -1])
-
-    @cached_property
-    def mean_row(self) -> FloatArray:
-        """The mean of the white rows, at most 1 long as their second moments say, (d,)."""
-        one = -1 if self.ones is None else self.ones
-        mean = np.linalg.solve(self.coordinates[:-1, :-1].T, self.moments[:-1, one])
-        center = self.matrix.T @ mean / max(self.moments[one, one], 0.1)  # the weight of clipped rows
-        return np.asarray(center / max(float(np.linalg.norm(center)), 1.0))
-
-    def ridge_start(self) -> tuple[FloatArray, float]:
-        """Return white coefficients (d,) of the last entry of z by ridge regression, and their variance.
-
-        The ridge is a few floors. The variance is that of noise.
-        """
-        d, unit = len(self.matrix), float(1 / self.coordinates[-1, -1])
-        eigenvalues, vectors = np.linalg.eigh(self.moments[:d, :d])
-        ridge = np.maximum(eigenvalues, 0) + max(_START_RIDGE * self.floor, _TINY)
-        coef = self.coordinates[:d, :d] @ vectors @ (vectors.T @ self.moments[:d, d] / ridge)
-        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
-        return np.linalg.solve(self.matrix, unit * coef), float(unit**2 * variance)
-
-
-def _floor(d: int, noise_std: float) -> float:
-    """Return about the spectral norm of the noise: √(2d) of its diagonal standard deviation."""
-    return float(1.2 * np.sqrt(d) * noise_std)
-
-
-def _doubt(
-    variance: FloatArray, eigenvalues: FloatArray, raised: FloatArray, least: FloatArray | float
-) -> FloatArray:
-    """Return the variance of entries of M_uu − I, for that of entries of M between its eigenvectors.
-
-    The moment of a direction below the floor lies between 0 and 1. Directions at the maximum gain are not
-    refined further.
-    """
-    hidden = ((eigenvalues < raised) & (raised > least)).astype(float)
-    return np.asarray(variance / np.outer(raised, raised) + _HIDDEN * np.outer(hidden, hidden))
-
-
-def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:
-    return np.asarray((vectors * eigenvalues) @ vectors.T)
 
 
 class Steps(NamedTuple):
@@ -236,18 +66,20 @@ class Steps(NamedTuple):
         White coefficients.
     origin : () or (K,) array
         The predictor at θ = 0 of a row of ones, with a typical offset.
+    variance : float
+        The variance of the noise in the first point.
     clip : float
         The public threshold of scores over √d, infinite without one.
+    threshold : float or None
+        The threshold of scores.
     points, scores, steps : tuples of arrays
         Points so far, the scores released there, and the full Newton steps from them.
     stds, step_stds : tuples of float
         The noise in scores and in steps.
     damping : tuple of float
         The part of a Newton step that was taken, on average over directions.
-    threshold : float or None
-        The threshold of scores.
     curvature : (d, d) array or None
-        Of normal rows at the last point; None before it, and with classes.
+        The one of normal rows at the last point. There is none before it, and with classes.
     scales
         Directions along which scores showed another curvature, with the factors.
     """
@@ -256,22 +88,54 @@ class Steps(NamedTuple):
     white: Whitening
     theta: FloatArray
     origin: FloatArray
+    variance: float = 0.0
     clip: float = np.inf
+    threshold: float | None = None
     points: tuple[FloatArray, ...] = ()
     scores: tuple[FloatArray, ...] = ()
     steps: tuple[FloatArray, ...] = ()
     stds: tuple[float, ...] = ()
     step_stds: tuple[float, ...] = ()
     damping: tuple[float, ...] = ()
-    threshold: float | None = None
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
+    def wants_whitening(self, of: Numbers, t: int, noise_multiplier: float) -> bool:
+        """Return whether step ``t`` whitens the rows again in its place.
+
+        Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
+        Therefore linear models whiten only if a unit is wrong, or if an interval has to know each direction.
+        In other models, the first step whitens if rows are enough. Later steps whiten on two conditions. A
+        doubt is four times the one that noise of new moments would leave. A unit is far too small, or the
+        last score shows more than noise in unknown directions. Otherwise a direction in which a rare group
+        differs would be stretched for nothing.
+        """
+        white, linear = self.white, of.family.is_linear
+        is_far = white.is_far(linear=linear) or (linear and of.interval)
+        if t == 0:
+            return (is_far or not linear) and of.size >= WHITENED_TWICE * of.root
+        noise = float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows))
+        if t >= N_WHITENINGS or not is_far or not white.is_doubtful(noise):
+            return False
+        if not self.scores:
+            return white.is_far(linear=False) or of.interval
+        along = white.unknown.T @ self.scores[-1]
+        return bool((along**2).sum() > (along.size + _VISIBLE * np.sqrt(2 * along.size)) * self.stds[-1] ** 2)
+
     def whitened(self, released: Noisy) -> "Steps":
-        """Return the state after a release of the moments (d, d) of white rows, before all steps."""
+        """Return the state after a release of the moments (d, d) of white rows. It forgets scores."""
         white = self.white.refined(released)
-        theta = np.linalg.solve(white.matrix, self.white.matrix) @ self.theta
-        return self._replace(white=white, theta=theta)
+        moved = np.linalg.solve(white.matrix, self.white.matrix)
+        return self._replace(
+            white=white,
+            theta=moved @ self.theta,
+            points=tuple(moved @ point for point in self.points),
+            steps=tuple(moved @ step for step in self.steps),
+            scores=(),
+            stds=(),
+            curvature=None,
+            scales=(),
+        )
 
     def after(self, released: Noisy) -> "Steps":
         """Return the state after a release of the mean clipped score at θ."""
@@ -358,12 +222,10 @@ class Steps(NamedTuple):
         points, scores = np.array(self.points), np.array(self.scores)
         return NewtonSteps(points, scores, np.array(self.stds), self.threshold, self.theta)
 
-    def estimate(
-        self, start_variance: float, clipped_share: float, *, intercept: bool
-    ) -> tuple[FloatArray, float, bool]:
+    def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float, bool]:
         """Return white coefficients, the probability that slopes help, and whether they stand out of noise.
 
-        ``start_variance`` is that of the noise in the start. About a ``clipped_share`` of rows is clipped.
+        About a ``clipped_share`` of rows is clipped.
         """
         family, white = self.family, self.white
         least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
@@ -374,7 +236,7 @@ class Steps(NamedTuple):
         full = NewtonSteps(points, steps, np.array(self.step_stds), 1.0, self.theta.ravel())
         own = 0.0 if family.is_linear else _OWN_VARIANCE
         known = np.tile(known, int(np.prod(family.classes)))
-        middle, variance = combined(full, known, start_variance, own)
+        middle, variance = combined(full, known, self.variance, own)
         if family.classes:
             shrunk = james_stein(middle[:, None], variance[0])[:, 0]
             return shrunk.reshape(self.theta.shape), np.nan, True
