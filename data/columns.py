@@ -186,6 +186,10 @@ class Column:
         return self.lower, self.upper
 
     @property
+    def is_zero_to_one(self) -> bool:
+        return (self.lower, self.upper) == (0, 1)
+
+    @property
     def uses(self) -> tuple[str, ...]:
         """The columns of the file that it is made from: itself, unless it is derived."""
         return self.derived.uses_of(self.name) if self.derived else (self.name,)
@@ -265,8 +269,11 @@ class Declaration:
         }
 
     def clips(self, column: Column) -> bool:
-        """Whether numbers of a column are clipped to its bounds, not refused."""
-        return (self.clip or column.name == self.weights) and not column.categories
+        """Whether numbers of a column are clipped to its bounds, not refused.
+
+        Between 0 and 1, a 2 is another code, which clipping would turn into a 1.
+        """
+        return column.name == self.weights or (self.clip and not (column.categories or column.is_zero_to_one))
 
     def _described(self, column: Column) -> dict[str, Any]:
         return {

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from numbers import Number
 
 
 class InputError(ValueError):
@@ -19,9 +20,20 @@ class AccuracyWarning(UserWarning):
     """Released numbers show that an estimate may be far off; see :attr:`dpalgos.Result.cautions`."""
 
 
+def shown(value: object) -> str:
+    """Return a value for a message; of one that may hold rows, such as a data frame, only its type."""
+    return repr(value) if _is_plain(value) else f"a {type(value).__name__}"
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return len(value) < 10 and all(map(_is_plain, value))
+    return value is None or isinstance(value, str | Number)
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """Build the error for a name that is not in a list, with its nearest match."""
     names = sorted(known)
     nearest = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of: {', '.join(names)}"
-    return InputError(f"{kind} must be a known name, got {name!r}; {hint}")
+    return InputError(f"{kind} must be a known name, got {shown(name)}; {hint}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
-from dpalgos.errors import InputError, unknown_name
+from dpalgos.errors import InputError, shown, unknown_name
 from dpalgos.release.checks import check_bound, check_for_columns, check_how_many, check_probability
 
 Check = Callable[[str, Any], Any]
@@ -40,7 +40,7 @@ def choice(doc: str, options: tuple[Any, ...], *, default: Any = MISSING) -> Any
     def check(name: str, value: Any) -> Any:
         if not any(value is option or value == option for option in options):
             allowed = ", ".join(repr(option) for option in options)
-            raise InputError(f"{name} must be one of {allowed}, got {value!r}")
+            raise InputError(f"{name} must be one of {allowed}, got {shown(value)}")
         return value
 
     return checked(doc, check, default=default)

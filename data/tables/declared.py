@@ -300,7 +300,7 @@ def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> set[str]:
 
 def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]]) -> list[str]:
     """Return a sentence about all cells that no declaration allows."""
-    faults = []
+    faults, outside = [], set[bool]()
     for column in columns:
         found = kinds.get(column.name, ())
         if "unlisted" in found:
@@ -310,6 +310,7 @@ def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]])
         if "below" in found or "above" in found:
             cut = column.cut_codes(below="below" in found, above="above" in found)
             codes = f" (is one of {cut} a code for missing?)" if cut else ""
+            outside.add(column.is_zero_to_one)
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
@@ -319,8 +320,9 @@ def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]])
     return [
         f"{_listed(faults)}; correct the file or [[data.columns]]"
         + texts * any("text" in fault for fault in faults)
-        + (', or use missing = ["99"] for such codes, or outside = "clip"')
-        * any("outside" in fault for fault in faults)
+        + ', or use missing = ["99"] for such codes' * any("outside" in fault for fault in faults)
+        + ', or outside = "clip"' * (False in outside)
+        + ', or categories = ["1", "2"] for other codes than 0 and 1' * (True in outside)
         + ', or use missing = ["."] for text that stands for a missing number'
         * any("in number column" in fault for fault in faults)
     ]

@@ -54,7 +54,7 @@ import scipy
 from dpalgos.accounting.composition import Spending, certified_epsilon, spending
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
 # The default part of δ that a budget sets aside for failures; it costs about half a percent of ε.
@@ -219,7 +219,8 @@ class Budget:
         set_aside = _FAILURE_SHARE * delta if failure_delta is None else failure_delta
         if isinstance(set_aside, bool | str) or not 0 <= set_aside < delta:
             raise InputError(
-                f"failure_delta must be at least 0 and below delta = {delta:g}, got {failure_delta!r}; pass "
+                f"failure_delta must be at least 0 and below delta = {delta:g}, "
+                f"got {shown(failure_delta)}; pass "
                 f"e.g. {delta / 2:g}"
             )
         self.epsilon, self.delta, self.relation = epsilon, delta, relation

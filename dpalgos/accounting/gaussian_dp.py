@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.typing import is_number
 
 # Calibration keeps this relative margin: rounding never raises the certified ε above the requested one.
@@ -82,10 +82,13 @@ def noise_multiplier(epsilon: float, delta: float, n_releases: int = 1) -> float
 def check_budget(epsilon: object, delta: object) -> None:
     """Refuse an invalid (ε, δ), or one that floating point cannot account for."""
     if not is_number(epsilon) or not 0 < epsilon < np.inf:
-        raise InputError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
+        raise InputError(
+            f"epsilon must be a positive finite number, got {shown(epsilon)}; pass e.g. epsilon=0.5"
+        )
     if not is_number(delta) or not 0 < delta < 1:
         raise InputError(
-            f"delta must be a number above 0 and below 1, got {delta!r}; pass e.g. delta=1e-6, well below 1/n"
+            f"delta must be a number above 0 and below 1, "
+            f"got {shown(delta)}; pass e.g. delta=1e-6, well below 1/n"
         )
     for name, value, (minimum, maximum) in (("epsilon", epsilon, EPSILONS), ("delta", delta, DELTAS)):
         if not minimum <= value <= maximum:

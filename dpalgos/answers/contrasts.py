@@ -91,7 +91,8 @@ def constraints_of(
     text = "".join(aliases[part] if isinstance(part, int) else part for part in reading)
     R, values = _constraints(text, aliases, repr(r_matrix), terms)
     text = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
-    return R, values, tuple(_restored(each.strip(), terms) for each in text.split(","))
+    names = tuple(_restored(each.strip(), terms) for each in text.split(","))
+    return R, values, names if len(names) == len(R) else (r_matrix,) * len(R)  # a = b = c is two
 
 
 def _constraints(

@@ -36,7 +36,7 @@ import scipy
 
 from dpalgos.accounting.events import Event
 from dpalgos.coefficients import frame_of
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
 
@@ -267,7 +267,7 @@ class SurvivalCurves:
         if self.periods[last] > self.shown_until or last == 0:
             raise InputError(
                 f"until must be at most {self.shown_until:g}, the last time at which every group is "
-                f"shown, got {until!r}"
+                f"shown, got {shown(until)}"
             )
         widths, z = np.diff(self.periods[: last + 1]), normal_quantile(self.level)
         weights = (widths + np.append(widths[1:], 0.0)) / 2
@@ -343,5 +343,5 @@ def name_at(group: Any, time: float, column: str) -> str:
 
 def _index_of(time: float, periods: Sequence[float]) -> int:
     if time not in periods:
-        raise InputError(f"until must be one of the cut points {tuple(periods)}, got {time!r}")
+        raise InputError(f"until must be one of the cut points {tuple(periods)}, got {shown(time)}")
     return list(periods).index(time)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import Form, Release, register
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.sensitivity import histogram
 from dpalgos.models.families import Family, check_labels, get_family
@@ -60,7 +60,8 @@ class BinnedFitParams(PrivateParams, OffsetParams):
         if (self.residual_bound is None) != (self.family == "logistic"):
             instead = "None" if self.family == "logistic" else "a public bound, e.g. the response's range,"
             raise InputError(
-                f"residual_bound must be {instead} for family={self.family!r}, got {self.residual_bound!r}"
+                f"residual_bound must be {instead} for family={self.family!r}, "
+                f"got {shown(self.residual_bound)}"
             )
 
     def family_object(self) -> Family:

@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.catalog import Form, Release, register
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import ball_mean, histogram
 from dpalgos.params import PrivateParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
@@ -78,7 +78,9 @@ class BinAggRegressionParams(PrivateParams):
                 f"{self.lower!r}, {self.upper!r} and {self.covariate_bound!r}; pass e.g. lower=0.0, upper=1.0"
             )
         if self.lower and self.upper and not (np.array(self.lower) < np.array(self.upper)).all():
-            raise InputError(f"lower must be below upper, got {self.lower!r} and {self.upper!r}; swap them")
+            raise InputError(
+                f"lower must be below upper, got {shown(self.lower)} and {self.upper!r}; swap them"
+            )
 
     def limits(self, d: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper bounds of the columns, (d,) each."""

@@ -38,7 +38,7 @@ import scipy
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Release, register
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
@@ -68,7 +68,7 @@ def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
         if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] < np.inf:
             return check_bound(name, numbers[0]), check_bound(name, numbers[1])
     raise InputError(
-        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {value!r}; "
+        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {shown(value)}; "
         f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
     )
 

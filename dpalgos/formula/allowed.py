@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 
 ELEMENTWISE = ("log", "log2", "log10", "log1p", "sqrt", "exp", "I")
 LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # learned from public rows
@@ -145,7 +145,7 @@ def read_formula(formula: str, known: Iterable[str], levels: Iterable[object] = 
     if not isinstance(formula, str) or not formula.strip() or len(formula) > _LONGEST:
         raise InputError(
             f"formula must be text of at most {_LONGEST:,} letters, such as 'cost ~ age + C(region)', got "
-            f"{str(formula)[:60]!r}"
+            + shown(formula)[:60]
         )
     names, letter = tuple(known), "v"
     while any(letter in str(each) for each in (formula, *names, *levels)):

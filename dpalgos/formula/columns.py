@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 import scipy
 
 from dpalgos.declared_units import unit_of_bounds
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
+from dpalgos.release.checks import are_levels, unmasked
 from dpalgos.typing import FloatArray
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
@@ -79,7 +80,7 @@ def checked_periods(periods: Any) -> tuple[float, ...]:
         or (np.diff(cuts) <= 0).any()
     ):
         raise InputError(
-            f"periods must be from 2 to 201 increasing cut points such as [0, 1, 2, 5], got {periods!r}"
+            f"periods must be from 2 to 201 increasing cut points such as [0, 1, 2, 5], got {shown(periods)}"
         )
     return tuple(cuts.tolist())
 
@@ -115,4 +116,51 @@ def public_rows(declared: Declared, n: int) -> dict[str, Any]:
         rows[name] = each.values(np.minimum(of_column, 1 - 1e-9))
         if isinstance(each, NumberColumn):
             rows[name][n:] = np.where(of_column[n:] < 0.5, each.lower, each.upper)
+    return rows
+
+
+def column_of(frame: Any, name: str, where: str) -> Any:
+    """Return a column of a frame; ``where`` says what names it."""
+    if np.ndim(name):
+        raise InputError(f"{where} must be the name of a column of frame, got {shown(name)}")
+    try:
+        return frame[name]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise InputError(f"frame must hold column {name!r}; correct {where}, or the column's name") from None
+
+
+def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return declared columns of a frame, or some of them; refuse missing columns.
+
+    Numbers are clipped to their bounds, except times to an event, which are censored at the longest time.
+    """
+    indexes = (
+        [each.index for each in frame.values() if hasattr(each, "iloc")] if isinstance(frame, dict) else []
+    )
+    if not all(map(indexes[0].equals, indexes[1:]) if indexes else ()):
+        raise InputError("columns of frame must have the same index, got others; pass a data frame")
+    rows: dict[str, Any] = {}
+    for name in columns if names is None else names:
+        declared = columns[name]
+        values = np.asarray(unmasked(f"column {name!r}", column_of(frame, name, "the formula")))
+        if values.ndim != 1:
+            raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
+        if isinstance(declared, CategoryColumn):
+            if not are_levels(values, declared.levels):
+                raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
+            rows[name] = values
+            continue
+        if values.dtype.kind in "cMm":
+            raise InputError(
+                f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
+            )
+        try:
+            numbers = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"column {name!r} must hold numbers; declare levels for text") from None
+        if not np.isfinite(numbers).all():
+            raise InputError(
+                f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
+            )
+        rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
     return rows

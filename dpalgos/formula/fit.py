@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,21 @@ import numpy as np
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.code import INTERCEPT
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, public_rows
+from dpalgos.formula.columns import (
+    CategoryColumn,
+    NumberColumn,
+    column_of,
+    declared_rows,
+    public_rows,
+)
 from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
-from dpalgos.release.checks import are_levels, unmasked
+from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
@@ -139,8 +145,8 @@ class FormulaResult(Result):
         """
         design, (center, scale) = self.design, self.response_units
         assert design.response is not None
-        rows = declared_rows(frame, design.source)
         family = self.about.family or "gaussian"
+        rows, _ = _clipped_rows(family, design, frame)
         reach = residual_bound or design.response.upper - design.response.lower
         found = estimate(
             "binned_fit",
@@ -286,10 +292,9 @@ def fit_design(
             f"formula: offset({name}) is for logistic and Poisson regressions; in a linear one, subtract it "
             f"from the response, I({response.name} - {name})"
         )
-    rows: Mapping[str, Any] = declared_rows(frame, design.source)
-    is_clipped = _clipped_rows(frame, design, rows)
-    user_ids = None if user is None else _column(frame, user, "user")
-    row_weights = None if weights is None else _column(frame, weights, "weights")
+    rows, is_clipped = _clipped_rows(family, design, frame)
+    user_ids = None if user is None else column_of(frame, user, "user")
+    row_weights = None if weights is None else column_of(frame, weights, "weights")
     rows, persons = design.of_rows(rows)
     if persons is not None:
         is_clipped = is_clipped[persons]
@@ -316,11 +321,19 @@ def fit_design(
     return vars(result)
 
 
-def _clipped_rows(frame: Any, design: FormulaDesign, rows: Mapping[str, Any]) -> BoolArray:
-    """Return whether a number was clipped to a bound, by row of data, (n,)."""
+def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mapping[str, Any], BoolArray]:
+    """Return the declared columns of a frame, and whether a number was clipped to a bound, by row (n,)."""
+    rows = declared_rows(frame, design.source)
     numbers = [name for name, each in design.source.items() if isinstance(each, NumberColumn)]
-    clipped = [np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers]
-    return np.asarray(np.any(clipped, axis=0))
+    clipped = {name: np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers}
+    if family == "logistic" and (
+        moved := [name for name in design.reading.left if np.any(clipped.get(name))]
+    ):
+        raise InputError(
+            f"column {moved[0]!r} must lie within its bounds, as it is an event, got other values; recode it "
+            "to 0 and 1, or declare its two levels, the event last"
+        )
+    return rows, np.asarray(np.any(list(clipped.values()), axis=0))
 
 
 def declared_columns(
@@ -342,54 +355,17 @@ def declared_columns(
         numbers = list(map(float, pair)) if isinstance(pair, tuple | list | np.ndarray) else []
         if len(numbers) != 2 or not numbers[0] < numbers[1]:
             raise InputError(
-                f"bounds must be like {{{name!r}: (lower, upper)}} with lower < upper, got {pair!r}"
+                f"bounds must be like {{{name!r}: (lower, upper)}} with lower < upper, got {shown(pair)}"
             )
         columns[name] = NumberColumn(numbers[0], numbers[1], center.get(name), scale.get(name))
     for name, listed in levels.items():
         if name in columns:
             raise InputError(f"column {name!r} has bounds and levels; keep one of them")
         if isinstance(listed, str) or not len(set(listed)) == len(tuple(listed)) > 1:
-            raise InputError(f"levels must be like {{{name!r}: ['a', 'b']}}, two or more, got {listed!r}")
+            raise InputError(
+                f"levels must be like {{{name!r}: ['a', 'b']}}, two or more, got {shown(listed)}"
+            )
         columns[name] = CategoryColumn(tuple(listed))
     if unknown := [name for name in {**center, **scale} if name not in bounds]:
         raise InputError(f"center and scale go with bounds, got {unknown[0]!r} without; add its bounds")
     return columns
-
-
-def _column(frame: Any, name: str, where: str) -> Any:
-    try:
-        return frame[name]
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise InputError(f"frame must hold column {name!r}; correct {where}, or the column's name") from None
-
-
-def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return declared columns of a frame, or some of them; refuse missing columns.
-
-    Numbers are clipped to their bounds, except times to an event, which are censored at the longest time.
-    """
-    rows: dict[str, Any] = {}
-    for name in columns if names is None else names:
-        declared = columns[name]
-        values = np.asarray(unmasked(f"column {name!r}", _column(frame, name, "the formula")))
-        if values.ndim != 1:
-            raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
-        if isinstance(declared, CategoryColumn):
-            if not are_levels(values, declared.levels):
-                raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
-            rows[name] = values
-            continue
-        if values.dtype.kind in "cMm":
-            raise InputError(
-                f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
-            )
-        try:
-            numbers = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"column {name!r} must hold numbers; declare levels for text") from None
-        if not np.isfinite(numbers).all():
-            raise InputError(
-                f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
-            )
-        rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
-    return rows

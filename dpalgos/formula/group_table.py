@@ -25,7 +25,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.answers.baseline import BaselineTable, Variable
 from dpalgos.answers.survival import SurvivalCurves, name_at
 from dpalgos.central.cumulative_counts import noise_covariance
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.formula.code import read_declared
 from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, plain_columns
 from dpalgos.formula.survival_time import SurvivalTime
@@ -148,7 +148,7 @@ class SurvivalCells(GroupNumbers):
         """The time, the event, and the public periods."""
         time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared)
         if time is None or time.start:
-            raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {self.formula!r}")
+            raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {shown(self.formula)}")
         return time
 
     @property
@@ -274,7 +274,7 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
     plain = plain and not {*reading.left} & {*reading.right}
     plain = plain and (kind == "survival" or reading.response in reading.names.columns)
     if not plain or reading.offset or len(reading.left) != n_left or not is_one_group:
-        raise InputError(f"formula of {kind} must be columns like {example!r}, got {formula!r}")
+        raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
     group = reading.left[0] if kind == "table1" else "".join(reading.right)
     facts: dict[str, Any] = {"formula": formula, "group": group}
     found: GroupNumbers = BaselineNumbers(**facts, declared=columns)
@@ -282,7 +282,7 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
         found = SurvivalCells(**facts, declared=columns)
         found = SurvivalCells(**facts, declared=found.time.declared)
     if len(found.names) < 2 or (kind == "table1" and not reading.right):
-        raise InputError(f"formula of {kind} must be columns like {example!r}, got {formula!r}")
+        raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
     return found
 
 

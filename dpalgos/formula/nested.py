@@ -14,7 +14,7 @@ import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import find_name
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import Reading, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT, in_order, learn_state, names_of, read_declared, rows_for
 from dpalgos.formula.design import SPANNED, FormulaDesign, design_of_declaration, refuse_dependent
@@ -70,7 +70,7 @@ def _read(design: FormulaDesign, formula: str) -> Reading:
     sides = {"response": _exact(released, released.response), "offset": _exact(released, released.offset)}
     _check_sides(reading, sides, [*design.declared])
     if not reading.terms:
-        raise InputError(f"formula must name a term, got {formula!r}; add one after ~")
+        raise InputError(f"formula must name a term, got {shown(formula)}; add one after ~")
     return reading
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.api import estimate
-from dpalgos.formula.columns import Declared
-from dpalgos.formula.fit import declared_columns, declared_rows
+from dpalgos.formula.columns import Declared, declared_rows
+from dpalgos.formula.fit import declared_columns
 from dpalgos.formula.group_table import group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
 from dpalgos.release.noise_source import generator_of

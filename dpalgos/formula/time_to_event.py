@@ -13,9 +13,9 @@ from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
-from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
+from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods, declared_rows
 from dpalgos.formula.design import FormulaDesign, design_of
-from dpalgos.formula.fit import FormulaResult, declared_columns, declared_rows, fit_design
+from dpalgos.formula.fit import FormulaResult, declared_columns, fit_design
 from dpalgos.formula.survival_time import SurvivalTime
 
 

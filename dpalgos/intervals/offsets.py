@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.models.families import Family
 from dpalgos.params import Params, checked
 from dpalgos.rows.sample import Sample
@@ -22,10 +22,13 @@ def _check_bounds(name: str, value: Any) -> tuple[float, float]:
     numbers = list(value) if isinstance(value, tuple | list | np.ndarray) else []
     if len(numbers) != 2 or not all(map(is_number, numbers)) or not -_LARGEST <= numbers[0] < numbers[1]:
         raise InputError(
-            f"{name} must be public bounds (lower, upper) of the first column, lower < upper, got {value!r}"
+            f"{name} must be public bounds (lower, upper) of the first column, lower < upper, "
+            f"got {shown(value)}"
         )
     if numbers[1] > _LARGEST:
-        raise InputError(f"{name} must lie within ±{_LARGEST:g}, got {value!r}; change the exposure's unit")
+        raise InputError(
+            f"{name} must lie within ±{_LARGEST:g}, got {shown(value)}; change the exposure's unit"
+        )
     return float(numbers[0]), float(numbers[1])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.interval import Interval
 from dpalgos.local.randomizers import Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
@@ -32,20 +32,22 @@ _HIGHEST_MOMENT = 100.0
 def _eigenvalue_bounds(name: str, value: Any) -> tuple[float, float]:
     low, high = _two_bounds(name, value)
     if not low <= high:
-        raise InputError(f"{name} must be (low, high) with low at most high, got {value!r}; swap them")
+        raise InputError(f"{name} must be (low, high) with low at most high, got {shown(value)}; swap them")
     return low, high
 
 
 def _moment(name: str, value: Any) -> tuple[float, float]:
     order, bound = _two_bounds(name, value)
     if not 2 < order <= _HIGHEST_MOMENT:
-        raise InputError(f"{name} must be (q, M) with 2 < q ≤ {_HIGHEST_MOMENT:g}, got {value!r}")
+        raise InputError(f"{name} must be (q, M) with 2 < q ≤ {_HIGHEST_MOMENT:g}, got {shown(value)}")
     return order, bound
 
 
 def _two_bounds(name: str, value: Any) -> tuple[float, float]:
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise InputError(f"{name} must be a pair of positive numbers, got {value!r}; pass e.g. (1.0, 2.0)")
+        raise InputError(
+            f"{name} must be a pair of positive numbers, got {shown(value)}; pass e.g. (1.0, 2.0)"
+        )
     return check_bound(name, value[0]), check_bound(name, value[1])
 
 
@@ -145,13 +147,14 @@ def check_printed(params: PrivateParams, printed: str, **settings: object) -> No
     mechanism = getattr(params, "mechanism", "auto")
     if mechanism not in ("auto", printed):
         raise InputError(
-            f"mechanism must be 'auto' or {printed!r} for calibration='paper', got {mechanism!r}; use "
+            f"mechanism must be 'auto' or {printed!r} for calibration='paper', got {shown(mechanism)}; use "
             "calibration='tight'"
         )
     for name, value in settings.items():
         if value is not None:
             raise InputError(
-                f"{name} must be left out for calibration='paper', got {value!r}; use calibration='tight'"
+                f"{name} must be left out for calibration='paper', "
+                f"got {shown(value)}; use calibration='tight'"
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.events import Event
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.typing import FloatArray, is_number
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
@@ -39,7 +39,7 @@ def are_levels(values: Any, levels: Collection[Any]) -> bool:
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number, or refuse it."""
     if not is_number(value) or not 0 < value <= float_info.max:
-        raise InputError(f"{name} must be a positive finite number, got {value!r}; pass e.g. {name}=1.0")
+        raise InputError(f"{name} must be a positive finite number, got {shown(value)}; pass e.g. {name}=1.0")
     return float(value)
 
 
@@ -61,7 +61,8 @@ def check_for_columns(name: str, value: Any) -> tuple[float, ...]:
     if numbers and (np.abs(array) <= LARGEST_BOUND).all():
         return tuple(float(entry) for entry in np.atleast_1d(array))
     raise InputError(
-        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, got {value!r}"
+        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, "
+        f"got {shown(value)}"
     )
 
 
@@ -97,7 +98,9 @@ def check_event(event: Event) -> Event:
 def check_probability(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:  # compared as it is: it may be too long for a float
-        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}=0.1")
+        raise InputError(
+            f"{name} must lie strictly between 0 and 1, got {shown(value)}; pass e.g. {name}=0.1"
+        )
     return float(value)
 
 
@@ -105,5 +108,5 @@ def check_how_many(name: str, value: object, most: float = np.inf) -> int:
     """Return a whole number between 1 and ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
         allowed = "of at least 1" if most == np.inf else f"from 1 to {most}"
-        raise InputError(f"{name} must be a whole number {allowed}, got {value!r}")
+        raise InputError(f"{name} must be a whole number {allowed}, got {shown(value)}")
     return int(value)

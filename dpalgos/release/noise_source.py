@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.typing import BoolArray, FloatArray
 
 _BLOCK = 128
@@ -55,7 +55,7 @@ def generator_of(random_state: object, *, in_budget: bool = False) -> np.random.
         return random_state
     if in_budget:
         raise InputError(
-            f"random_state must be left out with a budget, got {random_state!r}: fits of one seed would "
+            f"random_state must be left out with a budget, got {shown(random_state)}: fits of one seed would "
             "share their noise; to repeat a run, pass one numpy.random.Generator to all fits"
         )
     if isinstance(random_state, np.random.RandomState):
@@ -64,7 +64,7 @@ def generator_of(random_state: object, *, in_budget: bool = False) -> np.random.
         return np.random.default_rng(int(random_state))
     raise InputError(
         "random_state must be None, a whole number of at least 0 or a numpy.random.Generator, got "
-        f"{random_state!r}"
+        f"{shown(random_state)}"
     )
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.params import Params, choice, count, positive
 from dpalgos.rows.sample import PrivacyUnits, Sample
 from dpalgos.rows.users import public_positions
@@ -51,7 +51,7 @@ class UnitParams(Params):
         super().__post_init__()
         if (self.person_weight == BY_ROWS) != (self.max_rows is not None):
             raise InputError(
-                f"max_rows must be a number exactly if person_weight='rows', got {self.max_rows!r} with "
+                f"max_rows must be a number exactly if person_weight='rows', got {shown(self.max_rows)} with "
                 f"person_weight={self.person_weight!r}; set both or none"
             )
 

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from dpalgos.coefficients import frame_of
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.release.checks import unmasked
 from dpalgos.sklearn.levels import coded_levels
 from dpalgos.typing import FloatArray
@@ -48,7 +48,7 @@ def codes_of(labels: np.ndarray, classes: Any) -> tuple[np.ndarray, FloatArray]:
     else:
         distinct = _quietly("classes", np.unique, classes)
         if np.ndim(classes) != 1 or not 2 <= len(distinct) == len(classes):
-            raise InputError(f"classes must be a list of two labels or more, each once, got {classes!r}")
+            raise InputError(f"classes must be a list of two labels or more, each once, got {shown(classes)}")
     matches = np.asarray(labels[:, None] == distinct)
     if not matches.any(axis=1).all():
         raise InputError("y must hold the declared classes only, got another label; declare all labels")

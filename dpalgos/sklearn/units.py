@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.declared_units import unit_of_bounds
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.sklearn.checked import checked_rows, plain_numbers
 from dpalgos.typing import FloatArray, IntArray
 
@@ -59,10 +59,10 @@ def units_of_bounds(
     if isinstance(ends, list) and len(ends) == d and all(np.shape(pair) == (2,) for pair in ends):
         ends = tuple(zip(*ends, strict=True))
     if not isinstance(ends, tuple | list) or len(ends) != 2:
-        raise InputError(f"{name} must be a pair (lower, upper), got {bounds!r}; pass e.g. (0, 100)")
+        raise InputError(f"{name} must be a pair (lower, upper), got {shown(bounds)}; pass e.g. (0, 100)")
     lower, upper = _constants(name, ends[0], d), _constants(name, ends[1], d)
     if not (lower < upper).all():
-        raise InputError(f"{name} must have lower < upper in every column, got {bounds!r}")
+        raise InputError(f"{name} must have lower < upper in every column, got {shown(bounds)}")
     around = (lower, upper) if centered else (-np.maximum(-lower, upper), np.maximum(-lower, upper))
     center, scale = zip(*map(unit_of_bounds, *around), strict=True)
     return Units(np.array(center), np.array(scale), lower, upper)
@@ -88,9 +88,11 @@ def _constants(name: str, value: object, d: int) -> FloatArray:
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must hold numbers, got {value!r}") from None
+        raise InputError(f"{name} must hold numbers, got {shown(value)}") from None
     if numbers.shape not in ((), (d,)) or not np.isfinite(numbers).all():
-        raise InputError(f"{name} must be one finite number, or one for each of {d} columns, got {value!r}")
+        raise InputError(
+            f"{name} must be one finite number, or one for each of {d} columns, got {shown(value)}"
+        )
     return np.broadcast_to(numbers, (d,))
 
 
@@ -126,7 +128,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             if (given := getattr(self, name)) is not None:
                 units = replace(units, **{name: _constants(name, _by_position(name, given, columns), d)})
         if not (units.scale > 0).all():
-            raise InputError(f"scale must be positive, got {self.scale!r}")
+            raise InputError(f"scale must be positive, got {shown(self.scale)}")
         self._units = units
         return self
 

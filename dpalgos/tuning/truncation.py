@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.catalog import Release
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
@@ -67,12 +67,12 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
     if residual_bound is not None and calibration == "paper":
         raise InputError(
             "residual_bound must be None for calibration='paper', which clips no residuals, "
-            f"got {residual_bound!r}; use calibration='tight'"
+            f"got {shown(residual_bound)}; use calibration='tight'"
         )
     check_truncation(truncation, calibration)
     if truncation != "bound" and residual_bound is not None:
         raise InputError(
-            f"truncation must be 'bound' where residuals are clipped, got {truncation!r}; leave out one "
+            f"truncation must be 'bound' where residuals are clipped, got {shown(truncation)}; leave out one "
             "of truncation and residual_bound"
         )
 

@@ -96,6 +96,16 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
     refused(lambda: stored(path, [REGION, AGE], clip=True), DataError, "number column 'age'")
 
 
+@pytest.mark.parametrize("code", [2, 9, -1])
+def test_another_code_than_0_and_1_is_never_clipped_to_them(tmp_path, code):
+    path, died = written(tmp_path, f"died,age\n1,3\n{code},131\n0,3\n"), declared_column("died")
+    assert (died.lower, died.upper) == (0, 1)
+    said = refused(
+        lambda: stored(path, [died, AGE], clip=True), DataError, "'died'", 'categories = ["1", "2"]'
+    )
+    assert "clip" not in said
+
+
 def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path):
     path = written(tmp_path, "age\n1\n2\n3\n")
     first = stored(path, [AGE])

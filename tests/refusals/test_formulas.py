@@ -48,9 +48,11 @@ def of_rates(formula):
 
 
 DAY = pd.Timestamp("2024-01-31")
+TOLD = pd.Series(np.full(60, 123456.789))  # which no sentence may show
 TWICE = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
 ALIKE = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
 NAMED = {name: NumberColumn(1, 2) for name in ("a", "b", "a:b", "y", "log(b)")}
+CODED = people().assign(smoker=np.arange(60) % 2 + 1)  # no event has a bound of 1 and a code of 2
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
 ROWS = [
     (InputError, "cost", lambda: fit(bounds={"age": (18, 90)})),
@@ -61,12 +63,17 @@ ROWS = [
     (InputError, "age", lambda: fit(frame=people().drop(columns="age"))),
     *[(InputError, "age", lambda each=each: fit(frame=people().assign(age=each))) for each in (np.nan, "old", 1j, DAY)],
     (InputError, ("'age'", "masked"), lambda: fit(frame=MASKED)),
+    (InputError, "index", lambda: fit(frame={**people().to_dict("series"), "age": people()["age"][::-1]})),
+    *[(InputError, ("'smoker'", "event"), lambda each=each: fit(f"{each} ~ age", CODED, private.logit)) for each in ("smoker", "I(1 - smoker)")],
     (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
     (InputError, "rename", lambda: design_of("y ~ `a:b` + a:b", NAMED)),
     (InputError, "rename", lambda: design_of("y ~ `log(b)` + log(b)", NAMED)),
     (InputError, "rename", lambda: read_formula("y ~ e\u0301\u0323", ALIKE)),
     (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", {**NAMED, "Intercept": NumberColumn(1, 2)})),
     (InputError, "'region'", lambda: fit(levels={"region": ["n"]})),
+    *[(InputError, each, lambda each=each: fit(**{each: TOLD})) for each in ("user", "weights", "interval", "epsilon", "formula")],
+    *[(InputError, "'age'", lambda each=each: fit(**{each: {"age": TOLD}})) for each in ("bounds", "levels")],
+    (InputError, "periods", lambda: private.phreg("Surv(days, smoker) ~ age", people(), periods=list(TOLD), bounds=BOUNDS, epsilon=1, delta=1e-6)),
     (InputError, "offset", lambda: of_rates("visits ~ age:offset(log(days))")),
     (InputError, "offset", lambda: of_rates("visits ~ age + offset(days, 2)")),
     (InputError, "weeks", lambda: of_rates("visits ~ age + offset(log(weeks))")),
@@ -83,4 +90,4 @@ def test_a_formula_is_refused_by_what_is_wrong(formula):
 
 @refusals(ROWS)
 def test_declarations_and_frames_are_refused_by_name(error, named, use):
-    refused(use, error, *words(named))
+    refused(use, error, *words(named), hidden=("123456",))

@@ -233,6 +233,18 @@ ROWS = [
     (InputError, "calibration", lambda: planned("dp_mean", value_bound=1.0, calibration="paper")),
     (InputError, "value_bound", lambda: planned("dp_mean")),
     (InputError, "epsilon", lambda: planned("dp_mean", value_bound=1.0, epsilon=-1)),
+    # Rows where a public value belongs: the sentence says their type
+    *[
+        (InputError, name, lambda name=name, rows=rows: estimate("dp_mean", **{"value_bound": 1.0, name: rows}))
+        for name in ("value_bound", "epsilon", "delta", "max_rows", "max_weight")
+        for rows in (TOLD, pd.DataFrame(TOLD), TOLD.ravel().tolist())
+    ],
+    (InputError, "ndarray", lambda: estimate(TOLD, "dp_mean")),
+    (InputError, "y_bounds", lambda: linear(y_bounds=TOLD[0])),
+    (InputError, "bounds", lambda: linear(bounds=pd.DataFrame(TOLD))),
+    (InputError, "random_state", lambda: linear(random_state=TOLD)),
+    (InputError, "center", lambda: PublicScaler(center=TOLD).fit(TOLD)),
+    (InputError, "classes", lambda: DPLogisticRegression(**B, classes=TOLD).fit(ONES, LABELS)),
     # Audits
     (InputError, ("estimator", "'ols'"), lambda: audited("ols")),
     (InputError, "n_trials", lambda: audited(n_trials=0)),

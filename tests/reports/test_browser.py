@@ -95,7 +95,7 @@ def release_page(*_):
     bins = {name: [0.1 * k for k in range(1, 11)] for name in ("predicted", "observed", "std_error")}
     more = {"rows": [100.0] * 10, "residual_std": [1.0] * 10}
     release = {"answer": answer, "model": {"family": "poisson", "n": 1000, "formula": " + ".join(terms)}}
-    release |= {"interval_note": "", "binned_fit": {**bins, **more}}
+    release |= {"estimator": "preconditioned_glm", "interval_note": "", "binned_fit": {**bins, **more}}
     record = PARTS["record"]
     return render_release({**record, "release": {**record["release"], **release}}).decode()
 
@@ -157,7 +157,12 @@ def protocol_page(*_):
         [[term, "−123.456", "2345.678", "[−123.456, 2345.678]", "< 0.001"] for term in terms],
     )
     about = {"name": "plan", "plan": plan, "estimates": {"primary": estimate, "other": "There is none."}}
-    about |= {"deviations": [], "methods": ["Methods."], "results": [answer | {"level": 0.95}]}
+    spent = [["primary" * 4, "2026-11-28 12:00:00", "0.5", "released; not in the plan any more"]]
+    charges = PageTable(
+        ["Question", "charged (UTC)", "ε", ""], spent, "All charges of the plan", stacked=True
+    )
+    about |= {"charges": charges, "tests": {"primary": estimate}, "deviations": []}
+    about |= {"methods": ["Methods."], "results": [answer | {"level": 0.95}]}
     return render_page("pages/protocol.jinja", **about)[0].decode()
 
 

@@ -25,7 +25,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from dpalgos.errors import InputError, unknown_name
+from dpalgos.errors import InputError, shown, unknown_name
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -223,7 +223,8 @@ def get_family(
     for keyword, (value, meaning, required) in constants.items():
         if value is not None and not meaning:
             raise InputError(
-                f"{keyword} must be None for family={name!r}, which has none, got {value!r}; leave it out"
+                f"{keyword} must be None for family={name!r}, which has none, "
+                f"got {shown(value)}; leave it out"
             )
         if value is None and meaning and required:
             raise InputError(f"{keyword} is needed by family={name!r}, got None; pass e.g. {keyword}=3")

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray
 
@@ -29,7 +29,7 @@ class Multinomial(Family):
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:
-            raise InputError(f"n_classes must be a whole number of at least 2, got {self.n_classes!r}")
+            raise InputError(f"n_classes must be a whole number of at least 2, got {shown(self.n_classes)}")
 
     @property
     def classes(self) -> tuple[int, ...]:

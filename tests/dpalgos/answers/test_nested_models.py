@@ -117,6 +117,7 @@ def test_a_test_is_that_of_the_interval():
     np.testing.assert_allclose([one.effect[0], one.sd[0]], [table.centers[0], table.std_error[0]])
     np.testing.assert_allclose(one.effect[1], table.centers[1] - table.centers[2])
     np.testing.assert_allclose(one.statistic[1], (one.effect[1] - 0.25) / one.sd[1])
+    np.testing.assert_allclose(np.abs(found.t_test("x0 = 0.5 = x1").null), 0.5)
     joint = found.wald_test("x0 = 0")
     np.testing.assert_allclose([joint.statistic, joint.pvalue], [one.statistic[0] ** 2, one.pvalue[0]])
     np.testing.assert_allclose(found.t_test((np.array([[0, 1, -1, 0, 0]]), 0.25)).pvalue, one.pvalue[1:])
