@@ -177,14 +177,13 @@ class DeclaredReader(PartReader):
         declaration, path = self._declaration, self._source
         if not self._n_rows:
             raise DataError(f"{path} has no rows; at least one is needed, check the file")
-        n_rows = declaration.n_rows
-        faults = [] if n_rows is None else _other_size("rows", self._n_rows, n_rows)
+        faults = _other_size("rows", self._n_rows, declaration.n_rows)
         faults += _undeclared(self._columns, self._faults)
         if self._lacks_cells:
             faults.append(
-                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, use "
-                'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
-                "public constant"
+                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, or in a study "
+                'file use missing = "drop" (grid.n then counts the rows that are left), or give the column '
+                "impute = a public constant"
             )
         if self.ids:
             faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
@@ -205,7 +204,8 @@ class DeclaredReader(PartReader):
         path, columns, file_marks = part.file, self._columns, FileMarks(self._declaration.marks)
         read = [column.name for column in columns] if not (watch or self.ids) else []
         with self.opened(part, file_marks, read) as (names, batches):
-            require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+            named = [column.name for column in columns]
+            require_columns(path, names, named, "check the header and the spelling")
             numbers = [column.name for column in columns if not column.categories]
             missing = {column.name: column.missing for column in columns}
             missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
@@ -281,7 +281,7 @@ class DeclaredReader(PartReader):
 
 
 def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
-    if counted == declared:
+    if declared in (None, counted):
         return []
     return [
         f"it has another number of {what} than data.{what} = {declared}; if the file changed on "

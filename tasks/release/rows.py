@@ -20,9 +20,9 @@ from data.columns import PLAIN, Column, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
-from data.tables.declared import DeclaredReader, DeclaredTable, UserIds, read_declared
+from data.tables.declared import DeclaredReader, DeclaredTable, read_declared
 from data.tables.marks import FileMarks
-from data.tables.reading import NumberReader, Numbers, Watch, n_rows_stated, opened_table
+from data.tables.reading import Numbers, Watch, n_rows_stated, opened_table
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
@@ -89,8 +89,7 @@ class _DesignReader(DeclaredReader):
     """Reads the columns of X and the response from a table's files, in public units."""
 
     def __init__(self, source: Source, design: RowDesign) -> None:
-        assert design.declaration is not None
-        super().__init__(source, design.declaration)
+        super().__init__(source, design.declaration or design.plain_declaration)
         self._design, self.clipped_cells = design, ClippedCells(design)
         self._weights: list[FloatArray] = []
 
@@ -116,6 +115,35 @@ class _DesignReader(DeclaredReader):
             yield numbers
 
 
+def read_rows(
+    reader: Fingerprinter,
+    data: Source,
+    request: ReleaseRequest,
+    progress: Callable[[int], None] | None = None,
+) -> ReleaseRows:
+    """Read and check the file once; of a large file without users keep no number."""
+    columns, analyst_table = request.columns, request.table
+    reader.expect(n_rows_stated(data))
+
+    def watch(batch: CanonicalBatch) -> None:
+        reader.add(batch)
+        if progress and not columns.user_id:  # how many rows users have is private
+            progress(reader.n_rows)
+
+    if analyst_table:
+        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
+        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
+    else:
+        design = RowDesign(
+            columns=tuple(map(Column.in_units, columns.x)),
+            response=Column.in_units(columns.y) if columns.y else None,
+            user_id=columns.user_id or "",
+            weights=columns.weights or "",
+        )
+        rows = _rows_of(data, design, FileUnits.unchanged(design.names), watch)
+    return replace(rows, content=reader.fingerprint(), exact=reader.exact(), n_rows=reader.n_rows)
+
+
 def table_as_declared(
     path: Source,
     analyst_table: AnalystTable,
@@ -127,19 +155,29 @@ def table_as_declared(
 ) -> ReleaseRows:
     """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
 
-    A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
-    responses of a generalized linear model (``family``) stay as they are.
+    The responses of a generalized linear model (``family``) stay as they are.
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     require_clusters(path, analyst_table)
     if formula and formula.times:
         return _person_periods(path, design, units, watch)
+    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
+    return _rows_of(path, design, units, watch, drops=bool(counts_none) and not columns.user_id)
+
+
+def _rows_of(
+    path: Source, design: RowDesign, units: FileUnits, watch: Watch, *, drops: bool = False
+) -> ReleaseRows:
+    """Return the rows of a design.
+
+    A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean,
+    or a user's.
+    """
     make = partial(_DesignReader, path, design)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
     table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
-    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
-    if reader.repairs and (not counts_none or columns.user_id):
+    if reader.repairs and not drops:
         raise DataError(
             f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, since the number of rows left is private; give the column impute = a public constant, or "
@@ -232,58 +270,6 @@ def _single(columns: Sequence[str], name: str) -> str:
             "params.family = 'multinomial'"
         )
     return columns[0]
-
-
-def read_rows(
-    reader: Fingerprinter,
-    data: Source,
-    request: ReleaseRequest,
-    progress: Callable[[int], None] | None = None,
-) -> ReleaseRows:
-    """Read and check the file once; of a large file without users keep no number."""
-    columns, analyst_table = request.columns, request.table
-    x, y, user_id = columns.x, columns.y, columns.user_id
-    ids = UserIds(data, user_id) if user_id and not analyst_table else None
-    reader.expect(n_rows_stated(data))
-
-    def watch(batch: CanonicalBatch) -> None:
-        reader.add(batch)
-        if ids:
-            ids.add(batch)
-        if progress and not user_id:  # how many rows users have is private
-            progress(reader.n_rows)
-
-    if analyst_table:
-        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
-        return _identified(rows, reader)
-    design = RowDesign(
-        columns=tuple(map(Column.in_units, x)),
-        response=Column.in_units(y) if y else None,
-        user_id=user_id or "",
-        weights=columns.weights or "",
-    )
-    make = partial(NumberReader, data, columns.all_numbers)
-    table = StreamedTable(data, make, y or "")
-    table.check(make(), watch, inf if user_id or columns.weights else HELD_NUMBERS)
-    X, responses = table.in_memory() if table.is_held else (table, None)
-    weights = None
-    if columns.weights and not isinstance(X, StreamedTable):
-        X, weights = X[:, : len(x)], X[:, len(x)]
-    users = ids.codes() if ids else None
-    units = FileUnits.unchanged(design.names)
-    rows = ReleaseRows(X=X, y=responses, users=users, weights=weights, units=units, design=design)
-    return _identified(rows, reader)
-
-
-def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
-    """Return rows with what the reader knows of their file."""
-    return replace(
-        rows,
-        content=reader.fingerprint(),
-        exact=reader.exact(),
-        n_rows=reader.n_rows,
-    )
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
