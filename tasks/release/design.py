@@ -45,8 +45,8 @@ class RowDesign:
     @property
     def plain_declaration(self) -> Declaration:
         """What a file without a declaration is checked against: whole columns of finite numbers."""
-        names = [*self.names, *filter(None, [self.weights, self.response and self.response.name])]
-        columns = tuple(map(Column.in_units, names))
+        response = self.response.name if self.response else ""
+        columns = tuple(map(Column.in_units, [*self.names, *filter(None, [self.weights, response])]))
         return Declaration(columns=columns, missing="refuse", n_rows=None, user_id=self.user_id)
 
     def rows(self, table: Any) -> tuple[FloatArray, FloatArray | None]:
