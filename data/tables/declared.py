@@ -105,10 +105,9 @@ class DeclaredTable:
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
-    ids, file_marks = UserIds(path, user_id), FileMarks(marks)
-    with opened_table(path, file_marks) as (names, batches):
-        require_columns(path, names, [user_id], "correct its name")
-        for batch in map(file_marks.plain, batches):
+    ids = UserIds(path, user_id)
+    with opened_table(path, FileMarks(marks)) as (_, batches):
+        for batch in batches:
             ids.add(CanonicalBatch(batch))
     return int(ids.codes().max(initial=-1)) + 1
 
@@ -313,16 +312,9 @@ def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]])
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
-    texts = (
-        " (capitals count; levels = { … } merges spellings; look at the text of this column in your own file)"
-    )
     return [
-        f"{_listed(faults)}; correct the file or [[data.columns]]"
-        + texts * any("text" in fault for fault in faults)
-        + (', or use missing = ["99"] for such codes, or outside = "clip"')
-        * any("outside" in fault for fault in faults)
-        + ', or use missing = ["."] for text that stands for a missing number'
-        * any("in number column" in fault for fault in faults)
+        f"{_listed(faults)}; correct the file or [[data.columns]], where levels = {{ … }} merges spellings "
+        '(capitals count) and missing = ["99"] names codes, or use outside = "clip"'
     ]
 
 

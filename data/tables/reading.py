@@ -81,17 +81,17 @@ def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], a
 def opened_table(source: Source, marks: FileMarks | None = None) -> Iterator[tuple[list[str], Batches]]:
     """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows.
 
-    Cells are as the file has them; ``marks`` makes them plain.
+    ``marks`` makes numbers plain, and remembers the marks of each column.
     """
     first, *others = parts_of(source)
     reader, marks = PartReader(source), marks or FileMarks()
     with reader.opened(first, marks, ()) as (names, pieces):
 
         def batches() -> Batches:
-            yield from pieces
+            yield from map(marks.plain, pieces)
             for part in others:
                 with reader.opened(part, marks, ()) as (_, more):
-                    for batch in more:
+                    for batch in map(marks.plain, more):
                         yield batch.select([name for name in names if name in batch.schema.names])
 
         yield names, batches()

@@ -49,7 +49,7 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         codes, not_dates, n_rows = set[str](), set[str](), 0
-        for rows in map(file_marks.plain, batches):
+        for rows in batches:
             batch = CanonicalBatch(rows)
             n_rows += rows.num_rows
             for name in names:

@@ -289,8 +289,7 @@ def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    marks = FileMarks(declared)
-    with opened_table(data, marks) as (_, batches):
-        for batch in map(marks.plain, batches):
+    with opened_table(data, FileMarks(declared)) as (_, batches):
+        for batch in batches:
             reader.add(batch)
     return known.get(reader.fingerprint(), "") if reader.n_rows else ""
