@@ -20,7 +20,7 @@ from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import SimulatedRelease, range_of, simulate_release
+from tasks.advice.releases import SimulatedRelease, simulate_release, summary_of
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
@@ -248,15 +248,8 @@ class _Simulated:
         names = [*tables[0].terms]
         kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
-        known = [each[np.isfinite(each)] for each in widths.T]
-        likely = [2 * len(each) > len(tables) for each in known]  # most tables have an interval
-        middle = [
-            np.median(each) if is_likely else math.nan for each, is_likely in zip(known, likely, strict=True)
-        ]
-        ends = [range_of(each) for each in known]
-        summary = np.array([(low, mid, high) for mid, (_, low, high) in zip(middle, ends, strict=True)])
-        none = 1 - float(np.isfinite(widths).any(axis=1).sum()) / len(self._tables.samples)
-        return {"terms": _plain_terms([names[j] for j in kept], summary.T), "none": none}
+        middle, (low, high), none = summary_of(widths, len(self._tables.samples))
+        return {"terms": _plain_terms([names[j] for j in kept], np.stack([low, middle, high])), "none": none}
 
 
 def _plain_terms(names: Sequence[str], widths: FloatArray) -> list[list[Any]]:
