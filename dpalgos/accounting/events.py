@@ -97,6 +97,10 @@ class Event:
         """Return one release of a planned event of sensitivity 1, under a label."""
         raise TypeError(f"{type(self).__name__} adds no noise")
 
+    def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
+        """Return the scale of additive noise at a sensitivity, () or (R,)."""
+        raise TypeError(f"{type(self).__name__} adds no noise")
+
     @property
     def noise_scale(self) -> FloatArray | None:
         """The scale of additive noise, () or (R,); None for other releases."""
@@ -136,9 +140,12 @@ class GaussianNoiseEvent(Event):
     def scaled(self, factor: float) -> Self:
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
+    def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
+        return np.asarray(self.noise_multiplier * np.asarray(sensitivity), dtype=float)
+
     @property
     def noise_scale(self) -> FloatArray | None:
-        return np.asarray(self.noise_multiplier * np.asarray(self.l2_sensitivity))
+        return self.scale_at(self.l2_sensitivity)
 
     def surprise(self, noise: FloatArray) -> FloatArray:
         return np.asarray(noise**2 / 2)
@@ -232,9 +239,12 @@ class PureEvent(EpsilonEvent):
     def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
         return replace(self, label=label, sensitivity=sensitivity, count=1)
 
+    def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
+        return np.asarray(np.asarray(sensitivity) / self.epsilon, dtype=float)
+
     @property
     def noise_scale(self) -> FloatArray | None:
-        return np.asarray(np.asarray(self.sensitivity) / self.epsilon)
+        return self.scale_at(self.sensitivity)
 
     def surprise(self, noise: FloatArray) -> FloatArray:
         return np.abs(noise)

@@ -180,7 +180,7 @@ class Transcript:
 
     def noise_scale(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
         """Return the scale of what :meth:`add_noise` adds to ``size`` numbers: public."""
-        return np.asarray(planned.with_sensitivity("", sensitivity).noise_scale, dtype=float)
+        return planned.scale_at(sensitivity)
 
     def noise_std(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
         """Return the standard deviation of what :meth:`add_noise` adds to ``size`` numbers: public."""

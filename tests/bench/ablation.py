@@ -15,6 +15,7 @@ import numpy as np
 import dpalgos
 from data.collections.league import GROUPS, declarations, developed_on
 from dpalgos.central.preconditioned import estimator, intercept, plan, steps
+from dpalgos.models import newton_steps
 from tasks.problems.measures.explained import RegressionScale
 from tests.bench.goals import Measurement
 from tests.bench.unseen import prepared_table
@@ -33,11 +34,11 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     "a second whitening": [(steps.Whitening, "wants_another", NEVER)],
     "further whitenings in wrong units": [(steps, "N_WHITENINGS", 1)],
     "centers of the columns": [(plan, "_origin", lambda _: {})],
-    "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, _: self.scales)],
+    "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, *_: self.scales)],
     "the intercept again if events are few": [(intercept.Start, "hides_slopes", NEVER)],
     "the intercept alone if rows are few": [(plan, "_FEW_ROWS", 0.0), (plan, "_FEW_EVENTS", 0.0)],
     "slopes only if they stand out": [(steps, "_STANDS_OUT", 0.0)],
-    "the combination of steps": [(steps, "combination_weights", last_alone)],
+    "the combination of steps": [(newton_steps, "combination_weights", last_alone)],
     "rows shortened to their reach": [(estimator, "_REACH", np.inf)],
 }
 

@@ -10,10 +10,9 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.plan import FAR_ROWS, Numbers
-from dpalgos.central.preconditioned.steps import combined
 from dpalgos.intervals.tails import TAIL
 from dpalgos.models.families import family_names, get_family
-from dpalgos.models.newton_steps import NewtonSteps
+from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, recorded
 from tests.dpalgos.test_glm import responses

@@ -34,6 +34,7 @@ intercept alone is 1/(1 + e^−u),
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ from dpalgos.central.preconditioned.plan import (
 )
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
-from dpalgos.models.newton_steps import NewtonSteps, combination_weights
+from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.models.normal_curvature import normal_curvature
 from dpalgos.models.shrinkage import james_stein
 from dpalgos.release.spend import Noisy
@@ -62,7 +63,7 @@ _START_RIDGE, _SECOND_FLOOR = 3.0, 1.3  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
 _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
-_ENTRY_VARIANCE, _OWN_VARIANCE = 1 / 200, 0.02  # the whitening is right to 7 %; of steps that are not linear
+_OWN_VARIANCE = 0.02  # of steps that are not linear
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _STANDS_OUT = 2.0  # A/V
@@ -182,7 +183,7 @@ class Whitening:
         """The white coefficients (d,) of the last column of x."""
         return np.asarray(np.linalg.inv(self.matrix)[:, -1])
 
-    @property
+    @cached_property
     def mean_row(self) -> FloatArray:
         """The mean of the white rows, at most 1 long as their second moments say, (d,)."""
         one = -1 if self.ones is None else self.ones
@@ -245,6 +246,8 @@ class Steps(NamedTuple):
         The part of a Newton step that was taken, on average over directions.
     threshold : float or None
         The threshold of scores.
+    curvature : (d, d) array or None
+        Of normal rows at the last point; None before it, and with classes.
     scales
         Directions along which scores showed another curvature, with the factors.
     """
@@ -261,6 +264,7 @@ class Steps(NamedTuple):
     step_stds: tuple[float, ...] = ()
     damping: tuple[float, ...] = ()
     threshold: float | None = None
+    curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
     def whitened(self, released: Noisy) -> "Steps":
@@ -271,8 +275,9 @@ class Steps(NamedTuple):
 
     def after(self, released: Noisy) -> "Steps":
         """Return the state after a release of the mean clipped score at θ."""
-        std, scales = float(released.std), self._scales(released)
-        step, gain, taken = self._replace(scales=scales).newton_step(released)
+        std, here = float(released.std), self._normal_curvature(self.theta)
+        scales = self._scales(released, here)
+        step, gain, taken = self._replace(scales=scales).newton_step(released, here)
         length = max(float(np.linalg.norm(step)), 1.0) if self.family.has_counts else 1.0
         return self._replace(
             theta=self.theta + step / length,
@@ -282,14 +287,18 @@ class Steps(NamedTuple):
             stds=(*self.stds, std),
             step_stds=(*self.step_stds, gain * std),
             damping=(*self.damping, taken),
+            curvature=here,
             scales=scales,
         )
 
-    def newton_step(self, released: Noisy) -> tuple[FloatArray, float, float]:
-        """Return (H(θ) + ridge)⁻¹ score, its gain of noise, and the mean of H/(H + ridge)."""
+    def newton_step(self, released: Noisy, normal: FloatArray | None) -> tuple[FloatArray, float, float]:
+        """Return (H(θ) + ridge)⁻¹ score, its gain of noise, and the mean of H/(H + ridge).
+
+        ``normal`` is the curvature of normal rows at θ.
+        """
         family, score = self.family, released.value
         ridge = 0.0 if family.is_linear else _RIDGE * float(np.sqrt(len(score)) * released.std)
-        if family.classes:
+        if normal is None:
             p = family.mean((self.white.mean_row @ self.theta + self.origin)[None, :, None])[0, :, 0]
             factor = min(self.clip / float(family.widest_residual(p[None])[0]), 1.0)
             of_classes = factor * np.maximum(p, _RAREST / len(p)) + ridge
@@ -301,31 +310,37 @@ class Steps(NamedTuple):
             curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
             return axes @ (axes.T @ score / curvatures), *_gain(curvatures, ridge)
 
-        here = self._curvature(self.theta)
+        here = self._scaled(normal)
         change, gain, taken = step(here)
         if family.has_events and self.points:
             noise = np.asarray((gain * float(released.std)) ** 2)
             end = self.theta + james_stein(change[:, None], noise)[:, 0]
-            return step((here + self._curvature(end)) / 2)
+            there = self._normal_curvature(end)
+            assert there is not None
+            return step((here + self._scaled(there)) / 2)
         return change, gain, taken
 
-    def _curvature(self, theta: FloatArray) -> FloatArray:
-        """Return the curvature (d, d) of normal rows at θ, scaled where scores so far have shown it."""
-        curvature: FloatArray = np.eye(len(theta))
-        if not self.family.is_linear:
-            center, origin = self.white.mean_row, float(self.origin)
-            curvature = normal_curvature(self.family, theta, center, origin, self.clip)
+    def _normal_curvature(self, theta: FloatArray) -> FloatArray | None:
+        """Return the curvature (d, d) of normal rows at θ; None for classes."""
+        if self.family.is_linear:
+            return np.eye(len(theta))
+        if self.family.classes:
+            return None
+        return normal_curvature(self.family, theta, self.white.mean_row, float(self.origin), self.clip)
+
+    def _scaled(self, curvature: FloatArray) -> FloatArray:
+        """Return a curvature (d, d), scaled where scores so far have shown it."""
         for unit, factor in self.scales:
             along = float(unit @ curvature @ unit)
             curvature = curvature + (factor - 1) * along * np.outer(unit, unit)
         return curvature
 
-    def _scales(self, released: Noisy) -> tuple[tuple[FloatArray, float], ...]:
+    def _scales(self, released: Noisy, here: FloatArray | None) -> tuple[tuple[FloatArray, float], ...]:
         """Return the scales of the curvature, with another one if this score contradicts the last step."""
-        if self.family.classes or not self.scores:
+        if here is None or self.curvature is None:
             return self.scales
         move, std = self.theta - self.points[-1], self.stds[-1]
-        curvature = (self._curvature(self.points[-1]) + self._curvature(self.theta)) / 2
+        curvature = (self._scaled(self.curvature) + self._scaled(here)) / 2
         expected, length = float(move @ curvature @ move), float(np.linalg.norm(move))
         followed = len(move) * self.step_stds[-1] * std
         decrease = float(move @ (self.scores[-1] - released.value)) - followed
@@ -378,22 +393,3 @@ class Steps(NamedTuple):
 
 def _gain(curvatures: FloatArray, ridge: float) -> tuple[float, float]:
     return float(np.sqrt((curvatures**-2.0).mean())), float((1 - ridge / curvatures).mean())
-
-
-def combined(
-    steps: NewtonSteps, curvature: FloatArray, start_variance: float, own_variance: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return the combination of steps (d,), and the variance that noise leaves in each direction, (d,).
-
-    ``curvature`` (d,) is h, 0 to 1, of each of some orthonormal directions. A later step leaves 1 − h of a
-    step's noise, and of the start's.
-    """
-    n_steps = len(steps.points)
-    weights = combination_weights(steps, _ENTRY_VARIANCE, own_variance)
-    middle = weights @ (steps.points + steps.gradients)
-    age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
-    keeps = 1 - curvature
-    left = np.where(age >= 0, keeps[:, None, None] ** np.maximum(age, 0), 0.0)
-    variance = np.einsum("t,dtu->du", weights, left) ** 2 @ steps.stds**2
-    start = keeps[:, None] ** (np.arange(n_steps) + 1) @ weights
-    return middle, variance + start**2 * start_variance

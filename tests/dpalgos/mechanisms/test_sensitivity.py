@@ -11,12 +11,11 @@ from dpalgos.central.preconditioned.estimator import PreconditionedParams, preco
 from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
 from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
 from dpalgos.central.preconditioned.scores import WhiteRows
-from dpalgos.central.preconditioned.steps import combined
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.models.newton_steps import NewtonSteps
+from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Planned, Spend, counts_needed
