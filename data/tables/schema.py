@@ -23,13 +23,8 @@ _DATE = re.compile(
     r"|\d{1,2}[- ]?[^\W\d]{3,9}\.?[- ]?\d{2}(\d\d)?"
 )
 _MOST_COLUMNS = 1_000  # that a study file can declare
-_TYPES: tuple[ColumnType, ...] = (
-    "empty",
-    "whole number",
-    "number",
-    "text",
-    "nested",
-)  # a wider one comes later
+# A wider one comes later.
+_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text", "nested")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,7 @@ def init(
     from data.store.folders import home
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
+    from tasks.errors import SpecError
     from tasks.release.rows import known_as
 
     files = _files(name)
@@ -97,7 +98,11 @@ def init(
     chosen = _model(schema, response, family or "", user_id)
     _check_weights(schema, weights, max_weight, response, user_id)
     users = count_users(data, user_id, marks) if user_id else None
-    _check_size(data, *((rows, "rows") if users is None else (users, "users")))
+    number, unit = (rows, "rows") if users is None else (users, "users")
+    if number < FEWEST_ROWS:
+        raise SpecError(
+            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
+        )
     used = _columns(data, schema, response, {user_id, weights}, formula)
     known = known_as(open_ledger(home()), data, marks)
     facts = {
@@ -173,15 +178,6 @@ def _files(name: str) -> list[Path]:
             f"of the project, got {name!r}; pass e.g. my-study"
         )
     return [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
-
-
-def _check_size(data: Path, number: int, unit: str) -> None:
-    from tasks.errors import SpecError
-
-    if number < FEWEST_ROWS:
-        raise SpecError(
-            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
-        )
 
 
 def _columns(

@@ -179,7 +179,15 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         rows=rows,
         drawing=drawing,
         sample=sample,
-        question=_question(request, rows, drawing.params),
+        question=Question(
+            dataset=request.dataset,
+            content=rows.content,
+            estimator=name,
+            parameters=question_parameters(request.estimator, drawing.params, rows.design),
+            epsilon=request.epsilon,
+            delta=request.delta,
+            exact=rows.exact,
+        ),
         cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request.delta, rows)),
     )
 
@@ -205,18 +213,6 @@ def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) ->
     if "coef" in keywords:
         keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
     return keywords
-
-
-def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:
-    return Question(
-        dataset=request.dataset,
-        content=rows.content,
-        estimator=request.estimator.name,
-        parameters=question_parameters(request.estimator, params, rows.design),
-        epsilon=request.epsilon,
-        delta=request.delta,
-        exact=rows.exact,
-    )
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
