@@ -5,7 +5,7 @@ No message holds a value or an id, or says how many rows or users are concerned:
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class UserIds:
 
     def add(self, batch: CanonicalBatch) -> None:
         require_columns(self._path, batch.rows.schema.names, [self._column], "correct its name")
-        cells = cells_of(self._path, batch, self._column, repr(self._column))
+        cells = cells_of(self._path, batch, self._column)
         text = written_text(batch.rows.column(self._column))
         self._has_odd |= text is not None and bool(pc.any(pc.match_substring_regex(text, _EXPONENT)).as_py())
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
@@ -92,15 +92,24 @@ class DeclaredTable:
 
     table: dict[str, npt.NDArray[Any]]  # the columns of the rows that were kept
     is_complete: npt.NDArray[np.bool_]  # (n,): whether a row of the file is in the table
-    sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 if clipped at the lower or upper bound, else 0
+    # −1 or 1 if clipped at the lower or upper bound, else 0; of a piece
+    sides: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     repairs: tuple[Repair, ...] = ()  # how many were left out, and why
     clipped: tuple[Repair, ...] = ()  # rows with a clipped number, by column
     # The row of the table of each row of a formula's columns, if its response is a time to an event.
     persons: npt.NDArray[np.int64] | None = None
 
-    def n_rows_of(self, name: str) -> int:
-        """Return the number of rows of a column of the table, or of the file."""
-        return len(self.table[name]) if name in self.table else int(self.is_complete.sum())
+    def places(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Return where the rows stand in the order of the file, and the row of the file at each place.
+
+        A row that was left out has a place, too; a person has as many as periods.
+        """
+        if self.persons is None:
+            return self.is_complete, np.arange(len(self.is_complete))
+        rows = np.flatnonzero(self.is_complete)[self.persons]
+        whole = np.append(rows, np.flatnonzero(~self.is_complete))
+        order = np.argsort(whole, kind="stable")
+        return np.argsort(order)[: len(rows)], whole[order]
 
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
@@ -121,22 +130,7 @@ def read_declared(source: Source, declaration: Declaration, *, watch: Watch | No
     table = {name: np.concatenate([piece.table[name] for piece in pieces]) for name in pieces[0].table}
     if reader.ids:
         table[user_id] = np.unique(reader.ids.codes()[is_complete], return_inverse=True)[1]
-    sides = {
-        name: np.concatenate(
-            [piece.sides.get(name, np.zeros(piece.n_rows_of(name), np.int8)) for piece in pieces]
-        )
-        for name in dict.fromkeys(name for piece in pieces for name in piece.sides)
-    }
-    before = np.cumsum([0, *(piece.is_complete.sum() for piece in pieces)])
-    persons = [each.persons + n for each, n in zip(pieces, before, strict=False) if each.persons is not None]
-    return DeclaredTable(
-        table=table,
-        is_complete=is_complete,
-        sides=sides,
-        repairs=reader.repairs,
-        clipped=reader.clipped,
-        persons=np.concatenate(persons) if persons else None,
-    )
+    return DeclaredTable(table=table, is_complete=is_complete, repairs=reader.repairs, clipped=reader.clipped)
 
 
 class DeclaredReader(PartReader):
@@ -218,7 +212,7 @@ class DeclaredReader(PartReader):
                 values: dict[str, npt.NDArray[np.float64]] = {}
                 for column in columns:
                     as_read = batch if column.categories else plain
-                    cells = cells_of(path, as_read, column.name, repr(column.name), column.spellings)
+                    cells = cells_of(path, as_read, column.name, column.spellings)
                     codes = _codes(cells, column) if column.categories else _numbers(cells)
                     for marked in _each_of(missing[column.name], cells):
                         codes[marked] = _MISSING if column.categories else np.nan

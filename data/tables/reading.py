@@ -63,13 +63,11 @@ class PartReader:
             yield names, batches
 
 
-def cells_of(
-    path: Source, batch: CanonicalBatch, name: str, shown: str, levels: Collection[str] = ()
-) -> Cells:
+def cells_of(path: Source, batch: CanonicalBatch, name: str, levels: Collection[str] = ()) -> Cells:
     try:
         return batch.cells(name, levels)
     except TypeError:
-        raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
+        raise DataError(f"{path}: lists or records in column {name!r}; keep numbers and text only") from None
 
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:

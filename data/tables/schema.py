@@ -51,7 +51,7 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
                 if pa.types.is_nested(storage_type(rows.column(name).type)):
                     types[name] = "nested"
                     continue
-                cells = cells_of(path, batch, name, repr(name))
+                cells = cells_of(path, batch, name)
                 file_marks.notice(name, cells)
                 if has_words(cells):
                     words.add(name)

@@ -26,7 +26,6 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.release.design import question_parameters
 from tasks.release.release import plan_on_rows, public_plan, released_model
-from tasks.release.rows import units_as_declared
 from tasks.release.spending import room_in, spending_of, spent_epsilon
 
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
@@ -47,7 +46,7 @@ class PreparedPlan:
     @property
     def costs(self) -> dict[str, Spending]:
         requests = {name: self.plan.request(name, epsilon) for name, epsilon in self.split.epsilons.items()}
-        return {name: public_plan(request)[1].cost for name, request in requests.items()}
+        return {name: public_plan(request)[2].cost for name, request in requests.items()}
 
     @property
     def table(self) -> PageTable:
@@ -152,10 +151,7 @@ def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
     name = charge.reserve.partition("/")[2]
     with plan.naming(name):
         request = plan.request(name, charge.epsilon)
-        _, drawing = public_plan(request)
-    table = request.table
-    assert table is not None
-    design, _ = units_as_declared(table, request.columns, request.family, request.by_formula)
+        design, _, drawing = public_plan(request)
     parameters = question_parameters(request.estimator, drawing.params, design)
     known = charge.question
     asked = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
@@ -170,9 +166,8 @@ def check_charges(prepared: PreparedPlan, account: Account) -> None:
         if charge and not _is_question_of(charge, plan):
             raise _changed(plan, name, charge)
     kept = [each for each in account.charges if each not in registration.reserved.values()]
-    costs = [
-        prepared.costs[each.name] for each in plan.plan.released if each.name not in registration.charged
-    ]
+    all_costs = prepared.costs
+    costs = [all_costs[each.name] for each in plan.plan.released if each.name not in registration.charged]
     total = sum(costs, spending_of(kept)).epsilon(account.budget.delta)
     if costs and total > account.budget.epsilon * (1 + 1e-9):
         raise BudgetExhausted(
@@ -196,7 +191,7 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
-        self._units, _ = public_plan(self._request)
+        _, self._units, _ = public_plan(self._request)
 
     @property
     def curve(self) -> Curve:
@@ -209,7 +204,7 @@ class _Simulated:
     def _cost(self, epsilon: float) -> Spending:
         request = self._plan.request(self._name, epsilon)
         with self._plan.naming(self._name):
-            return public_plan(request)[1].cost
+            return public_plan(request)[2].cost
 
     def _half_widths(self, epsilon: float) -> dict[str, FloatArray]:
         """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""

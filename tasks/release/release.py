@@ -192,14 +192,14 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     )
 
 
-def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
-    """Plan the drawing of a release by its declarations alone; return it with the units of its numbers."""
+def public_plan(request: ReleaseRequest) -> tuple[RowDesign, FileUnits, ReleasePlan]:
+    """Plan a release by its declarations alone; return how its rows are made, its units and its drawing."""
     table = request.table
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
     shape = table.units[0], len(units.names)
-    return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
+    return design, units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 
 def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from data.columns import PLAIN, Column, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
-from data.tables.declared import DeclaredReader, DeclaredTable, read_declared
+from data.tables.declared import DeclaredReader, DeclaredTable
 from data.tables.marks import FileMarks
 from data.tables.reading import Numbers, Watch, n_rows_stated, opened_table
 from data.tables.sources import Part, Source
@@ -67,10 +67,10 @@ class ClippedCells:
         self._columns, self._pieces = [*design.names, *more], list[np.ndarray]()
 
     def add(self, piece: DeclaredTable) -> None:
-        cells = np.zeros((len(piece.is_complete), len(self._columns)), dtype=bool)
+        at, rows = piece.places()
+        cells = np.zeros((len(rows), len(self._columns)), dtype=bool)
         for j, name in enumerate(self._columns):
-            if name in piece.sides:
-                cells[piece.is_complete, j] = piece.sides[name]
+            cells[at, j] = piece.sides.get(name, 0)
         self._pieces.append(np.packbits(cells, axis=1))
 
     @cached_property
@@ -86,32 +86,51 @@ class ClippedCells:
 
 
 class _DesignReader(DeclaredReader):
-    """Reads the columns of X and the response from a table's files, in public units."""
+    """Reads the columns of X and the response from a table's files, in public units.
+
+    A row that is left out for a missing cell becomes a row of zeros. With a time to an event, each person has
+    a row per period.
+    """
 
     def __init__(self, source: Source, design: RowDesign) -> None:
         super().__init__(source, design.declaration or design.plain_declaration)
         self._design, self.clipped_cells = design, ClippedCells(design)
         self._weights: list[FloatArray] = []
+        self._rows: list[np.ndarray] = []  # of the file, where users or persons are protected
+        self._n_read = 0
 
     @property
     def weights(self) -> FloatArray | None:
         """The weights of the rows (n,), 0 where a row is left out."""
         return np.concatenate(self._weights) if self._design.weights else None
 
+    @property
+    def users(self) -> np.ndarray | None:
+        """A code per row (n,) for the user or person it belongs to, if they are protected."""
+        if not self._rows:
+            return None
+        rows = np.concatenate(self._rows)
+        return self.ids.codes()[rows] if self.ids else rows
+
     def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
         for piece in self.tables(part, watch):
+            at, of_file = piece.places()
             if watch:  # the first pass
                 self.clipped_cells.add(piece)
                 if name := self._design.weights:
-                    self._weights.append(np.zeros(len(piece.is_complete)))
-                    self._weights[-1][piece.is_complete] = piece.table[name]
+                    self._weights.append(np.zeros(len(of_file)))
+                    weights = piece.table[name]
+                    self._weights[-1][at] = weights if piece.persons is None else weights[piece.persons]
+                if self.ids or piece.persons is not None:
+                    self._rows.append(of_file + self._n_read)
+                self._n_read += len(piece.is_complete)
             kept, responses = self._design.rows(piece.table)
-            rows = np.zeros((len(piece.is_complete), kept.shape[1]), order="F")
-            rows[piece.is_complete] = kept
+            rows = np.zeros((len(of_file), kept.shape[1]), order="F")
+            rows[at] = kept
             numbers = dict(zip((*self._design.names, AT_CENTERS), rows.T, strict=False))
             if response := self._design.response:
                 numbers[response.name] = np.zeros(len(rows))
-                numbers[response.name][piece.is_complete] = responses
+                numbers[response.name][at] = responses
             yield numbers
 
 
@@ -159,16 +178,21 @@ def table_as_declared(
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     require_clusters(path, analyst_table)
-    if formula and formula.times:
-        return _person_periods(path, design, units, watch)
     counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
-    return _rows_of(path, design, units, watch, drops=bool(counts_none) and not columns.user_id)
+    drops = bool(counts_none) and not columns.user_id
+    return _rows_of(path, design, units, watch, drops=drops, held=bool(formula and formula.times))
 
 
 def _rows_of(
-    path: Source, design: RowDesign, units: FileUnits, watch: Watch, *, drops: bool = False
+    path: Source,
+    design: RowDesign,
+    units: FileUnits,
+    watch: Watch,
+    *,
+    drops: bool = False,
+    held: bool = False,
 ) -> ReleaseRows:
-    """Return the rows of a design.
+    """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
 
     A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean,
     or a user's.
@@ -176,7 +200,7 @@ def _rows_of(
     make = partial(_DesignReader, path, design)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
-    table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
+    table.check(reader, watch, inf if held or reader.ids else HELD_NUMBERS)
     if reader.repairs and not drops:
         raise DataError(
             f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
@@ -187,45 +211,11 @@ def _rows_of(
     return ReleaseRows(
         X=X,
         y=y,
-        users=reader.ids.codes() if reader.ids else None,
+        users=reader.users,
         weights=reader.weights,
         units=units,
         design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
-    )
-
-
-def _person_periods(path: Source, design: RowDesign, units: FileUnits, watch: Watch) -> ReleaseRows:
-    """Return rows of person-periods; a person who is left out for a missing value has a row of zeros."""
-    assert design.declaration is not None
-    assert design.response is not None
-    read = read_declared(path, design.declaration, watch=watch)
-    assert read.persons is not None
-    if read.repairs and design.user_id:
-        raise DataError(
-            f"{path}: {read.repairs[0].reason}; persons with several rows cannot be released without some of "
-            "them; give the column impute = a public constant"
-        )
-    left_out = np.flatnonzero(~read.is_complete)
-    ids = read.table[design.user_id] if design.user_id else np.flatnonzero(read.is_complete)
-    used = np.repeat([True, False], [len(read.persons), len(left_out)])
-    rows, y = np.zeros((len(used), len(design.columns) + design.intercept)), np.zeros(len(used))
-    rows[used], y[used] = design.rows(read.table)
-    names = [*design.names, AT_CENTERS, design.response.name]
-    clipped = np.zeros((len(used), len(names)), dtype=bool)
-    for j, name in enumerate(names):
-        clipped[used, j] = read.sides.get(name, 0)
-    weights = np.zeros(len(used)) if design.weights else None
-    if weights is not None:
-        weights[used] = read.table[design.weights][read.persons]
-    return ReleaseRows(
-        X=rows,
-        y=y,
-        users=np.concatenate([ids[read.persons], left_out]),
-        weights=weights,
-        units=units,
-        design=design,
-        clipped=clipped if clipped.any() else None,
     )
 
 
