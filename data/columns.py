@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, InstanceOf, PlainSerializer, model_validator
 
+from data.errors import DataError
 from data.formats.canonical import meanings
 
 Text = Annotated[str, Field(min_length=1)]
@@ -233,6 +234,10 @@ class Marks:
     decimal: str = ""  # "": a comma where semicolons separate cells, else a point
     thousands: str = ""
     separator: str = ""  # "": the only one that the header has
+
+    def __post_init__(self) -> None:
+        if self.thousands and self.thousands == (self.decimal or "."):
+            raise DataError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
 
     @property
     def are_plain(self) -> bool:

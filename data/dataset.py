@@ -1,7 +1,6 @@
 """Declarations of datasets: the source, checks and public facts."""
 
 import dataclasses
-import difflib
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
@@ -9,7 +8,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from data.columns import Column, Text
-from data.errors import DataError
+from data.errors import DataError, nearest_name
 
 PACKAGED = "package://"  # prefix of the address of a file in an installed package
 FRAME_LABEL = "label"  # the column of a stored frame's label
@@ -172,9 +171,5 @@ class Dataset:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise DataError(f"{self.name} has no column {name!r}; {suggest_name(name, self.column_names)}")
-
-
-def suggest_name(name: str, known: tuple[str, ...]) -> str:
-    matches = difflib.get_close_matches(str(name), known, n=1)
-    return f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(known)}"
+        hint = nearest_name(name, self.column_names) or f"; known: {', '.join(self.column_names)}"
+        raise DataError(f"{self.name} has no column {name!r}{hint}")

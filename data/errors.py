@@ -3,7 +3,8 @@
 Messages contain files, columns, kinds of fault and counts, never the content of a cell.
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class DataError(ValueError):
@@ -22,6 +23,12 @@ def numbered(faults: Sequence[str]) -> str:
     if len(faults) == 1:
         return faults[0]
     return "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message that suggests the nearest known name, or an empty string."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def require_size(name: str, size: int, most: int, what: str) -> None:

@@ -15,8 +15,10 @@ def recent_runs(home: Path, reports: Path, limit: int = 10) -> list[dict[str, st
     A report is the last finished run of its study. An unfinished run is named by its process.
     """
     newest = sorted(_of_reports(reports), key=lambda run: run["started"], reverse=True)[:limit]
-    process = holder(home)
-    return [_row(study=f"process {process}", status="running"), *newest] if process else newest
+    if not (process := holder(home)):
+        return newest
+    facts = dict.fromkeys(("started", "ended", "profile", "publication"), "")
+    return [{"study": f"process {process}", "status": "running", **facts}, *newest]
 
 
 def last_run(report: Path) -> dict[str, Any]:
@@ -30,15 +32,11 @@ def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
     for path in reports.rglob("manifest.json"):  # `--out` may name a folder below
         manifest = last_run(path.parent)
         if {"started", "finished", "profile"} <= manifest.keys():  # skip a damaged one
-            yield _row(
-                started=str(manifest["started"]),
-                ended=str(manifest["finished"]),
-                study=path.parent.relative_to(reports).as_posix(),
-                profile=str(manifest["profile"]),
-                status="completed",
-                publication="not for publication" if manifest.get("warning") else "",
-            )
-
-
-def _row(**facts: str) -> dict[str, str]:
-    return dict.fromkeys(("started", "ended", "study", "profile", "status", "publication"), "") | facts
+            yield {
+                "started": str(manifest["started"]),
+                "ended": str(manifest["finished"]),
+                "study": path.parent.relative_to(reports).as_posix(),
+                "profile": str(manifest["profile"]),
+                "status": "completed",
+                "publication": "not for publication" if manifest.get("warning") else "",
+            }

@@ -21,8 +21,7 @@ from flows.studies import parameters
 from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, print_headline, rebuild_reports, rerun_options
 from flows.unfinished import start_again
-from tasks.audit import exhibits_of, run_audits
-from tasks.blocks import prepare, run_blocks
+from tasks.blocks import exhibits_of, prepare, run_audits, run_blocks
 from tasks.cache import computed_again
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets

@@ -48,11 +48,8 @@ class Workers:
 
     def __init__(self, make: Callable[[], Executor], count: int) -> None:
         self.executor, self._make, self._count = make(), make, count
-        self._free, self._gate, self._renewing = (
-            threading.Semaphore(count),
-            threading.Lock(),
-            threading.Lock(),
-        )
+        self._free = threading.Semaphore(count)
+        self._gate, self._renewing = threading.Lock(), threading.Lock()
 
     def call(self, function: Callable[[], T], n_bytes: float) -> T:
         """Return what a function returns in a worker, once there is room for so many bytes."""

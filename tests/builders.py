@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 from data.columns import Column
-from data.tables.reading import NumberReader
-from data.tables.sources import parts_of
+from data.tables.declared import read_declared
 from data.tables.streams import StreamedTable
+from tasks.release.design import RowDesign
+from tasks.release.rows import _DesignReader
 
 PROJECT = Path(__file__).resolve().parents[1]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"  # with python -c
@@ -41,18 +42,17 @@ def refused(use, error, *named, hidden=()):
     return sentence
 
 
-def load_numbers(source, columns=(), *, watch=None):
+def load_numbers(source, columns, *, watch=None):
     """Return columns of numbers of a file, as a release without a study file reads them."""
-    reader = NumberReader(source, columns)
-    pieces = [pd.DataFrame(piece) for part in parts_of(source) for piece in reader.pieces(part, watch)]
-    reader.refuse_faults()
-    return pd.concat(pieces, ignore_index=True)
+    design = RowDesign(columns=tuple(map(Column.in_units, columns)))
+    return pd.DataFrame(read_declared(source, design.plain_declaration, watch=watch).table)
 
 
 def checked(source, columns):
     """Return a table of numbers whose files were read once."""
-    table = StreamedTable(source, partial(NumberReader, source, columns))
-    table.check(NumberReader(source, columns), lambda _: None)
+    make = partial(_DesignReader, source, RowDesign(columns=tuple(map(Column.in_units, columns))))
+    table = StreamedTable(source, make)
+    table.check(make(), lambda _: None)
     return table
 
 

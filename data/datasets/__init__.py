@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from data.collections import collection_of
-from data.dataset import Dataset, suggest_name
-from data.errors import DataError
+from data.dataset import Dataset
+from data.errors import DataError, nearest_name
 
 _log = logging.getLogger(__name__)
 _ADDED: dict[str, ModuleType] = {}  # plugin modules by the name of their dataset
@@ -46,7 +46,8 @@ def load_registry() -> dict[str, Dataset]:
 def get_dataset(name: str) -> Dataset:
     """Return one dataset of the registry; refuse a broken file or an unknown name."""
     if name not in _files(*__path__) and name not in _names():
-        raise DataError(f"dataset {name!r} is not in the registry; {suggest_name(name, _names())}")
+        hint = nearest_name(name, _names()) or f"; known: {', '.join(_names())}"
+        raise DataError(f"dataset {name!r} is not in the registry{hint}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
     faults = [] if hasattr(module, "PARSERS") else ["it has no PARSERS"]

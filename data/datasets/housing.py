@@ -1,12 +1,12 @@
 """California housing, 1990 (Pace and Barry 1997): 20,640 rows."""
 
+import tarfile
 from pathlib import Path
 
 import pandas as pd
 
 from data.columns import Column
 from data.dataset import Dataset, Source
-from data.formats.archives import read_delimited, read_member
 
 _GEOGRAPHY = "geography: California's extent, rounded outwards"
 _CENSUS = "by assumption, rounded from general knowledge of the 1990 Census"
@@ -60,8 +60,8 @@ DATASET = Dataset(
 
 def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
     """Read ``cal_housing.tgz``: comma-separated, no header, the columns in the dataset's order."""
-    member = DATASET.source.member
-    return read_delimited(read_member(path, member), DATASET.column_names, file=member)
+    with tarfile.open(path) as archive, archive.extractfile(DATASET.source.member) as file:  # type: ignore[union-attr]
+        return pd.read_csv(file, header=None, names=DATASET.column_names, dtype=str)
 
 
 PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}

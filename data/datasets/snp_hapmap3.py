@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from data.dataset import Dataset, GenotypeGroup, Source
-from data.errors import CorruptSource
 from data.formats.cohort import Cohort, labeled_cohort
-from data.formats.plink import read_bytes, read_plink
+from data.formats.plink import read_plink
 from data.store.references import Repair
 
 _POPULATIONS = Source(
@@ -85,8 +86,6 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     plink, panel = read_plink(bed, companions), companions["populations"]
     listed = _populations(panel)
     population_of = {person: population for (_, person), population in listed.items()}
-    if len(population_of) < len(listed):
-        raise CorruptSource(f"{panel.name} lists people twice; get the file again")
     cohort = labeled_cohort(
         plink.people,
         plink.snps,
@@ -110,14 +109,9 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
 
 
 def _populations(path: Path) -> dict[tuple[str, str], str]:
-    header, *rows = (line.split() for line in read_bytes(path).decode("latin-1").splitlines() or [""])
-    columns = _POPULATIONS.columns
-    if any(name not in header for name in columns):
-        raise CorruptSource(f"{path.name} has no columns {', '.join(columns)}; get the file again")
-    if any(len(row) not in (0, len(header)) for row in rows):
-        raise CorruptSource(f"{path.name} has rows that are not as long as its header; get the file again")
-    family, person, population = (header.index(name) for name in columns)
-    return {(row[family], row[person]): row[population] for row in rows if row}
+    table = pd.read_csv(path, sep=r"\s+", dtype=str)
+    family, person, population = (table[name] for name in _POPULATIONS.columns)
+    return dict(zip(zip(family, person, strict=True), population, strict=True))
 
 
 PARSERS = {"plink1": parse_plink1}

@@ -1,13 +1,13 @@
 """PennCATH (lite): coronary artery disease of 1,401 people, 4,367 SNPs, as PLINK 1 files."""
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
+
 from data.dataset import Dataset, GenotypeGroup, Source
-from data.errors import CorruptSource
 from data.formats.cohort import Cohort, labeled_cohort
-from data.formats.plink import read_bytes, read_plink
+from data.formats.plink import read_plink
 
 _WITH = "With the bed file."
 _CLINICAL = Source(
@@ -87,16 +87,9 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
 
 
 def _disease(path: Path) -> dict[str, str]:
-    rows = list(csv.DictReader(read_bytes(path).decode("latin-1").splitlines()))
-    person, disease = _CLINICAL.columns
-    if not rows or not {person, disease} <= rows[0].keys():
-        raise CorruptSource(f"{path.name} has no columns {person} and {disease}; get the file again")
-    label_of = {row[person]: row[disease] if row[disease] in ("0", "1") else "" for row in rows}
-    if len(label_of) < len(rows):
-        raise CorruptSource(
-            f"{path.name} labels {len(rows) - len(label_of):,} people twice; get the file again"
-        )
-    return label_of
+    table = pd.read_csv(path, dtype=str)
+    person, disease = (table[name] for name in _CLINICAL.columns)
+    return dict(zip(person, disease.where(disease.isin(["0", "1"]), ""), strict=True))
 
 
 PARSERS = {"plink1": parse_plink1}

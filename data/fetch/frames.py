@@ -122,14 +122,18 @@ def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:
 def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator[Matrix]:
     """Yield comma-separated numbers under a header as float32 pieces (columns, rows), NaN for blanks.
 
-    A fault is reported by row (the first after the header is 1) and column.
+    No message shows a cell, nor a header that is not as expected: it may be data.
     """
-    _check_header(stream.readline(), names, file)
+    header = stream.readline().decode("utf-8-sig", "replace").split(",")
+    if [name.strip().strip('"').strip() for name in header] != list(names):
+        raise CorruptSource(
+            f"{file} must have {len(names):,} columns headed {names[0]!r} to {names[-1]!r}, has "
+            f"{len(header):,} with other headers; get the published file"
+        )
     rows = 0
     try:
         pieces = pa_csv.open_csv(
             stream,
-            # Only a reader with one thread knows the row of a fault.
             pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES, use_threads=False),
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING
@@ -139,33 +143,8 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
             rows += len(piece)
             yield np.stack([column.to_numpy(zero_copy_only=False) for column in piece.columns])
     except pa.ArrowInvalid as error:
-        raise _unreadable(str(error), names, file) from None
+        place = re.match(r"[^:]*: Row #\d+", str(error))
+        where = f" ({place[0]})" if place else ""
+        raise CorruptSource(f"{file} cannot be read as rows of numbers{where}; get the file again") from None
     if not rows:
         raise CorruptSource(f"{file} has no rows; get the file again")
-
-
-def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
-    header = [name.strip().strip('"').strip() for name in line.decode("utf-8-sig", "replace").split(",")]
-    if len(header) != len(names):
-        fault = f"{len(header):,} columns, expected {len(names):,}"
-    elif header != list(names):
-        j = next(i for i, name in enumerate(names) if header[i] != name)
-        # The text is not shown: it may be data if the file has no header.
-        fault = f"column {j + 1:,} is not headed {names[j]!r}"
-    else:
-        return
-    raise CorruptSource(f"{file} has another layout: {fault}; get the published file")
-
-
-def _unreadable(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
-    """Return an error with the place of a fault that Arrow found, without its content."""
-    if reason == "Empty CSV file":
-        return CorruptSource(f"{file} has no rows; get the file again")
-    if "straddles two block boundaries" in reason:
-        return CorruptSource(f"{file} has a line of more than {PIECE_BYTES:,} bytes; get the file again")
-    fault = "it cannot be read as numbers"
-    if numbers := re.match(r"In CSV column #(\d+): Row #(\d+):", reason):
-        fault = f"row {int(numbers[2]):,}, column {names[int(numbers[1])]!r} holds text instead of a number"
-    elif numbers := re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", reason):
-        fault = f"row {int(numbers[1]):,} has {int(numbers[2]):,} fields, expected {len(names):,}"
-    return CorruptSource(f"{file}: {fault}; get the file again")

@@ -44,7 +44,10 @@ def to_parquet(
         return stored
     path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     try:
-        ref = _store(dataset, raw, path, n_rows)
+        if dataset.kind == "frames":
+            ref: DatasetRef = store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
+        else:
+            ref = (store_genotypes if dataset.kind == "genotypes" else store_table)(dataset, raw, path)
     except CorruptSource:
         for file in dataset.source.files if not raw.is_stand_in else ():
             if not file.sha256:
@@ -74,13 +77,6 @@ def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: in
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
     code = _digest_of_code_and_entry(dataset, [file.sha256 for file in raw.companions])[:8]
     return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
-
-
-def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRef:
-    if dataset.kind == "frames":
-        return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
-    store = store_genotypes if dataset.kind == "genotypes" else store_table
-    return store(dataset, raw, path)
 
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:

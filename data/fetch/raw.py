@@ -4,13 +4,12 @@ import gzip
 import logging
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -24,6 +23,9 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that shi
 
 Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
 _ORDER: tuple[Origin, ...] = ("store", "mirror", "embedded", "official", "stand-in")
+
+# Writes the content of a file, and returns where it was found.
+Place = Callable[[Source, BinaryIO], str]
 
 _log = logging.getLogger(__name__)
 
@@ -84,17 +86,14 @@ def fetch(
     files: list[RawFile] = []
     for file in source.files:
         target = raw_dir / file.file
-        places: dict[Origin, Callable[[], None]] = {
-            "mirror": partial(_from_mirror, file, target, mirror),
-            "embedded": partial(_from_package, file, target),
-            "official": partial(_from_address, file, target, offline=offline, progress=progress),
-        }
-        if not file.embedded:
-            del places["embedded"]
+        places: dict[Origin, Place] = {"mirror": partial(_from_mirror, mirror)}
+        if file.embedded:
+            places["embedded"] = _from_package
+        places["official"] = partial(_from_address, offline=offline, progress=progress)
         if sha256 := "" if again else _stored(target, file):
             origin: Origin = "store"
         else:
-            origin, sha256 = _first_of(places, dataset), sha256_file(target)
+            origin, sha256 = _first_of(places, file, target, dataset), sha256_file(target)
         files.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
     farthest = max((each.origin for each in files), key=_ORDER.index)
     first, *others = (replace(each, origin=farthest) for each in files)
@@ -128,12 +127,12 @@ def _stored(path: Path, file: Source) -> str:
     return ""
 
 
-def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Origin:
+def _first_of(places: dict[Origin, Place], file: Source, target: Path, dataset: Dataset) -> Origin:
     """Get a file from the first source that has it; if none does, report the reason of each."""
     faults: list[Unreachable | CorruptSource] = []
-    for origin, bring in places.items():
+    for origin, place in places.items():
         try:
-            bring()
+            _bring(place, file, target)
         except (Unreachable, CorruptSource) as fault:
             faults.append(fault)
         else:
@@ -154,7 +153,16 @@ def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Ori
     )
 
 
-def _from_mirror(file: Source, target: Path, mirror: Path | None) -> None:
+def _bring(place: Place, file: Source, target: Path) -> None:
+    """Write a file atomically; refuse one whose checksum is not that of the published file."""
+    with atomic_file(target) as handle:
+        where = place(file, handle)
+        handle.flush()
+        if file.sha256 not in ("", sha256_file(Path(handle.name))):
+            raise CorruptSource(f"{where} is not the published file: its sha256 differs")
+
+
+def _from_mirror(mirror: Path | None, file: Source, handle: BinaryIO) -> str:
     if mirror is None:
         raise Unreachable("DPCOST_DATA_MIRROR is not set")
     try:
@@ -163,24 +171,27 @@ def _from_mirror(file: Source, target: Path, mirror: Path | None) -> None:
         raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: no such file") from None
     except OSError as error:
         raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: cannot be read ({error.strerror})") from None
-    _copy(copy, file, target, str(mirror / file.file))
+    with copy:
+        shutil.copyfileobj(copy, handle)
+    return str(mirror / file.file)
 
 
-def _from_package(file: Source, target: Path) -> None:
+def _from_package(file: Source, handle: BinaryIO) -> str:
     """Copy a file that ships with the package; unpack it if only its gzip exists."""
     plain = EMBEDDED / file.file
     packed = plain.with_name(f"{plain.name}.gz")
     try:
-        copy: Any = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
-    except OSError:
+        with open(plain, "rb") if plain.exists() else gzip.open(packed) as copy:
+            shutil.copyfileobj(copy, handle)
+    except FileNotFoundError:
         raise Unreachable(f"{packed}: the file is missing from this installation; install it again") from None
-    try:
-        _copy(copy, file, target, str(plain))
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise CorruptSource(f"{packed} is a truncated or damaged archive") from None
+    return str(plain)
 
 
-def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) -> None:
+def _from_address(file: Source, handle: BinaryIO, *, offline: bool, progress: bool) -> str:
+    """Copy a file of an installed package, or download it once; the flow repeats failed downloads."""
     if not file.url:
         raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
     if file.url.startswith(PACKAGED):
@@ -189,40 +200,20 @@ def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) 
             copy = files(package).joinpath(path).open("rb")
         except (ImportError, OSError):
             raise Unreachable(f"{file.url}: the installed package has no such file") from None
-        _copy(copy, file, target, file.url)
-    elif offline:
+        with copy:
+            shutil.copyfileobj(copy, handle)
+        return file.url
+    if offline:
         raise Unreachable(f"{file.url}: not tried, because of --offline")
-    else:
-        _download(file, target, progress=progress)
-
-
-def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
-    with opened as copy, _arriving(file, target, where) as handle:
-        shutil.copyfileobj(copy, handle)
-
-
-@contextmanager
-def _arriving(file: Source, target: Path, where: str) -> Iterator[BinaryIO]:
-    """Write a file atomically; refuse one whose checksum is not that of the published file."""
-    with atomic_file(target) as handle:
-        yield handle
-        handle.flush()
-        if file.sha256 not in ("", sha256_file(Path(handle.name))):
-            raise CorruptSource(f"{where} is not the published file: its sha256 differs")
-
-
-def _download(file: Source, target: Path, *, progress: bool) -> None:
-    """Download a file once; the flow repeats failed downloads."""
     import pooch
     import requests
 
-    download = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)
     try:
-        with _arriving(file, target, file.url) as handle:
-            download(file.url, handle, None)
+        pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)(file.url, handle, None)
     except requests.RequestException as error:
         status = error.response.status_code if error.response is not None else 0
         may_pass = status >= 500 or status == 429
         may_pass |= isinstance(error, requests.Timeout | requests.exceptions.ChunkedEncodingError)
         reason = f"answered {status}" if status else type(error).__name__
         raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None
+    return file.url

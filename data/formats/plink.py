@@ -53,10 +53,7 @@ def read_plink(bed: Path, companions: Mapping[str, Path]) -> PlinkSet:
         with open_bed(path, iid_count=len(people), sid_count=len(snps), num_threads=1) as opened:
             calls = opened.read(dtype="int8", order="F").T
     calls[calls == BED_READER_MISSING] = MISSING
-    columns = (
-        dict(zip(_COLUMNS, zip(*snps, strict=True), strict=True)) if snps else dict.fromkeys(_COLUMNS, ())
-    )
-    table = pd.DataFrame(columns).drop(columns="centimorgans")
+    table = pd.DataFrame(snps, columns=list(_COLUMNS)).drop(columns="centimorgans")
     try:
         table["position"] = table["position"].astype(np.int64)
     except ValueError:

@@ -152,7 +152,6 @@ class Ledger:
         require_room: RequireRoom,
         *,
         give_back: Collection[str] = (),
-        allow_new_content: bool = False,
     ) -> Account:
         """Charge several questions before any is drawn: all of them, or none.
 
@@ -172,14 +171,7 @@ class Ledger:
                     book.give_back(charge)
             for question, cost in requests:
                 if not _charges_of(book, question):
-                    _new_charge(
-                        book,
-                        question,
-                        cost,
-                        require_room,
-                        allow_new_content=allow_new_content,
-                        state=RESERVED,
-                    )
+                    _new_charge(book, question, cost, require_room, state=RESERVED)
             return book.account(dataset)
 
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -303,7 +295,7 @@ def _new_charge(
     cost: PrivacyCost,
     require_room: RequireRoom,
     *,
-    allow_new_content: bool,
+    allow_new_content: bool = False,
     state: str = PENDING,
 ) -> Charge:
     """Charge a question at the end of the chain, if data and budget allow it."""

@@ -171,13 +171,8 @@ def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velo
     squared.reshape(len(squared), -1)[:, :: N_BOIDS + 1] = np.inf
     near[:] = np.less(squared, pairs.reach, out=pairs.within)
     neighborhood = np.empty((8, *place.shape[1:]), dtype=np.float32)
-    heading, push, center, count, crowd = (
-        neighborhood[0:2],
-        neighborhood[2:4],
-        neighborhood[4:6],
-        neighborhood[6],
-        neighborhood[7],
-    )
+    heading, push, center = neighborhood[0:2], neighborhood[2:4], neighborhood[4:6]
+    count, crowd = neighborhood[6:]
     count[:] = near @ np.ones(N_BOIDS, dtype=np.float32)
     heading[:] = np.moveaxis(near @ np.moveaxis(velocity, 0, -1), -1, 0)
     heading /= np.maximum(np.hypot(*heading), 1e-6)
@@ -194,12 +189,8 @@ def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velo
 
 
 def _steer(flocks: _Flocks, velocity: Float, neighborhood: Float, noise: Float) -> Float:
-    heading, push, center, perceives = (
-        neighborhood[0:2],
-        neighborhood[2:4],
-        neighborhood[4:6],
-        neighborhood[6] > 0,
-    )
+    heading, push, center = neighborhood[0:2], neighborhood[2:4], neighborhood[4:6]
+    perceives = neighborhood[6] > 0
     f, speed = flocks.flocking, flocks.speed
     lacking = np.where(perceives, heading * speed - velocity, 0)
     offset = center * (flocks.radius[..., 0] / LONGEST_CENTER)

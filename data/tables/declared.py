@@ -5,7 +5,7 @@ No message holds a value or an id, or says how many rows or users are concerned:
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class UserIds:
 
     def add(self, batch: CanonicalBatch) -> None:
         require_columns(self._path, batch.rows.schema.names, [self._column], "correct its name")
-        cells = cells_of(self._path, batch, self._column, repr(self._column))
+        cells = cells_of(self._path, batch, self._column)
         text = written_text(batch.rows.column(self._column))
         self._has_odd |= text is not None and bool(pc.any(pc.match_substring_regex(text, _EXPONENT)).as_py())
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]
@@ -92,23 +92,31 @@ class DeclaredTable:
 
     table: dict[str, npt.NDArray[Any]]  # the columns of the rows that were kept
     is_complete: npt.NDArray[np.bool_]  # (n,): whether a row of the file is in the table
-    sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 if clipped at the lower or upper bound, else 0
+    # −1 or 1 if clipped at the lower or upper bound, else 0; of a piece
+    sides: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     repairs: tuple[Repair, ...] = ()  # how many were left out, and why
     clipped: tuple[Repair, ...] = ()  # rows with a clipped number, by column
     # The row of the table of each row of a formula's columns, if its response is a time to an event.
     persons: npt.NDArray[np.int64] | None = None
 
-    def n_rows_of(self, name: str) -> int:
-        """Return the number of rows of a column of the table, or of the file."""
-        return len(self.table[name]) if name in self.table else int(self.is_complete.sum())
+    def places(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Return where the rows stand in the order of the file, and the row of the file at each place.
+
+        A row that was left out has a place, too; a person has as many as periods.
+        """
+        if self.persons is None:
+            return self.is_complete, np.arange(len(self.is_complete))
+        rows = np.flatnonzero(self.is_complete)[self.persons]
+        whole = np.append(rows, np.flatnonzero(~self.is_complete))
+        order = np.argsort(whole, kind="stable")
+        return np.argsort(order)[: len(rows)], whole[order]
 
 
 def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
-    ids, file_marks = UserIds(path, user_id), FileMarks(marks)
-    with opened_table(path, file_marks) as (names, batches):
-        require_columns(path, names, [user_id], "correct its name")
-        for batch in map(file_marks.plain, batches):
+    ids = UserIds(path, user_id)
+    with opened_table(path, FileMarks(marks)) as (_, batches):
+        for batch in batches:
             ids.add(CanonicalBatch(batch))
     return int(ids.codes().max(initial=-1)) + 1
 
@@ -122,22 +130,7 @@ def read_declared(source: Source, declaration: Declaration, *, watch: Watch | No
     table = {name: np.concatenate([piece.table[name] for piece in pieces]) for name in pieces[0].table}
     if reader.ids:
         table[user_id] = np.unique(reader.ids.codes()[is_complete], return_inverse=True)[1]
-    sides = {
-        name: np.concatenate(
-            [piece.sides.get(name, np.zeros(piece.n_rows_of(name), np.int8)) for piece in pieces]
-        )
-        for name in dict.fromkeys(name for piece in pieces for name in piece.sides)
-    }
-    before = np.cumsum([0, *(piece.is_complete.sum() for piece in pieces)])
-    persons = [each.persons + n for each, n in zip(pieces, before, strict=False) if each.persons is not None]
-    return DeclaredTable(
-        table=table,
-        is_complete=is_complete,
-        sides=sides,
-        repairs=reader.repairs,
-        clipped=reader.clipped,
-        persons=np.concatenate(persons) if persons else None,
-    )
+    return DeclaredTable(table=table, is_complete=is_complete, repairs=reader.repairs, clipped=reader.clipped)
 
 
 class DeclaredReader(PartReader):
@@ -177,14 +170,13 @@ class DeclaredReader(PartReader):
         declaration, path = self._declaration, self._source
         if not self._n_rows:
             raise DataError(f"{path} has no rows; at least one is needed, check the file")
-        n_rows = declaration.n_rows
-        faults = [] if n_rows is None else _other_size("rows", self._n_rows, n_rows)
+        faults = _other_size("rows", self._n_rows, declaration.n_rows)
         faults += _undeclared(self._columns, self._faults)
         if self._lacks_cells:
             faults.append(
-                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, use "
-                'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
-                "public constant"
+                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, or in a study "
+                'file use missing = "drop" (grid.n then counts the rows that are left), or give the column '
+                "impute = a public constant"
             )
         if self.ids:
             faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
@@ -205,7 +197,8 @@ class DeclaredReader(PartReader):
         path, columns, file_marks = part.file, self._columns, FileMarks(self._declaration.marks)
         read = [column.name for column in columns] if not (watch or self.ids) else []
         with self.opened(part, file_marks, read) as (names, batches):
-            require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+            named = [column.name for column in columns]
+            require_columns(path, names, named, "check the header and the spelling")
             numbers = [column.name for column in columns if not column.categories]
             missing = {column.name: column.missing for column in columns}
             missing |= {name: tuple(file_marks.plain_codes(path, name, missing[name])) for name in numbers}
@@ -219,7 +212,7 @@ class DeclaredReader(PartReader):
                 values: dict[str, npt.NDArray[np.float64]] = {}
                 for column in columns:
                     as_read = batch if column.categories else plain
-                    cells = cells_of(path, as_read, column.name, repr(column.name), column.spellings)
+                    cells = cells_of(path, as_read, column.name, column.spellings)
                     codes = _codes(cells, column) if column.categories else _numbers(cells)
                     for marked in _each_of(missing[column.name], cells):
                         codes[marked] = _MISSING if column.categories else np.nan
@@ -281,7 +274,7 @@ class DeclaredReader(PartReader):
 
 
 def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
-    if counted == declared:
+    if declared in (None, counted):
         return []
     return [
         f"it has another number of {what} than data.{what} = {declared}; if the file changed on "
@@ -314,17 +307,11 @@ def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]])
             faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
-    texts = (
-        " (capitals count; levels = { … } merges spellings; look at the text of this column in your own file)"
-    )
     return [
-        f"{_listed(faults)}; correct the file or [[data.columns]]"
-        + texts * any("text" in fault for fault in faults)
-        + ', or use missing = ["99"] for such codes' * any("outside" in fault for fault in faults)
-        + ', or outside = "clip"' * (False in outside)
+        f"{_listed(faults)}; correct the file or [[data.columns]], where levels = {{ … }} merges spellings "
+        '(capitals count) and missing = ["99", "."] names codes and text for a missing cell'
+        + ', or use outside = "clip"' * (False in outside)
         + ', or categories = ["1", "2"] for other codes than 0 and 1' * (True in outside)
-        + ', or use missing = ["."] for text that stands for a missing number'
-        * any("in number column" in fault for fault in faults)
     ]
 
 

@@ -63,63 +63,11 @@ class PartReader:
             yield names, batches
 
 
-class NumberReader(PartReader):
-    """Columns of numbers of a table's files, as they are; a fault of a cell is refused after all rows."""
-
-    def __init__(self, source: Source, columns: Sequence[str] = ()) -> None:
-        super().__init__(source)
-        self._columns = tuple(columns)
-        self._faults: dict[str, bool] = {}
-        self._is_empty = True
-
-    def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
-        """Yield some rows of a file after the other.
-
-        CSV is UTF-8 with a header, separated by commas, tabs, or semicolons and then with decimal commas or
-        points.
-        """
-        marks = FileMarks()
-        with self.opened(part, marks, () if watch else self._columns) as (names, batches):
-            require_columns(part.file, names, self._columns, "check the header and the spelling")
-            chosen = self._columns or names
-            # A column that the caller did not name might be called after a value.
-            shown = {
-                name: repr(name) if self._columns else f"number {position + 1}"
-                for position, name in enumerate(chosen)
-            }
-            for rows in map(marks.plain, batches):
-                batch = CanonicalBatch(rows)
-                self._is_empty = self._is_empty and not rows.num_rows
-                if watch:
-                    watch(batch)
-                piece = {}
-                for name in chosen:
-                    cells = cells_of(part.file, batch, name, shown[name])
-                    marks.notice(name, cells)
-                    self._note(f"text in number column {shown[name]}", cells.texts >= 0)
-                    self._note(f"blank or NaN in column {shown[name]}", cells.missing)
-                    self._note(f"infinity in column {shown[name]}", np.isinf(cells.numbers))
-                    piece[name] = cells.numbers
-                yield piece
-        marks.refuse_unclear(part.file, chosen)
-
-    def _note(self, fault: str, cells: npt.NDArray[np.bool_]) -> None:
-        self._faults[fault] = self._faults.get(fault, False) or bool(cells.any())
-
-    def refuse_faults(self) -> None:
-        if self._is_empty:
-            raise DataError(f"{self._source} has no rows; at least one is needed, check the file")
-        if fault := next((fault for fault, is_there in self._faults.items() if is_there), None):
-            raise DataError(f"{self._source}: {fault}; correct or remove those rows")
-
-
-def cells_of(
-    path: Source, batch: CanonicalBatch, name: str, shown: str, levels: Collection[str] = ()
-) -> Cells:
+def cells_of(path: Source, batch: CanonicalBatch, name: str, levels: Collection[str] = ()) -> Cells:
     try:
         return batch.cells(name, levels)
     except TypeError:
-        raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
+        raise DataError(f"{path}: lists or records in column {name!r}; keep numbers and text only") from None
 
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
@@ -131,17 +79,17 @@ def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], a
 def opened_table(source: Source, marks: FileMarks | None = None) -> Iterator[tuple[list[str], Batches]]:
     """Open a CSV or Parquet file, or a folder of Parquet files; yield its columns and, once, its rows.
 
-    Cells are as the file has them; ``marks`` makes them plain.
+    ``marks`` makes numbers plain, and remembers the marks of each column.
     """
     first, *others = parts_of(source)
     reader, marks = PartReader(source), marks or FileMarks()
     with reader.opened(first, marks, ()) as (names, pieces):
 
         def batches() -> Batches:
-            yield from pieces
+            yield from map(marks.plain, pieces)
             for part in others:
                 with reader.opened(part, marks, ()) as (_, more):
-                    for batch in more:
+                    for batch in map(marks.plain, more):
                         yield batch.select([name for name in names if name in batch.schema.names])
 
         yield names, batches()

@@ -23,13 +23,8 @@ _DATE = re.compile(
     r"|\d{1,2}[- ]?[^\W\d]{3,9}\.?[- ]?\d{2}(\d\d)?"
 )
 _MOST_COLUMNS = 1_000  # that a study file can declare
-_TYPES: tuple[ColumnType, ...] = (
-    "empty",
-    "whole number",
-    "number",
-    "text",
-    "nested",
-)  # a wider one comes later
+# A wider one comes later.
+_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text", "nested")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +44,14 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         codes, not_dates, n_rows = set[str](), set[str](), 0
-        for rows in map(file_marks.plain, batches):
+        for rows in batches:
             batch = CanonicalBatch(rows)
             n_rows += rows.num_rows
             for name in names:
                 if pa.types.is_nested(storage_type(rows.column(name).type)):
                     types[name] = "nested"
                     continue
-                cells = cells_of(path, batch, name, repr(name))
+                cells = cells_of(path, batch, name)
                 file_marks.notice(name, cells)
                 if has_words(cells):
                     words.add(name)

@@ -12,8 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from flows.progress import say
 from flows.studies.find_study import find_study, study_names
 from tasks.cells import Cell
-from tasks.run.headline import audited
-from tasks.run.stored_audits import FILE, audit_key, stored_audits
+from tasks.run.headline import STORED, audit_key, audited, stored_audits
 from tasks.run_options import RunOptions
 
 N_TRIALS = 100_000
@@ -46,7 +45,7 @@ def main(studies: Sequence[str]) -> None:
         for key, future in futures.items():
             found[key] = future.result()
             say(f"{wanted[key][0].key}: epsilon is at least {found[key]['audited_epsilon']:.3g}")
-            FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            STORED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

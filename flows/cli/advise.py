@@ -133,11 +133,8 @@ def _needs(spec: "StudySpec", advice: "Advice", is_default: bool, width: int) ->
         return
     target = f"{advice.wanted:.3g}" + " (twice the sampling error without privacy)" * is_default
     yield f"needed for an error of {target}, with the range over simulated tables in brackets:"
-    head, symbol, grid = (
-        spec.headline,
-        spec.head_panel.problem.traits.size_symbol,
-        spec.grid_of(spec.head_panel),
-    )
+    head, grid = spec.headline, spec.grid_of(spec.head_panel)
+    symbol = spec.head_panel.problem.traits.size_symbol
     for need in advice.needs:
         epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(grid.epsilon):g}")
         rows = _span(need.n, symbol, _rounded, f"{max(grid.n):,}")

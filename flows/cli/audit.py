@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -17,21 +17,10 @@ from tasks.run_options import MAX_TRIALS
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
 _ROWS = 10  # of the table for --callable
 _HARDENED_TRIALS = 2000  # one after the other, too
-# Inapplicable options, by kind of audit.
-_SHAPE = {"columns": "--columns", "label": "--label", "mu": "--mu"}
-_OTHERS = {
-    "an estimator": _SHAPE,
-    "a mechanism by --callable": {
-        "interval": "--interval",
-        "param": "--param",
-        "hardened": "--hardened",
-        "people": "--people",
-    },
-}
+_COLUMNS = 2
 
 
 def audit(
-    context: typer.Context,
     estimator: Annotated[
         str | None, argument("ESTIMATOR", "Private estimator; see dpcost estimators.")
     ] = None,
@@ -61,8 +50,8 @@ def audit(
         str | None, option("MODULE:FUNCTION", "Function of a table and a seed, to attack.", "--callable")
     ] = None,
     columns: Annotated[
-        int, option("INTEGER", "Columns of the table for --callable; the response is the last.", min=1)
-    ] = 2,
+        int | None, option("INTEGER", f"Columns of the table for --callable; default: {_COLUMNS}.", min=1)
+    ] = None,
     mu: Annotated[
         float | None, option("NUMBER", "Claimed μ of Gaussian DP, for --callable; replaces --epsilon.")
     ] = None,
@@ -75,7 +64,11 @@ def audit(
     With --callable, attack any other mechanism and compare with the ε and δ that it claims.
     """
     use_plugins(plugins or [])
-    _check_options(context, estimator, foreign)
+    others: dict[str, object] = {"--columns": columns, "--label": label or None, "--mu": mu}
+    if foreign:
+        others = {"--interval": interval, "--param": param, "--hardened": hardened or None}
+        others["--people"] = people or None
+    _check_options(estimator, foreign, others)
     claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if foreign is None:
         assert estimator
@@ -84,23 +77,22 @@ def audit(
         options = {**claim, "n_trials": trials or usual, "hardened": hardened, "people": people}
         violated = _audit_estimator(estimator, settings, seed, as_json, **options)
     else:
-        table = {"n_rows": _ROWS, "n_columns": columns, "bound": 1.0, "label": label}
+        table = {"n_rows": _ROWS, "n_columns": columns or _COLUMNS, "bound": 1.0, "label": label}
         options = {**claim, **_of_mu(mu, delta), "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
         violated = _audit_foreign(foreign, table, options, as_json)
     if violated:
         raise typer.Exit(1)
 
 
-def _check_options(context: typer.Context, estimator: str | None, foreign: str | None) -> None:
+def _check_options(estimator: str | None, foreign: str | None, others: Mapping[str, object]) -> None:
     """Refuse both or none of an estimator and another mechanism, and options of the other one."""
     from tasks.errors import SpecError
 
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
     how = "an estimator" if foreign is None else "a mechanism by --callable"
-    for name, words in _OTHERS[how].items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+    for words, value in others.items():
+        if value is not None:
             raise SpecError(f"{words} does not apply to an audit of {how}; leave it out")
 
 

@@ -1,9 +1,9 @@
 """``dpcost figure``: the chart of a study's page, for a paper."""
 
 import re
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,9 @@ from data.store.folders import REPORTS, atomic_write
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
 from flows.progress import say
+
+if TYPE_CHECKING:
+    from dpalgos.answers.survival import SurvivalCurves
 
 _FORMATS = options.parser_of(Literal["pdf", "svg", "png"])
 
@@ -44,50 +47,39 @@ def figure(
 ) -> None:
     """Write the chart of a study or of survival curves for a paper, and its data as NAME-figure.csv."""
     options.use_plugins(plugins or [])
-    record = Path(study)
-    if record.suffix == ".json" or (record / "release.json").exists():
-        _curves(record, out or Path(f"{record.stem}.{form}"), form, width, force=force)
-        return
     from flows.studies.results import stored_page
-    from reports.charts.figure import FigureError, draw_figure
+    from reports.charts.figure import FigureError, draw_curves, draw_figure
     from tasks.errors import SpecError
 
-    page, results = stored_page(study, reports)
-    folder = (reports or REPORTS) / page.name
-    stored = [folder / "results.parquet", folder / "manifest.json"]
-    inputs = [*stored, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
-    files = _checked_files(out or Path(f"{page.name}.{form}"), inputs, force=force)
+    record, warning = Path(study), ""
+    if record.suffix == ".json" or (record / "release.json").exists():
+        name, inputs, draw = record.stem, [record], partial(draw_curves, _curves_of(record))
+    else:
+        page, results = stored_page(study, reports)
+        name, warning, folder = page.name, page.warning, (reports or REPORTS) / page.name
+        inputs = [folder / "results.parquet", folder / "manifest.json"]
+        inputs += files_named_by(record) if study.endswith(".toml") else ()
+        draw = partial(draw_figure, results, page)
+    path = out or Path(f"{name}.{form}")
+    files = path, path.with_name(f"{path.stem}-figure.csv")
+    check_outputs(files, inputs=inputs, force=force)
     try:
-        contents = draw_figure(results, page, form, width)
+        contents = draw(form, width)
     except FigureError as error:
         raise SpecError(str(error)) from None
-    if page.warning:
-        say(f"note: {page.warning}")
-    _write(files, contents)
+    if warning:
+        say(f"note: {warning}")
+    for file, content in zip(files, contents, strict=True):
+        atomic_write(file, content)
+    typer.echo(", ".join(map(str, files)))
 
 
-def _curves(record: Path, path: Path, form: Any, width: float, *, force: bool) -> None:
-    """Write the figure of a release of survival curves."""
+def _curves_of(record: Path) -> "SurvivalCurves":
     from dpalgos.answers.survival import SurvivalCurves
-    from reports.charts.figure import draw_curves
     from tasks.errors import SpecError
     from tasks.report.coefficients import by_group_of, read_record
 
     curves = by_group_of(read_record(record)["release"])
     if not isinstance(curves, SurvivalCurves):
         raise SpecError(f"STUDY must be a study, or the record of survival curves, got the record {record}")
-    files = _checked_files(path, [record], force=force)
-    _write(files, draw_curves(curves, form, width))
-
-
-def _checked_files(path: Path, inputs: Sequence[Path], *, force: bool) -> tuple[Path, Path]:
-    """Return the files of a figure and of its data; refuse one that is there or is read."""
-    files = path, path.with_name(f"{path.stem}-figure.csv")
-    check_outputs([*files], inputs=inputs, force=force)
-    return files
-
-
-def _write(files: tuple[Path, Path], contents: tuple[bytes, bytes]) -> None:
-    for file, content in zip(files, contents, strict=True):
-        atomic_write(file, content)
-    typer.echo(", ".join(map(str, files)))
+    return curves

@@ -5,22 +5,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from data.store.output_files import check_outputs
 from flows.cli.declarations import toml
-from flows.cli.options import Force, argument, option
-
-if TYPE_CHECKING:
-    from data.columns import Marks
+from flows.cli.options import Force, argument, option, parser_of
 
 FEWEST_ROWS = 10
 LARGEST_EPSILON = 3.0  # of the study
 UNUSABLE = ("empty", "nested")  # a column of lists or records is nested
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_FAMILIES = ("linear", "logistic", "poisson", "multinomial")
+_THOUSANDS = "Thousands separator of a CSV file: . , ' or a blank. Default: none."
+_SEPARATOR = "Separator of a CSV file: , ; | or tab. Default: the only one of its header."
 
 
 class _Model(NamedTuple):
@@ -50,12 +48,13 @@ def init(
         str, option("COLUMN", "Response of a regression; default: means of all columns.")
     ] = "",
     family: Annotated[
-        str,
+        Any,
         option(
             "[linear|logistic|poisson|multinomial]",
             "Regression family; default: by the type of the response.",
+            parser=parser_of(Literal["linear", "logistic", "poisson", "multinomial"]),
         ),
-    ] = "",
+    ] = None,
     user_id: Annotated[
         str, option("COLUMN", "Column of user ids; each user is protected with all their rows.")
     ] = "",
@@ -68,34 +67,42 @@ def init(
     formula: Annotated[
         str, option("FORMULA", 'Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.')
     ] = "",
-    decimal: Annotated[str, option("MARK", "Decimal mark of a CSV file: . or ,")] = "",
+    decimal: Annotated[
+        Any, option("MARK", "Decimal mark of a CSV file: . or ,", parser=parser_of(Literal[".", ","]))
+    ] = None,
     thousands: Annotated[
-        str, option("MARK", "Thousands separator of a CSV file: . , ' or a blank. Default: none.")
-    ] = "",
+        Any, option("MARK", _THOUSANDS, parser=parser_of(Literal[".", ",", "'", " "]))
+    ] = None,
     separator: Annotated[
-        str, option("MARK", "Separator of a CSV file: , ; | or tab. Default: the only one of its header.")
-    ] = "",
+        Any, option("MARK", _SEPARATOR, parser=parser_of(Literal[",", ";", "|", "tab"]))
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write a study file and a release file for your own table, from its column names and types."""
+    from data.columns import Marks
     from data.ledger import open_ledger
     from data.store.folders import home
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
+    from tasks.errors import SpecError
     from tasks.release.rows import known_as
 
     files = _files(name)
     check_outputs(files, inputs=[data], force=force)
-    marks = _marks(decimal, thousands, separator)
+    marks = Marks(decimal or "", thousands or "", "\t" if separator == "tab" else separator or "")
     found = table_schema(data, marks)
     schema: Mapping[str, str] = found.types
     rows = found.n_rows
     if formula:
         response, schema = _of_formula(formula, schema, response, user_id, weights)
-    chosen = _model(schema, response, family, user_id)
+    chosen = _model(schema, response, family or "", user_id)
     _check_weights(schema, weights, max_weight, response, user_id)
     users = count_users(data, user_id, marks) if user_id else None
-    _check_size(data, *((rows, "rows") if users is None else (users, "users")))
+    number, unit = (rows, "rows") if users is None else (users, "users")
+    if number < FEWEST_ROWS:
+        raise SpecError(
+            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
+        )
     used = _columns(data, schema, response, {user_id, weights}, formula)
     known = known_as(open_ledger(home()), data, marks)
     facts = {
@@ -173,29 +180,6 @@ def _files(name: str) -> list[Path]:
     return [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
 
 
-def _marks(decimal: str, thousands: str, separator: str) -> "Marks":
-    from data.columns import Marks
-    from tasks.errors import SpecError
-
-    if decimal not in ("", ".", ",") or thousands not in {"", ".", ",", "'", " "} - {decimal or "."}:
-        raise SpecError(
-            f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
-            f"{thousands!r}; say how the file writes numbers"
-        )
-    if separator not in ("", ",", ";", "|", "tab"):
-        raise SpecError(f"--separator must be , ; | or tab, got {separator!r}")
-    return Marks(decimal, thousands, "\t" if separator == "tab" else separator)
-
-
-def _check_size(data: Path, number: int, unit: str) -> None:
-    from tasks.errors import SpecError
-
-    if number < FEWEST_ROWS:
-        raise SpecError(
-            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
-        )
-
-
 def _columns(
     data: Path, schema: Mapping[str, str], response: str, special: set[str], formula: str
 ) -> dict[str, str]:
@@ -244,7 +228,7 @@ def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], respon
     }
 
 
-def _facts_of_response(column_type: str, response: str, family: str) -> dict[str, str]:
+def _facts_of_response(column_type: str, response: str, family: str | None) -> dict[str, str]:
     is_label = family == "logistic" and column_type in ("number", "whole number")
     return {
         "label": toml(response) if is_label else "",
@@ -326,8 +310,6 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) 
     """Return the name of the model that the options ask for."""
     from tasks.errors import SpecError
 
-    if family not in ("", *_FAMILIES):
-        raise SpecError(f"--family must be {', '.join(_FAMILIES[:-1])} or {_FAMILIES[-1]}, got {family!r}")
     if family and not response:
         raise SpecError(f"--family {family} needs --response; name the response column")
     for words, column in (("--response", response), ("--user-id", user_id)):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
+from data.errors import nearest_name
 from tasks.run_options import PROFILES, RunOptions
 
 
@@ -21,8 +22,6 @@ def parser_of(kind: Any) -> Callable[[str], Any]:
             return TypeAdapter(kind).validate_python(text)
         except ValidationError as error:
             allowed = error.errors()[0]["msg"].partition(" should ")[2].partition(", unable")[0]
-            from flows.studies.find_study import nearest_name
-
             hint = nearest_name(text, [each for each in get_args(get_args(kind)[0]) if isinstance(each, str)])
             raise typer.BadParameter(f"must {allowed}, got {text!r}{hint}") from None
 

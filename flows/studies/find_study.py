@@ -1,12 +1,10 @@
 """Find studies by name (``flows/studies/*.toml``) or by path, and check task and cell options."""
 
-import difflib
 import logging
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-from data.errors import DataError
+from data.errors import DataError, nearest_name
 from dpalgos import get_estimator
 from dpalgos.catalog import from_outside
 from tasks.errors import SpecError
@@ -81,9 +79,3 @@ def check_cell(spec: StudySpec, task: str, cell: str | None, profile: Profile) -
             f"--cell must be a cell of {spec.name} at profile {profile}, got {cell!r}"
             f"{nearest_name(cell, keys) or '; the column cell of its summary.csv lists them'}"
         )
-
-
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that suggests the nearest known name, or an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {matches[0]!r}?" if matches else ""

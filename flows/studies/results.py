@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from data.errors import Unreachable
+from data.errors import Unreachable, nearest_name
 from data.store.folders import REPORTS, read_json, sha256_file
 from flows.history import last_run
 from flows.progress import say
-from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
+from flows.studies.find_study import check_cell, find_study, study_names
 from reports.page import StudyPage
 from reports.results import compare_results
 from tasks.errors import SpecError

@@ -12,10 +12,12 @@ from flows.progress import say
 from flows.studies.find_study import readable_studies
 from tasks.report.manifest import now
 from tasks.report.write import write_index
+from tasks.run.collect import read_results
 from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.judging import read_evidence, scorecard_page
-from tasks.study.spec import SCORECARD, StudySpec
+from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.judging import scorecard_page
+from tasks.study.spec import SCORECARD
 
 
 def with_evidence(studies: Sequence[str]) -> list[str]:
@@ -43,25 +45,26 @@ def write_scorecard(folder: Path) -> Path:
     """Evaluate every claim on the results in a report folder; return the page of the scorecard."""
     with exclusive_run(home()):
         claim_report(folder / SCORECARD)
-        specs, tables, context = _evidence_in(folder)
-        page = scorecard_page(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
+        evidence, context = _evidence_in(folder)
+        page = scorecard_page(load_scorecard(), evidence, folder / SCORECARD, context)
         write_index(folder)
         return page
 
 
-def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
-    """Return the studies of the claims, all results in a folder, and a context with their names."""
+def _evidence_in(folder: Path) -> tuple[dict[str, Evidence], dict[str, Any]]:
+    """Return the whole results in a folder by study of the claims, and a context with their facts."""
     readable = {spec.name: spec for spec in readable_studies()}
-    specs = [readable[name] for name in load_scorecard().studies if name in readable]
-    evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()
-    for name in (spec.name for spec in specs):
+    evidence, facts = dict[str, Evidence](), dict[str, dict[str, Any]]()
+    for name in (name for name in load_scorecard().studies if name in readable):
         table, manifest = folder / name / "results.parquet", last_run(folder / name)
         if table.exists() and manifest.get("results_sha256") == (sha256 := sha256_file(table)):
-            facts = {key: manifest.get(key) for key in ("profile", "seed", "commit")}
-            evidence[name] = {"sha256": sha256, **facts}
-            tables[name] = table
-    of_first = next(iter(evidence.values()), {"profile": "", "seed": RunOptions().seed})
-    same = {key: of_first[key] for key in ("profile", "seed")}
+            evidence[name] = Evidence(readable[name], read_results(table))
+            facts[name] = {
+                "sha256": sha256,
+                **{key: manifest.get(key) for key in ("profile", "seed", "commit")},
+            }
+    first = next(iter(facts.values()), {"profile": "", "seed": RunOptions().seed})
+    same = {key: first[key] for key in ("profile", "seed")}
     command = f"dpcost run {SCORECARD}"
-    context = {"study": SCORECARD, **same, "command": command, "started": now(), "evidence": evidence}
-    return specs, tables, context
+    context = {"study": SCORECARD, **same, "command": command, "started": now(), "evidence": facts}
+    return evidence, context

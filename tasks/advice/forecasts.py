@@ -180,19 +180,12 @@ def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[tuple[
     return made_up(prepared, problem.traits.population[0], count, spec.name, simulator.rows_each)
 
 
-def interval_of(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray | None:
-    """Return the ends of a cell's intervals in public units, (2, d); None if they are refused."""
-    try:
-        return draw.answer(replace(cell, params={"interval": LEVEL, **cell.params}), replicates).interval
-    except InputError:  # a setting that has none, or too few rows
-        return None
-
-
 def _half_widths(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray:
     """Return the half-widths of a cell's intervals in the metric's units; NaN where one is missing."""
     if cell.calibration == "none" or not get_estimator(cell.estimator).has_interval:
         return np.zeros(0)
-    if (ends := interval_of(draw, cell, replicates)) is None:
+    answer = draw.answer_with_interval(cell, replicates, LEVEL)
+    if answer is None or (ends := answer.interval) is None:
         return np.zeros(0)
     half = draw.columns(ends[1] - ends[0])[:, 0] / 2
     scale = np.ones(len(half)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)

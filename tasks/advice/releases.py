@@ -84,31 +84,22 @@ class SimulatedRelease:
 
     def forecast(self, epsilon: float) -> ReleaseForecast:
         releases = self._releases(epsilon)
-        some = self._limits(releases)
-        if not some:
-            none = np.full((2, len(self.names)), np.nan)
-            zeros = (0.0, 0.0, 0.0)
-            return ReleaseForecast(
-                names=self.names, half_widths=none[0], ends=none, intervals=zeros, signs=zeros, none=1.0
-            )
-        ends = np.array(some)  # (tables, 2, k), without the intercept
+        # (tables, 2, k), without the intercept
+        ends = np.array(self._limits(releases)).reshape(-1, 2, len(self.names))
         widths = (ends[:, 1] - ends[:, 0]) / 2
+        middle, range_ends, none = summary_of(widths, len(self.samples))
         signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
-        is_known = np.isfinite(widths)
-        has_most = 2 * is_known.sum(axis=0) > len(widths)
-        middle = np.full(widths.shape[1], np.nan)
-        middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
-        range_ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
         # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
         range_ends[:, self._levels_of_unknown_shares()] = np.nan
+        beyond = _BEYOND * bool(len(ends))
         return ReleaseForecast(
             names=self.names,
             half_widths=middle,
             ends=range_ends / [[1.0 if self.simulator.guesses.std else _NARROWER], [1.0]],
-            intervals=middle_and_ends(is_known.sum(axis=1)),
+            intervals=middle_and_ends(np.isfinite(widths).sum(axis=1)),
             guess=self._guess(releases),
-            signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
-            none=1 - float(is_known.any(axis=1).sum()) / len(self.samples),
+            signs=(signs, max(least - beyond, 0.0), min(most + beyond, float(widths.shape[1]))),
+            none=none,
         )
 
     def limits(self, epsilon: float) -> list[np.ndarray]:
@@ -268,6 +259,19 @@ def needed_epsilon(request: ReleaseRequest) -> float | None:
     return None if step == _MOST_STEPS else request.epsilon * 2 ** (step / 2)
 
 
+def summary_of(widths: np.ndarray, n_tables: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the median (k,) of half-widths (tables, k), their range (2, k), and the share without any.
+
+    The median is NaN where most tables have no interval. ``n_tables`` counts those without an answer, too.
+    """
+    known = np.isfinite(widths)
+    has_most = 2 * known.sum(axis=0) > len(widths)
+    middle = np.full(widths.shape[1], np.nan)
+    middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
+    ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
+    return middle, ends, 1 - float(known.any(axis=1).sum()) / n_tables
+
+
 def range_of(errors: np.ndarray) -> tuple[float, float, float]:
     """Return the geometric mean, and the 90% prediction interval of one more table; NaN of none."""
     if not len(errors):
@@ -281,6 +285,7 @@ def range_of(errors: np.ndarray) -> tuple[float, float, float]:
 
 
 def middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:
-    """Return what to expect over synthetic tables, and a range of 90% of them."""
+    """Return what to expect over synthetic tables, and a range of 90% of them; zeros of no table."""
+    counts = counts if len(counts) else np.zeros(1)
     least, most = np.quantile(counts, [1 - _UPPER, _UPPER], method="inverted_cdf")
     return float(np.median(counts)), float(least), float(most)

@@ -155,11 +155,10 @@ class AnalystTable(Strict):
         return columns
 
     @model_validator(mode="after")
-    def _marks_differ(self) -> "AnalystTable":
-        if self.thousands and self.thousands == (self.decimal or "."):
-            raise ValueError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
+    def _codes_are_numbers_of_the_file(self) -> "AnalystTable":
+        marks = self.marks
         for column in self.columns:
-            if not column.categories and (odd := odd_codes(column.missing, self.marks)):
+            if not column.categories and (odd := odd_codes(column.missing, marks)):
                 raise ValueError(fault_of_code(column.name, odd[0]))
         return self
 

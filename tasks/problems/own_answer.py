@@ -9,9 +9,8 @@ import dpalgos
 from data.prepare.table_design import PreparedTable
 from dpalgos.coefficients import covered
 from dpalgos.typing import FloatArray
-from tasks.cells import Cell, Replicates
 from tasks.own_table.file_units import FileUnits
-from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.problem import HeadlineRun
 
 if TYPE_CHECKING:
     from tasks.problems.registered_table import RegisteredTable
@@ -44,7 +43,8 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     n = len(prepared.X) if prepared.groups is None else int(prepared.groups[-1]) + 1
     cell, all_rows = replace(private[0], n=n), replace(run.replicates, n=n, first=0, count=1, of=1)
     try:
-        answer = _with_interval(next(iter(problem.draws(all_rows, prepared))), cell, all_rows)
+        draw = next(iter(problem.draws(all_rows, prepared)))
+        answer = draw.answer_with_interval(cell, all_rows, _LEVEL) or draw.answer(cell, all_rows)
     except dpalgos.InputError as refused:
         return {**content, "missing": str(refused)}
     matrix, offset = units.affine
@@ -81,14 +81,6 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
         "epsilon": cell.epsilon,
         "n": n,
     }
-
-
-def _with_interval(draw: Draw, cell: Cell, whole: Replicates) -> dpalgos.Result:
-    """Return an estimate with intervals, or without if the estimator's settings have none."""
-    try:
-        return draw.answer(replace(cell, params={**cell.params, "interval": _LEVEL}), whole)
-    except dpalgos.InputError:
-        return draw.answer(cell, whole)
 
 
 def _class_names(problem: "RegisteredTable", n_classes: int) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -66,6 +66,13 @@ class Draw:
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer on these data: the same again for the same replicates, in any batches."""
         return self.fit(self, cell, replicates)
+
+    def answer_with_interval(self, cell: Cell, replicates: Replicates, level: float) -> dpalgos.Result | None:
+        """Return a cell's answer with intervals; None if its settings have none, or rows are too few."""
+        try:
+            return self.answer(replace(cell, params={"interval": level, **cell.params}), replicates)
+        except dpalgos.InputError:
+            return None
 
     def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return estimates in the units of the target, (k, K, R), and the target, (k, K, 1)."""

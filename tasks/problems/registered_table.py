@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -13,11 +13,7 @@ from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
 from data.prepare.design_file import design_bytes
-from data.prepare.table_design import (
-    PreparedTable,
-    Units,
-    prepare_table,
-)
+from data.prepare.table_design import PreparedTable, Units, prepare_table
 from data.store.references import DatasetRef, read_table
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class
@@ -40,6 +36,8 @@ class RegisteredTable(DatasetSource, ABC):
     With a response the task is its regression on the covariates, linear or of a ``family``; without one it
     is the mean of the covariates.
     """
+
+    batch: ClassVar[int] = 0  # replicates that run together at most; 0: as many as last seconds
 
     response: str = ""
     covariates: Annotated[tuple[str, ...], DISTINCT] = ()
@@ -158,7 +156,7 @@ class RegisteredTable(DatasetSource, ABC):
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
     def cost(self, n: int) -> Cost:
-        return Cost(elements=n * self.sizes(n)["d"])
+        return Cost(elements=n * self.sizes(n)["d"], batch=self.batch)
 
     @property
     def n_classes(self) -> int | None:

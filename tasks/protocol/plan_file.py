@@ -171,7 +171,7 @@ def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion
     """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
     if request.by_group:
         return question.with_terms(request.by_group.terms)
-    units, _ = public_plan(request)
+    _, units, _ = public_plan(request)
     terms = [each for each in units.coef_names if each != units.intercept]
     assert request.table is not None
     columns = [each.name for each in request.table.columns]

@@ -20,13 +20,12 @@ from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import SimulatedRelease, range_of, simulate_release
+from tasks.advice.releases import SimulatedRelease, simulate_release, summary_of
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.release.design import question_parameters
 from tasks.release.release import plan_on_rows, public_plan, released_model
-from tasks.release.rows import units_as_declared
 from tasks.release.spending import room_in, spending_of, spent_epsilon
 
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
@@ -47,7 +46,7 @@ class PreparedPlan:
     @property
     def costs(self) -> dict[str, Spending]:
         requests = {name: self.plan.request(name, epsilon) for name, epsilon in self.split.epsilons.items()}
-        return {name: public_plan(request)[1].cost for name, request in requests.items()}
+        return {name: public_plan(request)[2].cost for name, request in requests.items()}
 
     @property
     def table(self) -> PageTable:
@@ -152,10 +151,7 @@ def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
     name = charge.reserve.partition("/")[2]
     with plan.naming(name):
         request = plan.request(name, charge.epsilon)
-        _, drawing = public_plan(request)
-    table = request.table
-    assert table is not None
-    design, _ = units_as_declared(table, request.columns, request.family, request.by_formula)
+        design, _, drawing = public_plan(request)
     parameters = question_parameters(request.estimator, drawing.params, design)
     known = charge.question
     asked = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
@@ -170,9 +166,8 @@ def check_charges(prepared: PreparedPlan, account: Account) -> None:
         if charge and not _is_question_of(charge, plan):
             raise _changed(plan, name, charge)
     kept = [each for each in account.charges if each not in registration.reserved.values()]
-    costs = [
-        prepared.costs[each.name] for each in plan.plan.released if each.name not in registration.charged
-    ]
+    all_costs = prepared.costs
+    costs = [all_costs[each.name] for each in plan.plan.released if each.name not in registration.charged]
     total = sum(costs, spending_of(kept)).epsilon(account.budget.delta)
     if costs and total > account.budget.epsilon * (1 + 1e-9):
         raise BudgetExhausted(
@@ -196,7 +191,7 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
-        self._units, _ = public_plan(self._request)
+        _, self._units, _ = public_plan(self._request)
 
     @property
     def curve(self) -> Curve:
@@ -209,7 +204,7 @@ class _Simulated:
     def _cost(self, epsilon: float) -> Spending:
         request = self._plan.request(self._name, epsilon)
         with self._plan.naming(self._name):
-            return public_plan(request)[1].cost
+            return public_plan(request)[2].cost
 
     def _half_widths(self, epsilon: float) -> dict[str, FloatArray]:
         """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
@@ -248,15 +243,8 @@ class _Simulated:
         names = [*tables[0].terms]
         kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
-        known = [each[np.isfinite(each)] for each in widths.T]
-        likely = [2 * len(each) > len(tables) for each in known]  # most tables have an interval
-        middle = [
-            np.median(each) if is_likely else math.nan for each, is_likely in zip(known, likely, strict=True)
-        ]
-        ends = [range_of(each) for each in known]
-        summary = np.array([(low, mid, high) for mid, (_, low, high) in zip(middle, ends, strict=True)])
-        none = 1 - float(np.isfinite(widths).any(axis=1).sum()) / len(self._tables.samples)
-        return {"terms": _plain_terms([names[j] for j in kept], summary.T), "none": none}
+        middle, (low, high), none = summary_of(widths, len(self._tables.samples))
+        return {"terms": _plain_terms([names[j] for j in kept], np.stack([low, middle, high])), "none": none}
 
 
 def _plain_terms(names: Sequence[str], widths: FloatArray) -> list[list[Any]]:

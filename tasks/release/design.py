@@ -42,6 +42,13 @@ class RowDesign:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    @property
+    def plain_declaration(self) -> Declaration:
+        """What a file without a declaration is checked against: whole columns of finite numbers."""
+        response = self.response.name if self.response else ""
+        columns = tuple(map(Column.in_units, [*self.names, *filter(None, [self.weights, response])]))
+        return Declaration(columns=columns, missing="refuse", n_rows=None, user_id=self.user_id)
+
     def rows(self, table: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the rows (n, k) of a table, columns (n,) by name, and its responses."""
         return rows_in_units(table, self.columns, self.response, intercept=self.intercept)

@@ -59,15 +59,11 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         f"{ledger['epsilon_budget']:g} at δ = {ledger['delta_budget']:g}.",
         *(
             f"{level:.0%} intervals account for sampling error and privacy noise."
-            for level in _levels(levels)
+            for level in dict.fromkeys(level for level, _ in levels)
         ),
         *dict.fromkeys(covers for _, covers in levels if covers),
     )
     return " ".join(filter(None, map(str.strip, sentences)))
-
-
-def _levels(levels: Iterable[tuple[float, str]]) -> list[float]:
-    return [*dict.fromkeys(level for level, _ in levels)]
 
 
 def _estimator(release: Mapping[str, Any]) -> str:

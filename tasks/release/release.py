@@ -179,19 +179,27 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         rows=rows,
         drawing=drawing,
         sample=sample,
-        question=_question(request, rows, drawing.params),
+        question=Question(
+            dataset=request.dataset,
+            content=rows.content,
+            estimator=name,
+            parameters=question_parameters(request.estimator, drawing.params, rows.design),
+            epsilon=request.epsilon,
+            delta=request.delta,
+            exact=rows.exact,
+        ),
         cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request.delta, rows)),
     )
 
 
-def public_plan(request: ReleaseRequest) -> tuple[FileUnits, ReleasePlan]:
-    """Plan the drawing of a release by its declarations alone; return it with the units of its numbers."""
+def public_plan(request: ReleaseRequest) -> tuple[RowDesign, FileUnits, ReleasePlan]:
+    """Plan a release by its declarations alone; return how its rows are made, its units and its drawing."""
     table = request.table
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
     shape = table.units[0], len(units.names)
-    return units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
+    return design, units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 
 def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
@@ -205,18 +213,6 @@ def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) ->
     if "coef" in keywords:
         keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
     return keywords
-
-
-def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:
-    return Question(
-        dataset=request.dataset,
-        content=rows.content,
-        estimator=request.estimator.name,
-        parameters=question_parameters(request.estimator, params, rows.design),
-        epsilon=request.epsilon,
-        delta=request.delta,
-        exact=rows.exact,
-    )
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:

@@ -20,9 +20,9 @@ from data.columns import PLAIN, Column, Marks
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
-from data.tables.declared import DeclaredReader, DeclaredTable, UserIds, read_declared
+from data.tables.declared import DeclaredReader, DeclaredTable
 from data.tables.marks import FileMarks
-from data.tables.reading import NumberReader, Numbers, Watch, n_rows_stated, opened_table
+from data.tables.reading import Numbers, Watch, n_rows_stated, opened_table
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
@@ -67,10 +67,10 @@ class ClippedCells:
         self._columns, self._pieces = [*design.names, *more], list[np.ndarray]()
 
     def add(self, piece: DeclaredTable) -> None:
-        cells = np.zeros((len(piece.is_complete), len(self._columns)), dtype=bool)
+        at, rows = piece.places()
+        cells = np.zeros((len(rows), len(self._columns)), dtype=bool)
         for j, name in enumerate(self._columns):
-            if name in piece.sides:
-                cells[piece.is_complete, j] = piece.sides[name]
+            cells[at, j] = piece.sides.get(name, 0)
         self._pieces.append(np.packbits(cells, axis=1))
 
     @cached_property
@@ -86,34 +86,81 @@ class ClippedCells:
 
 
 class _DesignReader(DeclaredReader):
-    """Reads the columns of X and the response from a table's files, in public units."""
+    """Reads the columns of X and the response from a table's files, in public units.
+
+    A row that is left out for a missing cell becomes a row of zeros. With a time to an event, each person has
+    a row per period.
+    """
 
     def __init__(self, source: Source, design: RowDesign) -> None:
-        assert design.declaration is not None
-        super().__init__(source, design.declaration)
+        super().__init__(source, design.declaration or design.plain_declaration)
         self._design, self.clipped_cells = design, ClippedCells(design)
         self._weights: list[FloatArray] = []
+        self._rows: list[np.ndarray] = []  # of the file, where users or persons are protected
+        self._n_read = 0
 
     @property
     def weights(self) -> FloatArray | None:
         """The weights of the rows (n,), 0 where a row is left out."""
         return np.concatenate(self._weights) if self._design.weights else None
 
+    @property
+    def users(self) -> np.ndarray | None:
+        """A code per row (n,) for the user or person it belongs to, if they are protected."""
+        if not self._rows:
+            return None
+        rows = np.concatenate(self._rows)
+        return self.ids.codes()[rows] if self.ids else rows
+
     def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
         for piece in self.tables(part, watch):
+            at, of_file = piece.places()
             if watch:  # the first pass
                 self.clipped_cells.add(piece)
                 if name := self._design.weights:
-                    self._weights.append(np.zeros(len(piece.is_complete)))
-                    self._weights[-1][piece.is_complete] = piece.table[name]
+                    self._weights.append(np.zeros(len(of_file)))
+                    weights = piece.table[name]
+                    self._weights[-1][at] = weights if piece.persons is None else weights[piece.persons]
+                if self.ids or piece.persons is not None:
+                    self._rows.append(of_file + self._n_read)
+                self._n_read += len(piece.is_complete)
             kept, responses = self._design.rows(piece.table)
-            rows = np.zeros((len(piece.is_complete), kept.shape[1]), order="F")
-            rows[piece.is_complete] = kept
+            rows = np.zeros((len(of_file), kept.shape[1]), order="F")
+            rows[at] = kept
             numbers = dict(zip((*self._design.names, AT_CENTERS), rows.T, strict=False))
             if response := self._design.response:
                 numbers[response.name] = np.zeros(len(rows))
-                numbers[response.name][piece.is_complete] = responses
+                numbers[response.name][at] = responses
             yield numbers
+
+
+def read_rows(
+    reader: Fingerprinter,
+    data: Source,
+    request: ReleaseRequest,
+    progress: Callable[[int], None] | None = None,
+) -> ReleaseRows:
+    """Read and check the file once; of a large file without users keep no number."""
+    columns, analyst_table = request.columns, request.table
+    reader.expect(n_rows_stated(data))
+
+    def watch(batch: CanonicalBatch) -> None:
+        reader.add(batch)
+        if progress and not columns.user_id:  # how many rows users have is private
+            progress(reader.n_rows)
+
+    if analyst_table:
+        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
+        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
+    else:
+        design = RowDesign(
+            columns=tuple(map(Column.in_units, columns.x)),
+            response=Column.in_units(columns.y) if columns.y else None,
+            user_id=columns.user_id or "",
+            weights=columns.weights or "",
+        )
+        rows = _rows_of(data, design, FileUnits.unchanged(design.names), watch)
+    return replace(rows, content=reader.fingerprint(), exact=reader.exact(), n_rows=reader.n_rows)
 
 
 def table_as_declared(
@@ -127,19 +174,34 @@ def table_as_declared(
 ) -> ReleaseRows:
     """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
 
-    A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
-    responses of a generalized linear model (``family``) stay as they are.
+    The responses of a generalized linear model (``family``) stay as they are.
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     require_clusters(path, analyst_table)
-    if formula and formula.times:
-        return _person_periods(path, design, units, watch)
+    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
+    drops = bool(counts_none) and not columns.user_id
+    return _rows_of(path, design, units, watch, drops=drops, held=bool(formula and formula.times))
+
+
+def _rows_of(
+    path: Source,
+    design: RowDesign,
+    units: FileUnits,
+    watch: Watch,
+    *,
+    drops: bool = False,
+    held: bool = False,
+) -> ReleaseRows:
+    """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
+
+    A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean,
+    or a user's.
+    """
     make = partial(_DesignReader, path, design)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
-    table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
-    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
-    if reader.repairs and (not counts_none or columns.user_id):
+    table.check(reader, watch, inf if held or reader.ids else HELD_NUMBERS)
+    if reader.repairs and not drops:
         raise DataError(
             f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
             "them, since the number of rows left is private; give the column impute = a public constant, or "
@@ -149,45 +211,11 @@ def table_as_declared(
     return ReleaseRows(
         X=X,
         y=y,
-        users=reader.ids.codes() if reader.ids else None,
+        users=reader.users,
         weights=reader.weights,
         units=units,
         design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
-    )
-
-
-def _person_periods(path: Source, design: RowDesign, units: FileUnits, watch: Watch) -> ReleaseRows:
-    """Return rows of person-periods; a person who is left out for a missing value has a row of zeros."""
-    assert design.declaration is not None
-    assert design.response is not None
-    read = read_declared(path, design.declaration, watch=watch)
-    assert read.persons is not None
-    if read.repairs and design.user_id:
-        raise DataError(
-            f"{path}: {read.repairs[0].reason}; persons with several rows cannot be released without some of "
-            "them; give the column impute = a public constant"
-        )
-    left_out = np.flatnonzero(~read.is_complete)
-    ids = read.table[design.user_id] if design.user_id else np.flatnonzero(read.is_complete)
-    used = np.repeat([True, False], [len(read.persons), len(left_out)])
-    rows, y = np.zeros((len(used), len(design.columns) + design.intercept)), np.zeros(len(used))
-    rows[used], y[used] = design.rows(read.table)
-    names = [*design.names, AT_CENTERS, design.response.name]
-    clipped = np.zeros((len(used), len(names)), dtype=bool)
-    for j, name in enumerate(names):
-        clipped[used, j] = read.sides.get(name, 0)
-    weights = np.zeros(len(used)) if design.weights else None
-    if weights is not None:
-        weights[used] = read.table[design.weights][read.persons]
-    return ReleaseRows(
-        X=rows,
-        y=y,
-        users=np.concatenate([ids[read.persons], left_out]),
-        weights=weights,
-        units=units,
-        design=design,
-        clipped=clipped if clipped.any() else None,
     )
 
 
@@ -234,58 +262,6 @@ def _single(columns: Sequence[str], name: str) -> str:
     return columns[0]
 
 
-def read_rows(
-    reader: Fingerprinter,
-    data: Source,
-    request: ReleaseRequest,
-    progress: Callable[[int], None] | None = None,
-) -> ReleaseRows:
-    """Read and check the file once; of a large file without users keep no number."""
-    columns, analyst_table = request.columns, request.table
-    x, y, user_id = columns.x, columns.y, columns.user_id
-    ids = UserIds(data, user_id) if user_id and not analyst_table else None
-    reader.expect(n_rows_stated(data))
-
-    def watch(batch: CanonicalBatch) -> None:
-        reader.add(batch)
-        if ids:
-            ids.add(batch)
-        if progress and not user_id:  # how many rows users have is private
-            progress(reader.n_rows)
-
-    if analyst_table:
-        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
-        return _identified(rows, reader)
-    design = RowDesign(
-        columns=tuple(map(Column.in_units, x)),
-        response=Column.in_units(y) if y else None,
-        user_id=user_id or "",
-        weights=columns.weights or "",
-    )
-    make = partial(NumberReader, data, columns.all_numbers)
-    table = StreamedTable(data, make, y or "")
-    table.check(make(), watch, inf if user_id or columns.weights else HELD_NUMBERS)
-    X, responses = table.in_memory() if table.is_held else (table, None)
-    weights = None
-    if columns.weights and not isinstance(X, StreamedTable):
-        X, weights = X[:, : len(x)], X[:, len(x)]
-    users = ids.codes() if ids else None
-    units = FileUnits.unchanged(design.names)
-    rows = ReleaseRows(X=X, y=responses, users=users, weights=weights, units=units, design=design)
-    return _identified(rows, reader)
-
-
-def _identified(rows: ReleaseRows, reader: Fingerprinter) -> ReleaseRows:
-    """Return rows with what the reader knows of their file."""
-    return replace(
-        rows,
-        content=reader.fingerprint(),
-        exact=reader.exact(),
-        n_rows=reader.n_rows,
-    )
-
-
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     """Return the columns of the file that determine the estimate, with the declared levels of each."""
     columns, analyst_table = request.columns, request.table
@@ -303,8 +279,7 @@ def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
     if not known:
         return ""
     reader = ledger.fingerprinter(known)
-    marks = FileMarks(declared)
-    with opened_table(data, marks) as (_, batches):
-        for batch in map(marks.plain, batches):
+    with opened_table(data, FileMarks(declared)) as (_, batches):
+        for batch in batches:
             reader.add(batch)
     return known.get(reader.fingerprint(), "") if reader.n_rows else ""

@@ -3,17 +3,23 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import dpalgos
 from data.store.references import DatasetRef
-from tasks.cache import CachedFile, facts_of
+from tasks.cache import CachedFile, digest, facts_of
 from tasks.cells import Cell, derive_seed, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import HeadlineRun
 from tasks.study.expand import Block
+
+# Audits that ship with the program; each is known by its setting and the code of its estimator.
+STORED = Path(__file__).resolve().parents[2] / "flows" / "studies" / "audits.json"
 
 
 @guarded
@@ -66,3 +72,21 @@ def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, 
         cell.estimator, n_trials=n_trials, n_features=n_features, rng=rng, **cell.keywords()
     )
     return {"audited_epsilon": found.epsilon_lower_bound, **found.to_dict()}
+
+
+def audit_key(cell: Cell, n_features: int) -> str:
+    """Return a digest of the estimator's code, its keywords and the number of columns."""
+    module = dpalgos.get_estimator(cell.estimator).function.__module__
+    return digest([module], cell.estimator, cell.keywords(), n_features)
+
+
+def stored_audit(cell: Cell, n_features: int, n_trials: int) -> Mapping[str, Any] | None:
+    """Return a stored audit of at least so many trials; None if this code was not audited."""
+    stored = stored_audits().get(audit_key(cell, n_features))
+    return stored if stored and stored["n_trials"] >= n_trials else None
+
+
+@cache
+def stored_audits() -> Mapping[str, Mapping[str, Any]]:
+    content: Mapping[str, Mapping[str, Any]] = json.loads(STORED.read_text(encoding="utf-8"))
+    return content

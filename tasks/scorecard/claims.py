@@ -45,7 +45,12 @@ NO_SUCH_ANSWER, NO_RUN, NO_TEST = "no such answer", "study not run", "no run can
 _NO_ANSWER = Judgment(OPEN, "The study has no estimate of this kind.", NO_SUCH_ANSWER)
 _NO_PAIR = Judgment(OPEN, "The study has no pair of estimates of this kind.", NO_SUCH_ANSWER)
 _BOTH_NOISE = "both no better than zero"
-_UNDECIDED = "which these repetitions cannot distinguish."
+
+
+def _judged(text: str, *, holds: bool, fails: bool) -> Judgment:
+    if holds or fails:
+        return Judgment(FAILS if fails else HOLDS, f"{text}.")
+    return Judgment(OPEN, f"{text}, which these repetitions cannot distinguish.")
 
 
 class Test(Strict, ABC):
@@ -148,11 +153,8 @@ class GapShrinks(Test):
             f"{num(float(late.mean()))} at {evidence.symbol} = {setting(last)}"
         )
         low, high = difference_interval(late, early)
-        if high < 0 and mean_interval(late)[0] > 0:
-            return Judgment(HOLDS, f"{text}.")
-        if low > 0 or mean_interval(late)[1] < 0:
-            return Judgment(FAILS, f"{text}.")
-        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
+        least, most = mean_interval(late)
+        return _judged(text, holds=high < 0 and least > 0, fails=low > 0 or most < 0)
 
 
 class LargerThanIn(Test):
@@ -174,9 +176,7 @@ class LargerThanIn(Test):
             f"{num(float(others[m].mean()))} in panel {self.panel} at {evidence.symbol} = {setting(m)}"
         )
         low, high = difference_interval(ours[n], others[m])
-        if low > 0 or high < 0:
-            return Judgment(HOLDS if low > 0 else FAILS, f"{text}.")
-        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
+        return _judged(text, holds=low > 0, fails=high < 0)
 
 
 class Level(Test):
@@ -207,11 +207,8 @@ class Level(Test):
         intervals = [mean_interval(lead) for lead in leads]
         means = span([float(values.mean()) for values in ours.values()])
         text = f"Means are {means} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
-        if any(high < 0 for _, high in intervals):
-            return Judgment(FAILS, f"{text}.")
-        if all(low > 0 for low, _ in intervals):
-            return Judgment(HOLDS, f"{text}.")
-        return Judgment(OPEN, f"{text}, {_UNDECIDED}")
+        fails = any(high < 0 for _, high in intervals)
+        return _judged(text, holds=all(low > 0 for low, _ in intervals), fails=fails)
 
 
 AnyTest = Annotated[

@@ -104,11 +104,8 @@ def mean_interval(values: pd.Series) -> tuple[float, float]:
     """Return the confidence interval of a mean, Student's; infinite for fewer than two values."""
     if len(values) < 2:
         return -math.inf, math.inf
-    half = (
-        float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
-        * float(values.std())
-        / math.sqrt(len(values))
-    )
+    reach = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+    half = reach * float(values.std()) / math.sqrt(len(values))
     return float(values.mean()) - half, float(values.mean()) + half
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,10 @@ from reports.pages.scorecard import Judged, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.writing import render_sentence, when, words
 from tasks.errors import guarded
-from tasks.run.collect import read_results
 from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Judgment, Scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.size_rules import delta_at
-from tasks.study.spec import SCORECARD, StudySpec
-
-
-def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
-    return {s.name: Evidence(s, read_results(Path(tables[s.name]))) for s in specs if s.name in tables}
+from tasks.study.spec import SCORECARD
 
 
 @guarded

@@ -5,8 +5,10 @@ from tempfile import TemporaryDirectory
 
 from data.store.folders import home
 from flows.studies.find_study import find_study
+from tasks.run.collect import read_results
 from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.judging import judge, read_evidence
+from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.judging import judge
 from tests.bench.commands import run_dpcost
 from tests.bench.goals import Goal, Measurement
 
@@ -20,8 +22,8 @@ def bench_accuracy(small: bool = False) -> Measurement:
         run_dpcost(
             Path(folder) if small else home(), "run", *studies, "--profile", profile, "--out", f"{folder}/out"
         )
-        tables = {name: f"{folder}/out/{name}/results.parquet" for name in studies}
-        evidence = read_evidence([find_study(name) for name in studies], tables)
+        runs = {name: read_results(Path(folder) / "out" / name) for name in studies}
+        evidence = {name: Evidence(find_study(name), run) for name, run in runs.items()}
     judged = {
         f"{claim.id} ({calibration})": verdict
         for entry in load_scorecard().claims

@@ -125,7 +125,7 @@ def test_rows_of_parquet_are_refused_as_those_of_csv(tmp_path, home, ask):
     table.assign(age=np.nan).to_parquet(tmp_path / "blank.parquet")
     table.to_parquet(tmp_path / "labels.parquet")
     labels = {**REGRESSION, "bounds": "covariate_bound = 1.0", "params": 'family = "logistic"'}
-    refused(lambda: ask(file="blank.parquet"), DataError, "'age'")
+    refused(lambda: ask(file="blank.parquet"), DataError, "column age")
     refused(lambda: ask("dp_glm", "labels.parquet", **labels), InputError, "'logistic'", hidden=(SECRET,))
     assert open_ledger(home).account("people").charges == []
 

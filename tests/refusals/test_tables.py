@@ -62,7 +62,9 @@ def test_a_faulty_file_is_refused_without_its_cells(tmp_path, content, named):
 
 @pytest.mark.parametrize("blank", ["\n", "  \n", '""\n'])
 def test_a_blank_line_of_a_file_with_one_column_is_a_missing_cell(tmp_path, blank):
-    refused(lambda: load_numbers(written(tmp_path, f"x\n1\n{blank}2\n"), ["x"]), DataError, "blank", "'x'")
+    refused(
+        lambda: load_numbers(written(tmp_path, f"x\n1\n{blank}2\n"), ["x"]), DataError, "blank", "column x"
+    )
 
 
 @pytest.mark.parametrize(("text", "marks"), TABLES["unclear"])

@@ -20,14 +20,13 @@ from data.prepare.frame_features import scales
 from data.store.references import DatasetRef, FramesRef
 from flows import progress
 from flows.studies.find_study import find_study
-from tasks.audit import audit
+from tasks.blocks import audit
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import StudyResults, build_manifest, released_events
 from tasks.report.write import write_index, write_report
 from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
-from tasks.run.headline import write_audit, write_exhibits
-from tasks.run.stored_audits import audit_key, stored_audit, stored_audits
+from tasks.run.headline import audit_key, stored_audit, stored_audits, write_audit, write_exhibits
 from tasks.run_options import RunOptions
 from tests.tasks.blocks import made_results, result_at, run_of
 
@@ -223,13 +222,13 @@ def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypat
 def test_a_stored_audit_of_the_same_code_is_shown(ready, block, tmp_path, monkeypatch):
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "tight")
     file = tmp_path / "audits.json"
-    monkeypatch.setattr("tasks.run.stored_audits.FILE", file)
+    monkeypatch.setattr("tasks.run.headline.STORED", file)
     file.write_text(json.dumps({audit_key(cell, 6): {"audited_epsilon": 0.125, "n_trials": 2000}}))
     stored_audits.cache_clear()
     assert stored_audit(cell, 6, 2001) is None
     assert stored_audit(cell, 5, 2000) is None
     assert stored_audit(replace(cell, epsilon=2 * cell.epsilon), 6, 2000) is None
-    monkeypatch.setattr("tasks.audit.compute", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("tasks.blocks.compute", Mock(side_effect=AssertionError))
     shown = audit.fn(cell, 6, 2000, 1).data
     assert json.loads(shown.path.read_text()) == {
         "cell": cell.key,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +13,7 @@ from reports.writing import with_form
 from tasks.cells import Replicates
 from tasks.file_schema import Number
 from tasks.problems.measures.estimation import ESTIMATION
-from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
+from tasks.problems.problem import ALL, Draw, HeadlineRun, Kind, Traits
 from tasks.problems.reference_answer import ReferenceAnswer
 from tasks.problems.registered_table import RegisteredTable
 
@@ -32,6 +32,8 @@ class MapUsers(RegisteredTable):
     to users at random, and the truth is that of all rows: users are then equal, as in theory.
     """
 
+    batch: ClassVar[int] = ALL
+
     degrees: Annotated[Number, Field(gt=0)]  # side of a cell
     # Rows that a cell must have to count as a user; sizes m go up to that.
     least_rows: Annotated[int, Field(strict=True, ge=1)]
@@ -43,9 +45,6 @@ class MapUsers(RegisteredTable):
 
     def n_people(self, n: int) -> None:
         return None
-
-    def cost(self, n: int) -> Cost:
-        return replace(super().cost(n), batch=ALL)
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         super().check(n, task, estimators)

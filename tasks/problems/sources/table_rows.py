@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
-from tasks.problems.problem import ALL, Cost, Draw, Fit, HeadlineRun, Kind, Traits, fit_cell
+from tasks.problems.problem import ALL, Draw, Fit, HeadlineRun, Kind, Traits, fit_cell
 from tasks.problems.reference_answer import fit_without, with_weights
 from tasks.problems.registered_table import RegisteredTable
 
@@ -60,6 +60,8 @@ class TableSubsamples(RegisteredTable):
     with all their rows, and each counts once.
     """
 
+    batch: ClassVar[int] = ALL
+
     @property
     def traits(self) -> Traits:
         n_coefficients = len(self.covariates[self.slopes]) if self.response and not self.n_classes else 0
@@ -72,9 +74,6 @@ class TableSubsamples(RegisteredTable):
             n_coefficients=n_coefficients,
             population=self.n_units,
         )
-
-    def cost(self, n: int) -> Cost:
-        return replace(super().cost(n), batch=ALL)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         """Yield the one draw of all replicates, or one after another where rows have weights."""

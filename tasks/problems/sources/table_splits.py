@@ -14,11 +14,7 @@ from data.datasets import get_dataset
 from data.prepare.design_file import design_bytes, read_design
 from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_table
-from data.prepare.table_design import (
-    PreparedTable,
-    by_use,
-    draw_training_rows,
-)
+from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
 from data.simulations.flock import FRAMES
 from data.store.references import DatasetRef, FramesRef
 from tasks.cells import Replicates

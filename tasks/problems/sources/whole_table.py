@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from data.collections.league import GROUPS
 from data.prepare.table_design import PreparedTable, Units, public_units
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.explained import EXPLAINED, MeanScale, RegressionScale
-from tasks.problems.problem import ALL, Cost, Draw, Fit, Kind, Traits, fit_cell
+from tasks.problems.problem import ALL, Draw, Fit, Kind, Traits, fit_cell
 from tasks.problems.registered_table import RegisteredTable
 
 
@@ -31,6 +31,8 @@ def fit_within(table: Mapping[str, Any]) -> Fit:
 class WholeTable(RegisteredTable):
     """All rows of a table, which are what is protected: a regression, or without a response their means."""
 
+    batch: ClassVar[int] = ALL
+
     units: Units = "public"
 
     @property
@@ -42,9 +44,6 @@ class WholeTable(RegisteredTable):
         super().check(n, task, estimators)
         if self.analyst_table:
             raise ValueError("dataset must be a registered one, got your own table; use another kind")
-
-    def cost(self, n: int) -> Cost:
-        return replace(super().cost(n), batch=ALL)
 
     def check_data(self, n: int) -> None:
         """Refuse a part of the rows, too."""

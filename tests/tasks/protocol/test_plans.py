@@ -102,7 +102,7 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     events = [
         event
         for name, epsilon in prepared.split.epsilons.items()
-        for event in public_plan(prepared.plan.request(name, epsilon))[1].events
+        for event in public_plan(prepared.plan.request(name, epsilon))[2].events
     ]
     rho, _, failure = rho_of(events)
     assert failure == 0
