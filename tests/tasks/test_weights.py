@@ -182,7 +182,7 @@ def test_no_formula_takes_the_weights_as_a_covariate(tmp_path, home):
     assert "'w'" in refusal(find_study, str(file))
 
 
-def test_forecasts_count_the_design_effect(tmp_path, home):
+def test_forecasts_count_the_design_effect(tmp_path, home, few_tables):
     guesses = '[guesses]\nexplained = 0.3\ncorrelation = 0.0\nmean = {{ "w" = 1.0 }}\nstd = {{ "w" = {} }}\n'
     errors = []
     for std in (0.05, 1.3):
