@@ -51,6 +51,17 @@ def home(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.fixture
+def few_tables(monkeypatch):
+    """Forecast on 4 synthetic tables."""
+    for name in (
+        "tasks.advice.forecasts.TABLES",
+        "tasks.advice.releases._TABLES",
+        "dpalgos.protocol.plan._TABLES",
+    ):
+        monkeypatch.setattr(name, 4)
+
+
 @pytest.fixture(scope="session")
 def exit_status():
     """A function that runs ``dpcost`` with some words in this process, and returns its exit status."""

@@ -9,8 +9,10 @@ Run: ``python -m tests.bench.plan_targets [SHAPE …]``; ``--bare`` states no gu
 """
 
 import sys
+import tomllib
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,6 @@ from dpalgos.protocol import Plan
 
 N, RELEASES, SEEDS = 4000, 25, (7, 8)
 BOUNDS = {"age": (18, 90), "score": (0, 10)}
-KNOWN = {"age": 12, "score": 2}  # standard deviations
 LEVELS = {"arm": ["a", "b", "c"]}
 
 
@@ -39,76 +40,11 @@ class Shape:
     correlation: float = 0.0
     skewed: bool = False  # age has a long upper tail
     guesses: dict[str, Any] = field(default_factory=dict)
-    declared: dict[str, Any] = field(default_factory=dict)
 
 
-LINE = {"formula": "y ~ age + score", "family": "", "response": (0, 2000), "noise": 190, "level": 700}
-LOGIT = {"formula": "y ~ age + score", "family": "logistic", "response": (0, 1)}
-COUNT = {"formula": "y ~ age + score", "family": "poisson", "response": (0, 20)}
+CONTENT = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SHAPES = {
-    "logistic, rate .4": Shape(
-        **LOGIT,
-        target=("score", 0.08),
-        slopes=(0.01, 0.15),
-        level=0.4,
-        guesses={"mean": {"y": 0.4}, "std": KNOWN},
-    ),
-    "logistic, rate .1": Shape(
-        **LOGIT,
-        target=("score", 0.14),
-        slopes=(0.01, 0.15),
-        level=0.1,
-        guesses={"mean": {"y": 0.1}, "std": KNOWN},
-    ),
-    "logistic, strong effects": Shape(
-        **LOGIT,
-        target=("score", 0.17),
-        slopes=(0.04, 0.5),
-        level=0.3,
-        guesses={"mean": {"y": 0.3}, "std": KNOWN},
-    ),
-    "logistic, categories": Shape(
-        **{**LOGIT, "formula": "y ~ age + score + arm"},
-        target=("score", 0.14),
-        slopes=(0.01, 0.15),
-        level=0.2,
-        guesses={"mean": {"y": 0.2}, "std": KNOWN},
-    ),
-    "line, as declared": Shape(
-        **LINE,
-        target=("age", 1.2),
-        slopes=(3, 20),
-        guesses={"std": {"age": 12, "score": 2, "y": 200}, "correlation": 0.0},
-    ),
-    "line, columns narrower than declared": Shape(
-        **LINE, target=("age", 3.0), slopes=(3, 20), age=(50, 6), guesses={"mean": {"y": 700}}
-    ),
-    "line, skewed column": Shape(
-        **LINE,
-        target=("age", 2.0),
-        slopes=(3, 20),
-        age=(28, 9),
-        skewed=True,
-        guesses={"mean": {"age": 28}, "std": {"age": 9, "y": 200}},
-    ),
-    "line, correlated columns": Shape(
-        **LINE, target=("age", 2.0), slopes=(3, 20), correlation=0.7, guesses={"correlation": 0.7}
-    ),
-    "counts": Shape(
-        **COUNT,
-        target=("age", 0.005),
-        slopes=(0.01, 0.1),
-        level=2.0,
-        guesses={"mean": {"y": 2.0}, "std": {**KNOWN, "y": 1.5}},
-    ),
-    "counts, overdispersed": Shape(
-        **COUNT,
-        target=("age", 0.010),
-        slopes=(0.01, 0.1),
-        level=1.0,
-        noise=2.0,
-        guesses={"mean": {"y": 1.0}, "std": {**KNOWN, "y": 1.8}},
-    ),
+    name: Shape(**CONTENT["families"][given.pop("of")] | given) for name, given in CONTENT["shapes"].items()
 }
 
 
@@ -145,7 +81,7 @@ def plan_of(shape: Shape, guesses: dict[str, Any]) -> Plan:
     declared = {"bounds": {**BOUNDS, "y": shape.response}, "levels": LEVELS if uses_arm else {}}
     declared |= {"guesses": guesses} if guesses else {}
     content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [question]}
-    return Plan.from_toml(content, n_rows=N, **declared, **shape.declared)
+    return Plan.from_toml(content, n_rows=N, **declared)
 
 
 def measure(name: str, *, bare: bool) -> str:

@@ -1,24 +1,18 @@
-"""Times to an event: the price of periods next to Cox regression, and the size and power of the logrank test.
+"""Times to an event: the price of periods next to Cox regression.
 
-The tables of `bench_periods` are read from the folder ``SURVIVAL_TABLES``: ``lung.csv``, ``rossi.csv``,
+The tables are read from the folder ``SURVIVAL_TABLES``: ``lung.csv``, ``rossi.csv``,
 ``gbsg2.csv`` and ``larynx.csv`` of the package lifelines, and ``veteran.csv`` of the R package survival.
 """
 
 import os
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import scipy
 import statsmodels.api as sm
 
-import dpalgos
-from dpalgos.answers.survival import SurvivalCurves
-from dpalgos.central.cumulative_counts import noise_covariance
 from dpalgos.formula import phreg
-from dpalgos.rows.person_periods import cell_indicators
-from tests.bench.goals import Goal, Measurement, at_most
+from tests.bench.goals import Measurement, at_most
 
 # time, the event as an expression, numbers with their bounds
 TABLES = {
@@ -29,8 +23,6 @@ TABLES = {
     "veteran": ("time", "status == 1", {"trt": (1, 2), "karno": (10, 99), "age": (34, 81)}),
 }
 PERIODS = 4, 8, 16, 32
-REPETITIONS = 1000
-_SETTINGS = (500, 1.0), (1000, 1.0), (3000, 0.5), (3000, 1.0)
 
 
 def _table(name: str) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
@@ -68,58 +60,3 @@ def bench_periods(small: bool = False) -> Measurement:
     return Measurement(
         figure="largest distance of log hazard ratios from Cox regression", goals=goals, data="5 tables"
     )
-
-
-def _rejections(n: int, epsilon: float, ratio: float, repetitions: int) -> tuple[float, float, float]:
-    """Return how often private and plain logrank tests reject, and what theory with noise predicts.
-
-    The plain statistic has mean 1 + shift². Noise of variance σ² in all counts of events adds Kσ²/2 to the
-    variance of the difference, which is about a quarter of the number of events.
-    """
-    cuts, private, plain = np.linspace(0, 4, 9), list[float](), list[float]()
-    events, variance = list[float](), 0.0
-    for seed in range(repetitions):
-        rng = np.random.default_rng(seed)
-        group = rng.integers(0, 2, n)
-        event, censored = rng.exponential(size=n) / np.where(group, 0.2 * ratio, 0.2), rng.uniform(1, 6, n)
-        cells = cell_indicators(np.minimum(event, censored), event <= censored, group, 2, cuts)
-        found = dpalgos.estimate("cumulative_counts", cells, epsilon=epsilon, delta=1e-6, chain=9, rng=rng)
-        std, exact = float(np.max(found.events[0].noise_scale)), cells.sum(axis=0)
-        events.append(exact.reshape(2, 2, 9)[:, 0, :-1].sum())
-        variance = 8 * std**2 / 2
-        for statistics, counts, noise in ((private, found.estimate, std), (plain, exact, 1e-9)):
-            about = {"noise": noise_covariance(9, noise), "periods": tuple(cuts), "groups": (0, 1)}
-            statistics.append(SurvivalCurves(counts=counts.reshape(2, 2, 9), **about).logrank().statistic)
-    shift, information = np.sqrt(max(np.mean(plain) - 1, 0)), np.mean(events) / 4
-    z = scipy.special.ndtri(0.975)
-    expected = float(scipy.special.ndtr(shift * np.sqrt(information / (information + variance)) - z))
-    return float(np.mean(np.array(private) > z**2)), float(np.mean(np.array(plain) > z**2)), expected
-
-
-def bench_logrank(small: bool = False) -> Measurement:
-    """Measure the size and the power of the logrank test from released counts."""
-    goals: list[Goal] = []
-    repetitions = 20 if small else REPETITIONS
-    for n, epsilon in _SETTINGS[: 1 if small else None]:
-        size, _, _ = _rejections(n, epsilon, 1.0, repetitions)
-        goals.append(
-            Goal(
-                what=f"n = {n}, ε = {epsilon:g}: size",
-                values=[100 * size],
-                wanted=6,
-                at_least=False,
-                unit="%",
-            )
-        )
-        power, plain, expected = _rejections(n, epsilon, 0.75, repetitions)
-        what = f"n = {n}, ε = {epsilon:g}: power over {expected:.2f} of theory ({plain:.2f} without noise)"
-        goals.append(Goal(what=what, values=[power / expected], wanted=0.8))
-        print(*(goal.cells() for goal in goals[-2:]), flush=True)
-    return Measurement(figure="logrank test at 5 %", goals=goals, data="exponential times, hazard ratio 0.75")
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    for bench in (bench_periods, bench_logrank):
-        for goal in bench().goals:
-            print(goal.cells())

@@ -1,11 +1,11 @@
-"""How a file writes numbers: marks that are declared, the only possible ones, or a question."""
+"""How a file writes numbers, dates and ids: what is declared, the only possible meaning, or a question."""
 
 import numpy as np
 import pytest
 
 from data.columns import PLAIN, Declaration, Marks
 from data.errors import DataError
-from data.tables.declared import read_declared
+from data.tables.declared import count_users, read_declared
 from data.tables.schema import table_schema
 from tests.builders import declared_column, refused
 
@@ -110,3 +110,29 @@ def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
     path = written(tmp_path, header, "1;2")
     for call in (lambda: table_schema(path), lambda: read(path, number("a"))):
         refused(call, DataError, "separator", "--separator")
+
+
+DATES = ["31.12.2020", "12/31/2020", "1/2/20", "2020/12/31", "31DEC2020", "31-Dec-2020", "31 décembre 2020"]
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_in_any_notation_needs_a_decision(tmp_path, date):
+    assert table_schema(written(tmp_path, "day,x", f"{date},1")).dates == ("day",)
+
+
+@pytest.mark.parametrize("text", ["1.2.3.4", "12-34", "size 12", "route 66/2020"])
+def test_other_text_is_no_date(tmp_path, text):
+    assert table_schema(written(tmp_path, "day,x", f"{text},1")).dates == ()
+
+
+@pytest.mark.parametrize("ids", [("10E1", "1E2"), ("1e2", "7"), ("5", "3.0e1")])
+def test_ids_with_exponents_are_refused_since_two_users_may_be_one(tmp_path, ids):
+    path = written(tmp_path, "who,x", *(f"{each},1" for each in ids))
+    hidden = [each for each in ids if len(each) > 1]
+    refused(lambda: count_users(path, "who"), DataError, "'who'", "exponents", hidden=hidden)
+
+
+@pytest.mark.parametrize(("cell", "named"), [(".", "missing"), ("TRUE", "truth value")])
+def test_text_in_a_number_column_comes_with_what_it_may_be(tmp_path, cell, named):
+    path = written(tmp_path, "x,y", "1,1", f"{cell},1")
+    refused(lambda: read(path, number(), missing="refuse"), DataError, "'x'", named)

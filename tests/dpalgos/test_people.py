@@ -11,7 +11,6 @@ from dpalgos.models.families import get_family
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
-from tests.builders import refused
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
 
@@ -174,25 +173,6 @@ def test_at_most_so_many_rows_of_a_person_count():
     own = np.bincount(sample.units.codes, weights=sample.units.weights)
     assert own.max() <= 1 + 1e-12
     assert own[0] == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("words", "keywords"),
-    [
-        ("max_rows", {"person_weight": "rows"}),
-        ("max_rows", {"max_rows": 3}),
-        ("user_ids", {"person_weight": "rows", "max_rows": 3}),
-        ("max_weight", {"weights": np.ones(100)}),
-        ("max_weight", {"max_weight": 2.0}),
-        ("one entry per row", {"weights": np.ones(7), "max_weight": 2.0}),
-        ("finite", {"weights": np.full(100, np.nan), "max_weight": 2.0}),
-        ("at least two", {"user_ids": np.zeros(100, dtype=int)}),
-    ],
-)
-def test_people_and_weights_that_cannot_be_are_refused(words, keywords):
-    X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
-    settings = {"epsilon": 1.0, "delta": 1e-6, **keywords}
-    refused(lambda: fit(X, X[:, 0], **settings), dpalgos.InputError, words)
 
 
 @pytest.mark.parametrize("keywords", [{"lower": -1.0, "upper": 1.0}, {"value_bound": 1.0}])

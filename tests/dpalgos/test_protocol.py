@@ -224,26 +224,7 @@ def test_all_targets_together_are_met_on_nine_tables_in_ten():
     assert likely_half_width(plan, widths) == inf
 
 
-TEXT = """
-[plan]
-epsilon = 2.0
-delta = 1e-6
-[[question]]
-name = "primary"
-formula = "cost ~ C(plan) + age"
-precision = {{ {term} = 40 }}
-[[question]]
-name = "unadjusted"
-submodel = "primary"
-formula = "cost ~ C(plan)"
-[[question]]
-name = "mean age"
-mean = "age"
-[[question]]
-name = "visit"
-formula = "visit ~ age"
-family = "logistic"
-"""
+TEXT = Path(__file__).with_name("costs_plan.toml").read_text()
 N = 3000
 DECLARED = {
     "bounds": {"age": (20, 80), "cost": (0, 2000)},
@@ -262,10 +243,10 @@ def frame(seed=0):
 
 @pytest.fixture(scope="module")
 def plan():
-    return Plan.from_toml(TEXT.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
+    return Plan.from_toml(TEXT, n_rows=N, **DECLARED)
 
 
-def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budget(plan):
+def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budget(plan, few_tables):
     forecast = plan.forecast().set_index(["question", "term"])
     assert set(forecast.index.get_level_values(0)) == {"primary", "mean age", "visit"}
     row = forecast.loc["primary", "C(plan)[T.b]"]
@@ -279,13 +260,13 @@ def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budge
     assert "C(plan)[T.b]" in answers["unadjusted"].params.index
 
 
-def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_it(plan):
+def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_it(plan, few_tables):
     wrong = TEXT.replace('formula = "cost ~ C(plan)"', 'formula = "cost ~ I(age**2)"')
-    other = Plan.from_toml(wrong.format(term="'plan[T.b]'"), n_rows=N, **DECLARED)
+    other = Plan.from_toml(wrong, n_rows=N, **DECLARED)
     refused(lambda: other.release(frame()), InputError, "I(age ** 2)")
 
 
-def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, monkeypatch):
+def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, few_tables, monkeypatch):
     budgets = []
 
     class Kept(Budget):
@@ -327,14 +308,14 @@ def test_rows_of_a_plan_are_drawn_as_analyses_are_planned():
     assert all(1.25 < each["mean of score"] < 8.75 for each in drawn)
 
 
-def test_a_refused_plan_names_the_guesses_that_would_narrow_its_forecast():
+def test_a_refused_plan_names_the_guesses_that_would_narrow_its_forecast(few_tables):
     plan = plan_on_age({"formula": "ill ~ age", "family": "logistic", "precision": {"age": 1e-4}})
     with pytest.raises(InputError, match=r"not stated: explained, effects, mean of age, ill, std of age$"):
         plan.forecast()
 
 
 @pytest.mark.parametrize("formula", ["log(y + 1) ~ age", "I(y - score) ~ age"])
-def test_formulas_with_computed_responses_are_forecast(formula):
+def test_formulas_with_computed_responses_are_forecast(formula, few_tables):
     forecast = plan_on_age({"formula": formula}, n=300).forecast()
     assert (forecast["half_width"] > 0).all()
 
@@ -345,8 +326,10 @@ def test_a_wrong_guess_of_a_plan_is_refused_by_its_key():
     refused(lambda: plan_on_age(question, means={"y": 0.1}), InputError, "guesses.means")
 
 
-def test_what_frames_lack_is_refused(plan):
-    refused(lambda: Plan.from_toml(TEXT.format(term="age")).forecast(), InputError, "n_rows", "none")
-    other = Plan.from_toml(TEXT.format(term="weight"), n_rows=N, **DECLARED)
+def test_what_frames_lack_is_refused(plan, few_tables):
+    refused(
+        lambda: Plan.from_toml(TEXT.replace('"plan[T.b]"', "age")).forecast(), InputError, "n_rows", "none"
+    )
+    other = Plan.from_toml(TEXT.replace('"plan[T.b]"', "weight"), n_rows=N, **DECLARED)
     refused(other.forecast, InputError, "'weight'", "C(plan)[T.b]")
     refused(lambda: plan.release(frame()[:-1]), InputError, "rows", str(N))

@@ -12,7 +12,7 @@ from data.tables import declared, reading
 from dpalgos.forecast import simulated_rows
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
-from tasks.advice import forecasts, releases
+from tasks.advice import releases
 from tasks.advice.forecasts import advise, made_up_tables, release_costs
 from tasks.advice.releases import forecast_release, needed_epsilon
 from tasks.own_table.simulated_rows import StatedGuesses
@@ -37,12 +37,6 @@ def people(n=4000, seed=0):
 def study(folder, table=None, **options):
     table = people() if table is None else table
     return initialized(folder, table, bounds=BOUNDS, categories=CATEGORIES, **options)
-
-
-@pytest.fixture
-def few_tables(monkeypatch):
-    monkeypatch.setattr(forecasts, "TABLES", 3)
-    monkeypatch.setattr(releases, "_TABLES", 3)
 
 
 RESPONSES = [{}, {"response": "cost", "user_id": "person"}]

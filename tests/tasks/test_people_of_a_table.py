@@ -11,6 +11,7 @@ from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from tasks.advice.releases import forecast_release, simulate_release
 from tasks.release.request import read_request
+from tests.builders import release_words
 from tests.tasks.analyst_tables import (
     advice_of,
     completed,
@@ -66,7 +67,7 @@ def test_a_count_is_found_however_it_is_written():
     assert not any(shows(4787, text) for text in ("0.4787", "14787", "4787.5", "a4787b"))
 
 
-def test_no_output_shows_how_many_rows_people_have(tmp_path, home, command_line, caplog):
+def test_no_output_shows_how_many_rows_people_have(tmp_path, home, few_tables, command_line, caplog):
     caplog.set_level("DEBUG")
     table = patients()
     texts = {
@@ -94,16 +95,7 @@ def test_no_output_shows_how_many_rows_people_have(tmp_path, home, command_line,
     texts["error"] = command_line(*_release_words(tmp_path))[2]
     assert "users" in texts["error"]
     for path in tmp_path.rglob("*"):
-        if path.is_file() and path.suffix in (
-            ".toml",
-            ".md",
-            ".html",
-            ".json",
-            ".csv",
-            ".txt",
-            ".jsonl",
-            ".log",
-        ):
+        if path.is_file() and path.suffix[1:] in ["toml", "md", "html", "json", "csv", "txt", "jsonl", "log"]:
             texts[str(path)] = path.read_text() if path.name != "table.csv" else ""
         if path.suffix == ".parquet" and (tmp_path / "out") in path.parents:
             texts[str(path)] = pd.read_parquet(path).to_csv()
@@ -119,20 +111,8 @@ def _written(folder, table):
 
 
 def _release_words(folder, *more):
-    files = "--data", folder / "table.csv", "--config", folder / "mine-release.toml"
-    return (
-        "release",
-        "preconditioned_regression",
-        *files,
-        "--epsilon",
-        2,
-        "--delta",
-        1e-6,
-        "--interval",
-        0.95,
-        "--yes",
-        *more,
-    )
+    files = folder / "table.csv", folder / "mine-release.toml"
+    return *release_words("preconditioned_regression", *files, 2), "--interval", 0.95, "--yes", *more
 
 
 def test_pages_count_people(tmp_path, home):
@@ -183,7 +163,7 @@ def widths(folder, guesses="", epsilon=2.0):
     return forecast_release(regression(folder, epsilon))
 
 
-def test_more_rows_help_unless_they_are_alike(tmp_path):
+def test_more_rows_help_unless_they_are_alike(tmp_path, few_tables):
     few, many, alike = (
         widths(tmp_path, GUESSES.format(rows=rows, within=within)).half_widths.mean()
         for rows, within in ((1.0, 0.05), (10.0, 0.05), (10.0, 0.95))
@@ -192,7 +172,9 @@ def test_more_rows_help_unless_they_are_alike(tmp_path):
     assert many < alike
 
 
-def test_without_guesses_of_their_rows_the_range_is_wide_and_says_so(tmp_path, home, command_line):
+def test_without_guesses_of_their_rows_the_range_is_wide_and_says_so(
+    tmp_path, home, few_tables, command_line
+):
     study(tmp_path)
     open_ledger(home)
     said = command_line("advise", tmp_path / "mine.toml")[1]

@@ -74,31 +74,30 @@ def weighted(family, table, weights):
     return smf.glm(formula, table, family=FITS[family](), var_weights=weights).fit()
 
 
+def of_one_setting(file, n_rows, n):
+    """Let a study of so many rows have one size and the budget 3."""
+    sizes = f"{n_rows // 16}, {n_rows // 4}, {n_rows - n_rows // 10}"
+    edited(file, f"n = [{sizes}]\nepsilon = [0.5, 1.0, 3.0]", f"n = [{n}]\nepsilon = [3.0]")
+    edited(file, f"n = {n_rows - n_rows // 10}\nepsilon = 0.5", f"n = {n}\nepsilon = 3.0")
+    return file
+
+
 @pytest.mark.parametrize("user_id", ["", "person"])
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
 def test_a_study_measures_weighted_fits(tmp_path, home, family, user_id):
-    file = study(tmp_path, family=family, user_id=user_id)
     n = 1500 if user_id else 3000
-    for old in (f"n = [{n // 16}, {n // 4}, {n - n // 10}]", f"n = {n - n // 10}"):
-        edited(file, old, f"n = [{n}]" if "[" in old else f"n = {n}")
-    edited(file, "epsilon = 0.5", "epsilon = 3.0")
-    spec, _, results = computed(file, tmp_path)
-    assert spec.head_panel.problem.covariates == ("age", "dose")
+    spec, _, results = computed(
+        of_one_setting(study(tmp_path, family=family, user_id=user_id), n, n), tmp_path
+    )
+    problem = spec.head_panel.problem
+    assert problem.covariates == ("age", "dose")
     rows = pd.read_parquet(results.path)
     assert set(rows["status"]) == {"ok"}
     error = rows[rows["metric"] == "l2_error"].groupby("estimator")["value"].mean()
     assert error["ols" if family == "linear" else "glm"] < 1e-8
     assert error[NAMES[family]] < error["zero"] / 2
-
-
-@pytest.mark.parametrize("user_id", ["", "person"])
-@pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
-def test_the_truth_of_a_study_is_the_weighted_fit(tmp_path, home, family, user_id):
-    problem = find_study(str(study(tmp_path, family=family, user_id=user_id))).head_panel.problem
-    table = survey()
-    coef = problem.full_answer(problem.in_units(table)).coef
-    weights = table.w / 2 if user_id else table.w
-    expected = weighted(family, table, weights).params
+    coef = problem.full_answer(problem.in_units(survey())).coef
+    expected = weighted(family, survey(), survey().w / (2 if user_id else 1)).params
     units = problem.columns()
     scale = units[-1].scale if family == "linear" else 1.0
     for j, name in enumerate(["age", "dose"]):
@@ -183,12 +182,12 @@ def test_no_formula_takes_the_weights_as_a_covariate(tmp_path, home):
     assert "'w'" in refusal(find_study, str(file))
 
 
-def test_forecasts_count_the_design_effect(tmp_path, home):
+def test_forecasts_count_the_design_effect(tmp_path, home, few_tables):
     guesses = '[guesses]\nexplained = 0.3\ncorrelation = 0.0\nmean = {{ "w" = 1.0 }}\nstd = {{ "w" = {} }}\n'
     errors = []
     for std in (0.05, 1.3):
-        advice = advice_of(study(tmp_path, force=True), guesses.format(std))
-        one = advice.best(2700, 3.0)
+        file = of_one_setting(study(tmp_path, force=True), 3000, 2700)
+        one = advice_of(file, guesses.format(std)).best(2700, 3.0)
         errors.append((one.error, one.half_width))
     (even, narrow), (uneven, wide) = errors
     assert even < uneven

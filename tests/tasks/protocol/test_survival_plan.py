@@ -1,5 +1,7 @@
 """A plan of a trial with survival as outcome: hazard ratios, curves and a baseline table."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -21,41 +23,7 @@ from tests.tasks.protocol.test_plans import in_process
 from tests.tasks.release.test_survival_release import BOUNDS
 
 N = 4000
-PLAN = """
-[plan]
-dataset = "trial"
-study = "mine.toml"
-epsilon = 12.0
-delta = 1e-6
-
-[[question]]
-name = "hazards"
-formula = "Surv(time, died) ~ arm + age"
-precision = { "arm[T.drug]" = 0.4 }
-test = "arm[T.drug] = 0"
-
-[[question]]
-name = "unadjusted"
-submodel = "hazards"
-formula = "Surv(time, died) ~ arm"
-
-[[question]]
-name = "curves"
-survival = "Surv(time, died) ~ arm"
-precision = { "2.5" = 0.06, "drug at 5" = 0.1 }
-
-[[question]]
-name = "baseline"
-table1 = "arm ~ age + stage"
-
-[[table]]
-out = "table1.md"
-columns = ["baseline"]
-
-[[table]]
-out = "curves.md"
-columns = ["curves"]
-"""
+PLAN = Path(__file__).with_name("survival_plan.toml").read_text()
 
 
 @pytest.fixture
