@@ -2,7 +2,7 @@
 
 The releases inside the mechanism are unknown. Therefore the distinguishers use its output only: each number,
 a quadratic discriminant of all numbers, values that repeat exactly, lengths, values that are not finite, and
-failures. As in :mod:`dpalgos.audit.lower_bound`, one event is chosen on some runs and tested on other runs.
+failures. As in :mod:`dpalgos.audit.attack`, one event is chosen on some runs and tested on other runs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.audit.attack import AuditVerdict, EventBounds, attack
 from dpalgos.audit.distinguishers import Discriminant
-from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, attack
 from dpalgos.audit.rates import CONFIDENCE
 from dpalgos.audit.trials import Pair, Runs
 from dpalgos.errors import InputError
