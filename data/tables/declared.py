@@ -100,7 +100,7 @@ class DeclaredTable:
     persons: npt.NDArray[np.int64] | None = None
 
     def places(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-        """Return where the rows stand in the order of the file, and the row of the file at each place.
+        """Return the place of each row in the order of the file, and the row of the file at each place.
 
         A row that was left out has a place, too; a person has as many as periods.
         """
@@ -174,8 +174,8 @@ class DeclaredReader(PartReader):
         faults += _undeclared(self._columns, self._faults)
         if self._lacks_cells:
             faults.append(
-                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows, or in a study "
-                'file use missing = "drop" (grid.n then counts the rows that are left), or give the column '
+                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows. In a study file, "
+                'missing = "drop" also helps (grid.n then counts the rows that are left), or for a column '
                 "impute = a public constant"
             )
         if self.ids:

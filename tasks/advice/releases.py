@@ -262,7 +262,7 @@ def needed_epsilon(request: ReleaseRequest) -> float | None:
 def summary_of(widths: np.ndarray, n_tables: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the median (k,) of half-widths (tables, k), their range (2, k), and the share without any.
 
-    The median is NaN where most tables have no interval. ``n_tables`` counts those without an answer, too.
+    The median is NaN where most tables have no interval. ``n_tables`` counts those without an estimate, too.
     """
     known = np.isfinite(widths)
     has_most = 2 * known.sum(axis=0) > len(widths)

@@ -44,7 +44,7 @@ class RowDesign:
 
     @property
     def plain_declaration(self) -> Declaration:
-        """What a file without a declaration is checked against: whole columns of finite numbers."""
+        """The declaration of a file that has none: whole columns of finite numbers."""
         response = self.response.name if self.response else ""
         columns = tuple(map(Column.in_units, [*self.names, *filter(None, [self.weights, response])]))
         return Declaration(columns=columns, missing="refuse", n_rows=None, user_id=self.user_id)
