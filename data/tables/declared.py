@@ -174,9 +174,9 @@ class DeclaredReader(PartReader):
         faults += _undeclared(self._columns, self._faults)
         if self._lacks_cells:
             faults.append(
-                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows. In a study file, "
-                'missing = "drop" also helps (grid.n then counts the rows that are left), or for a column '
-                "impute = a public constant"
+                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows. In a study "
+                'file, missing = "drop" also helps (grid.n then counts the rows that are left), or for a '
+                "column impute = a public constant"
             )
         if self.ids:
             faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
