@@ -140,6 +140,11 @@ class SurvivalTime:
         """Return person-periods of rows of persons as columns, and the row (m,) that each is of."""
         stop = np.asarray(rows[self.time], dtype=float)
         start = rows[self.start] if self.start else np.full_like(stop, self.periods[0])
+        if self.start and (np.asarray(start) > stop).any():
+            raise InputError(
+                f"{self.start!r} must not be later than {self.time!r}: {SURVIVAL}(start, stop, event) has "
+                "the entry first; swap the two, or correct the rows"
+            )
         own = person_periods(start, stop, self.happened(rows), np.array(self.periods))
         expanded = {name: np.asarray(rows[name])[own.person] for name in self.columns if name in rows}
         expanded[self.name] = own.event.astype(float)

@@ -74,6 +74,7 @@ ROWS = [
     *[(InputError, each, lambda each=each: fit(**{each: TOLD})) for each in ("user", "weights", "interval", "epsilon", "formula")],
     *[(InputError, "'age'", lambda each=each: fit(**{each: {"age": TOLD}})) for each in ("bounds", "levels")],
     (InputError, "periods", lambda: private.phreg("Surv(days, smoker) ~ age", people(), periods=list(TOLD), bounds=BOUNDS, epsilon=1, delta=1e-6)),
+    (InputError, ("'left'", "swap"), lambda: private.phreg("Surv(left, entered, died) ~ age", {"entered": [1.0], "left": [4.0], "died": [1], "age": [0.5]}, periods=[0, 5], bounds={"age": (0, 1)}, epsilon=1, delta=1e-6)),
     (InputError, "offset", lambda: of_rates("visits ~ age:offset(log(days))")),
     (InputError, "offset", lambda: of_rates("visits ~ age + offset(days, 2)")),
     (InputError, "weeks", lambda: of_rates("visits ~ age + offset(log(weeks))")),
