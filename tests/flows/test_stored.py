@@ -103,7 +103,7 @@ def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, file, dam
 
 def test_a_table_is_made_by_the_run_that_shows_progress(ran, monkeypatch):
     one(ran.project.home, "store/parquet/*.parquet").unlink()
-    monkeypatch.setattr("data.fetch.ingest._store", None)
+    monkeypatch.setattr("data.fetch.ingest.store_table", None)
     assert not is_finished(ran)
 
 

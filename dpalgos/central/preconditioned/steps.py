@@ -217,9 +217,9 @@ class Steps(NamedTuple):
 
     @property
     def released(self) -> NewtonSteps:
-        """The points with the scores released there; no classes."""
+        """The points since the last whitening, with the scores released there; no classes."""
         assert self.threshold is not None
-        points, scores = np.array(self.points), np.array(self.scores)
+        points, scores = np.array(self.points[-len(self.scores) :]), np.array(self.scores)
         return NewtonSteps(points, scores, np.array(self.stds), self.threshold, self.theta)
 
     def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float, bool]:
