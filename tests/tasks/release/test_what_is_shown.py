@@ -16,6 +16,7 @@ import pytest
 
 import dpalgos.hardened_release
 from data.ledger import open_ledger
+from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from flows.cli.release import _lines
 from reports.pages.release_page import render_release
 from tasks.release import release as releasing
@@ -178,6 +179,7 @@ def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatc
         assert recorded == {(each.label, float(each.l2_sensitivity)) for each in drawn[0].events}
     assert len(drawn) == 1
     planned = {(each["label"], each["sensitivity"]) for each in found.facts["events"]}
-    assert {label for label, _ in planned} == {label for label, _ in recorded}
+    labels = {label for label, _ in recorded}
+    assert {label for label, _ in planned} - labels <= {WHITE_MOMENTS.label}  # in place of a step, or not
     assert planned != recorded
     assert found.facts["rho"] == found.charge.cost.rho
