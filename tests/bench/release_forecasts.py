@@ -129,11 +129,12 @@ def released(name: str, replicates: int) -> Released:
         about, panel = spec.analyst_table, spec.head_panel
         table = declared_to_parquet(name, Path(about.path), about.declaration(about.columns), home=folder)
         prepared, n = prepared_data(panel.problem, table, folder), about.rows
+        asked = read_request(folder / f"{name}-release.toml", estimator, epsilon=_EPSILON, delta=n**-2.0)
         cell = Cell(
             estimator=estimator,
             panel=panel.name,
             n=n,
-            params={**structure_of(estimator, None, None), **params, "interval": LEVEL},
+            params={**structure_of(estimator, None, None), **params, "interval": LEVEL, **asked.keywords},
             delta_rule="1/n^2",
             calibration="tight",
             epsilon=_EPSILON,
@@ -145,6 +146,5 @@ def released(name: str, replicates: int) -> Released:
             drawn = Replicates(**same, of=1, seed=seed)
             draw = next(iter(panel.problem.draws(drawn, prepared)))
             ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
-        asked = read_request(folder / f"{name}-release.toml", estimator, epsilon=_EPSILON, delta=n**-2.0)
         own = asked.own.model_copy(update={"guesses": StatedGuesses(**TABLES[name]["guesses"])})
         return Released(forecast_release(replace(asked, own=own)), np.array(ends))
