@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from data.columns import Column, Text
-from data.errors import DataError, nearest_name
+from data.errors import DataError, known_names
 
 PACKAGED = "package://"  # prefix of the address of a file in an installed package
 FRAME_LABEL = "label"  # the column of a stored frame's label
@@ -171,5 +171,4 @@ class Dataset:
         for column in self.columns:
             if column.name == name:
                 return column
-        hint = nearest_name(name, self.column_names) or f"; known: {', '.join(self.column_names)}"
-        raise DataError(f"{self.name} has no column {name!r}{hint}")
+        raise DataError(f"{self.name} has no column {name!r}{known_names(name, self.column_names)}")

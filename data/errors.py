@@ -31,6 +31,11 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
+def known_names(name: str, known: Sequence[str]) -> str:
+    """Return the end of a message that suggests the nearest known name, or all of them."""
+    return nearest_name(name, known) or f"; choose one of: {', '.join(known)}"
+
+
 def require_size(name: str, size: int, most: int, what: str) -> None:
     """Refuse a size that is not among those which the data allow."""
     if not 1 <= size <= most:

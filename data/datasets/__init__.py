@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from data.collections import collection_of
 from data.dataset import Dataset
-from data.errors import DataError, nearest_name
+from data.errors import DataError, known_names
 
 _log = logging.getLogger(__name__)
 _ADDED: dict[str, ModuleType] = {}  # plugin modules by the name of their dataset
@@ -46,8 +46,7 @@ def load_registry() -> dict[str, Dataset]:
 def get_dataset(name: str) -> Dataset:
     """Return one dataset of the registry; refuse a broken file or an unknown name."""
     if name not in _files(*__path__) and name not in _names():
-        hint = nearest_name(name, _names()) or f"; known: {', '.join(_names())}"
-        raise DataError(f"dataset {name!r} is not in the registry{hint}")
+        raise DataError(f"dataset {name!r} is not in the registry{known_names(name, _names())}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
     faults = [] if hasattr(module, "PARSERS") else ["it has no PARSERS"]

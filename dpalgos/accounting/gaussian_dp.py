@@ -87,8 +87,8 @@ def check_budget(epsilon: object, delta: object) -> None:
         )
     if not is_number(delta) or not 0 < delta < 1:
         raise InputError(
-            f"delta must be a number above 0 and below 1, "
-            f"got {shown(delta)}; pass e.g. delta=1e-6, well below 1/n"
+            f"delta must be a number above 0 and below 1, got {shown(delta)}; pass e.g. delta=1e-6, "
+            "well below 1/n"
         )
     for name, value, (minimum, maximum) in (("epsilon", epsilon, EPSILONS), ("delta", delta, DELTAS)):
         if not minimum <= value <= maximum:

@@ -30,6 +30,7 @@ from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -159,7 +160,7 @@ class Bins:
             with np.errstate(over="ignore", invalid="ignore"):
                 return np.asarray(group.shifted((group.X @ coef)[:, None])[:, 0])
 
-        self._predictors = sample.map_groups(predictor)
+        self._predictors = map_groups(sample, predictor)
 
     def sums(
         self, edges: FloatArray, n_cells: int, cells: Callable[[Group, FloatArray], list[FloatArray]]

@@ -61,6 +61,7 @@ from dpalgos.params import IntervalParams, checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.spend import Planned, Spend, left_of
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -149,12 +150,12 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
         plan = interval_plan(params, ENTRY_SQUARES, ENTRY_TAIL)
         plan[MEAN] = Planned(left_of(plan))
         spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan)
-        means = sample.clipped_means(Box(*ends, 0.5), 1.0)
+        means = clipped_means(sample, Box(*ends, 0.5), 1.0)
         scaled, std = spend(MEAN, box.of(means, np.sqrt(widths), n))
         units, reach = scaled / np.sqrt(widths), np.sqrt(widths) * std
     else:
         spend = pure_spend(transcript, sum(map(by_epsilon.split_epsilon, interval_epsilon(params))))
-        means = sample.clipped_means(Box(*ends, 1.0), 1.0)
+        means = clipped_means(sample, Box(*ends, 1.0), 1.0)
         units, reach = np.empty_like(means), np.empty_like(means)
         for group in groups:
             columns, k = group.columns, len(group.columns)

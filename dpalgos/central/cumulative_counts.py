@@ -35,6 +35,7 @@ from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -114,7 +115,7 @@ def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript
         return np.stack([np.bincount(cell, own, d + 1)[:d] for own in group.weights.T], axis=1)
 
     shape = d, sample.n_replicates
-    totals = sample.map_groups(cells).total(shape, counts)
+    totals = map_groups(sample, cells).total(shape, counts)
     A = strategy(params.chain, d)
     spend = Spend.of_plan(transcript, params.epsilon, params.delta, {COUNTS: Planned(1.0)})
     released, _ = spend(COUNTS, cell_sensitivity.of(A @ totals, params.chain, d))

@@ -49,6 +49,7 @@ from dpalgos.params import IntervalParams, positive
 from dpalgos.release.spend import Planned, Spend, left_of, planned_events
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
@@ -125,9 +126,9 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
         transcript.unprotected("untruncated entries")
-        means = sample.clipped_means(truncate, np.inf)
+        means = clipped_means(sample, truncate, np.inf)
     else:
-        means = sample.clipped_means(truncate, bound)
+        means = clipped_means(sample, truncate, bound)
     spend = Spend(transcript, plan)
     released, std = spend(MEAN, box.of(means, widths, sample.n_rows))
     if params.shrinkage == "james_stein":

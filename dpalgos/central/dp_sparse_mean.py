@@ -47,6 +47,7 @@ from dpalgos.release.checks import check_how_many
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.sparsity import PRINTED_CHOICE, SparsityParams, as_printed, mean_losses
 from dpalgos.tuning.truncation import (
@@ -129,11 +130,11 @@ def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -
     if params.truncation == "none":
         transcript.unprotected("untruncated entries")
     bound = np.inf if params.truncation == "none" else params.value_bound
-    return sample.clipped_means(truncate, bound)
+    return clipped_means(sample, truncate, bound)
 
 
 def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:
-    means = sample.clipped_means(truncate, params.value_bound)
+    means = clipped_means(sample, truncate, params.value_bound)
     return [hard_threshold(means, s) for s in params.grid]
 
 

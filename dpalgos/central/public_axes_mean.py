@@ -52,6 +52,7 @@ from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -231,7 +232,7 @@ def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: T
         norms = np.sqrt(np.cumsum(scores**2, axis=1))[:, n_axes - 1]
         return np.asarray(is_used * (scores.T @ (clip_factor(norms, level) * group.weights)))
 
-    places = sample.map_groups(lambda group: axes.scores(group.X), all_replicates=True)
+    places = map_groups(sample, lambda group: axes.scores(group.X), all_replicates=True)
     means = places.total(is_used.shape, clipped) / sample.n_rows
     released, _ = spend(MEAN, ball_mean.of(means, level, sample.n_rows))
     transcript.note("n_axes", n_axes.astype(float))

@@ -47,6 +47,7 @@ from dpalgos.release.declared import lemma
 from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -184,7 +185,7 @@ def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int)
         ]
         return np.array(sums).transpose(2, 0, 1)
 
-    finest = sample.map_groups(cells).total((n_cells, d + 2, sample.n_replicates), sums_by_cell)
+    finest = map_groups(sample, cells).total((n_cells, d + 2, sample.n_replicates), sums_by_cell)
     each = [finest.reshape(2**level, -1, *finest.shape[1:]).sum(axis=1) for level in range(n_levels + 1)]
     return np.concatenate(each)
 

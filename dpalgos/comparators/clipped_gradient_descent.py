@@ -33,6 +33,7 @@ from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import row_lengths
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -78,7 +79,7 @@ def clipped_gradient_descent(
         """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
         return clip_norm / np.maximum(row_lengths(group.X), _SHORTEST * clip_norm)[:, None]
 
-    bounded = sample.map_groups(residual_bounds)
+    bounded = map_groups(sample, residual_bounds)
 
     def gradient_at(coef: FloatArray) -> FloatArray:
         def part(group: Group, bound: FloatArray) -> FloatArray:

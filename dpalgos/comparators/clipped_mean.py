@@ -61,7 +61,8 @@ from dpalgos.release.spend import Planned, Spend, counts_needed, left_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _N_LEVELS = 16
@@ -205,8 +206,8 @@ def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ba
     def searched(ball: Ball, levels: FloatArray, factor: float, release: Release) -> FloatArray:
         """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
         target = factor * root_d / gaussian_mu(params.epsilon, params.delta)
-        distances: Grouped[FloatArray] = sample.map_groups(
-            lambda group: ball.distances(group) * group.weights, all_replicates=True
+        distances: Grouped[FloatArray] = map_groups(
+            sample, lambda group: ball.distances(group) * group.weights, all_replicates=True
         )
         above = counts_above(distances, levels)
         chosen = spend.searches(

@@ -38,6 +38,7 @@ from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.declared import lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.clipping import truncate
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray
@@ -143,7 +144,7 @@ class _Mean:
 
     def __init__(self, sample: Sample, params: PrivateFrankWolfeLassoParams) -> None:
         bound = _needed(params.value_bound, "value_bound", "a mean (y=None)")
-        self._means = sample.clipped_means(truncate, bound)
+        self._means = clipped_means(sample, truncate, bound)
         self.rounding = 1.0
         self.printed_gradient_bound = 2 * bound
 

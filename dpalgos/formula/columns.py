@@ -134,10 +134,8 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
 
     Numbers are clipped to their bounds, except times to an event, which are censored at the longest time.
     """
-    indexes = (
-        [each.index for each in frame.values() if hasattr(each, "iloc")] if isinstance(frame, dict) else []
-    )
-    if not all(map(indexes[0].equals, indexes[1:]) if indexes else ()):
+    series = [each for each in frame.values() if hasattr(each, "iloc")] if isinstance(frame, dict) else []
+    if not all(each.index.equals(series[0].index) for each in series):
         raise InputError("columns of frame must have the same index, got others; pass a data frame")
     rows: dict[str, Any] = {}
     for name in columns if names is None else names:

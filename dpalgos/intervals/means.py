@@ -29,7 +29,8 @@ from dpalgos.params import IntervalParams
 from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_squares
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 INTERVAL = "interval"
@@ -88,8 +89,8 @@ def interval_in_ball(
     if level is None:
         return None
     n_rows = offset.n_rows
-    distances: Grouped[FloatArray] = sample.map_groups(
-        lambda group: np.asarray(ball.distances(group) * group.weights), all_replicates=True
+    distances: Grouped[FloatArray] = map_groups(
+        sample, lambda group: np.asarray(ball.distances(group) * group.weights), all_replicates=True
     )
     squares, std = release_second_moments(
         spend, BALL_SQUARES, mean_squares(sample, ball), ball.radius, n_rows

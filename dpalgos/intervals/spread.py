@@ -17,6 +17,8 @@ from dpalgos.intervals.tails import FAR, LEVELS, counts
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Spend
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -61,7 +63,7 @@ class TruncatedEntries:
     def squares(self, sample: Sample) -> FloatArray:
         """Return means of squares relative to the intervals, the same for all replicates, (d, R)."""
         middle, half = (self.lower + self.upper)[:, 0] / 2, (self.upper - self.lower)[:, 0] / 2
-        return sample.clipped_means(RelativeSquares(tuple(middle), tuple(half)), 1.0)
+        return clipped_means(sample, RelativeSquares(tuple(middle), tuple(half)), 1.0)
 
     def shares_above(self, sample: Sample) -> FloatArray:
         """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""
@@ -78,7 +80,7 @@ class TruncatedEntries:
                 above[:, 1:, r] += counts(sizes)
             return above
 
-        above = sample.map_groups(sample.clipped_cells, all_replicates=True).total(shape, counted)
+        above = map_groups(sample, sample.clipped_cells, all_replicates=True).total(shape, counted)
         return np.asarray((above if d > 1 else above[:, 0]) / sample.n_rows)
 
     def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:

@@ -40,7 +40,8 @@ import numpy as np
 from dpalgos.release.declared import Release, lemma
 from dpalgos.release.spend import Spend
 from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, Number
 
 TAIL = "shares by size"

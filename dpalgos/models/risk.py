@@ -18,8 +18,9 @@ from dpalgos.models.families import Family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import Grouped
 from dpalgos.rows.moments import row_moments, weighted_moments
-from dpalgos.rows.sample import GROUP_ELEMENTS, Grouped, Sample
+from dpalgos.rows.sample import GROUP_ELEMENTS, Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 

@@ -9,6 +9,7 @@ from dpalgos.catalog import register
 from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, robust_interval
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -25,4 +26,4 @@ def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transc
     """Return the mean of each replicate's rows, (d, R)."""
     if params.interval is not None:
         transcript.interval = robust_interval(sample, mean_half_widths(params.interval))
-    return sample.clipped_means(truncate, np.inf).copy()
+    return clipped_means(sample, truncate, np.inf).copy()

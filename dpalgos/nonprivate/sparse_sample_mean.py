@@ -12,6 +12,7 @@ from dpalgos.params import Params, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
+from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -35,7 +36,7 @@ class SparseSampleMeanParams(Params):
 def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcript: Transcript) -> FloatArray:
     """Return the thresholded mean of each replicate's rows, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    return hard_threshold(sample.clipped_means(truncate, np.inf), sparsity)
+    return hard_threshold(clipped_means(sample, truncate, np.inf), sparsity)
 
 
 def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:

@@ -7,7 +7,8 @@ import numpy as np
 
 from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 
@@ -38,7 +39,7 @@ class Ball:
 
     def total(self, sample: Sample, part: Callable[[Group, FloatArray], FloatArray]) -> FloatArray:
         """Return the sum over rows of a function of a group and its distances, (d, R)."""
-        return sample.map_groups(self.distances, all_replicates=True).total(
+        return map_groups(sample, self.distances, all_replicates=True).total(
             (len(self.center), sample.n_replicates), part
         )
 

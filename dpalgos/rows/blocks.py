@@ -306,3 +306,24 @@ def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:
 def _check_shape(shape: tuple[int, ...]) -> None:
     if 0 in shape:
         raise InputError(f"X must have at least one row and one column, got shape {shape}")
+
+
+def finite_vector(name: str, values: object) -> FloatArray:
+    """Return a vector (n,) of finite numbers that cannot change, or refuse."""
+    vector = unchanging(float_array(name, values, n_dimensions=1).astype(np.float64, copy=False))
+    largest_magnitude(name, [vector])
+    return vector
+
+
+def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
+    """Return which rows each replicate uses, (n, R), or refuse."""
+    mask = np.asarray(row_mask)
+    if mask.dtype != np.bool_:
+        raise InputError(f"row_mask must be a boolean array, got dtype {mask.dtype}")
+    if mask.ndim == 1 and n_replicates == 1:
+        mask = mask[:, None]
+    if mask.shape != (n, n_replicates):
+        raise InputError(f"row_mask must have shape (n, replicates) = {(n, n_replicates)}, got {mask.shape}")
+    if not mask.any(axis=0).all():
+        raise InputError("row_mask must give every replicate at least one row, got a column without any")
+    return unchanging(mask)

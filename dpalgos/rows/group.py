@@ -1,6 +1,7 @@
-"""Some replicates and some rows, as estimators see them."""
+"""Some replicates and some rows, as estimators see them, and the units of privacy of rows."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,3 +43,16 @@ class Group:
     def shifted(self, products: FloatArray) -> FloatArray:
         """Return products of rows with coefficients, with the offset."""
         return products if isinstance(self.offset, float) else np.asarray(products + self.offset)
+
+
+class PrivacyUnits(NamedTuple):
+    """Units of privacy: ``codes`` (n,) tell the unit of each row, None if each is one.
+
+    ``weights`` (n,) are of rows, and sum to at most 1 in a unit. ``n_units`` is their public number. If rows
+    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end.
+    """
+
+    codes: IntArray | None
+    weights: FloatArray
+    n_units: float
+    starts: IntArray | None = None

@@ -1,4 +1,4 @@
-"""Sums of z z' over rows, in memory or streamed.
+"""Sums of z z' over rows, and means of clipped rows, in memory or streamed.
 
 Rows are clipped before they are summed, in double precision (:mod:`dpalgos.rows.blocks` on rounding).
 Therefore X'X and X'y move by what rows and responses within the bounds can move them. Every row is multiplied
@@ -13,6 +13,7 @@ import scipy
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -75,8 +76,8 @@ def squared_error_gradient(
         def crossed(group: Group, responses: FloatArray) -> FloatArray:
             return clip_rows_l2(group.X, covariate_bound).T @ responses
 
-        truncated = sample.map_groups(
-            lambda group: truncate(group.y[:, None], level) * group.weights, all_replicates=True
+        truncated = map_groups(
+            sample, lambda group: truncate(group.y[:, None], level) * group.weights, all_replicates=True
         )
         cross = (truncated.total((d, sample.n_replicates), crossed) / sample.n_rows).T
 
@@ -89,3 +90,28 @@ def squared_error_gradient(
 def weighted_moments(rows: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Σ_i w_ir x_i x_i' for rows (n, d) and weights (n, R), (R, d, d)."""
     return (rows.T * weights.T[:, None, :]) @ rows
+
+
+def clipped_means(
+    sample: Sample, clip: Callable[[FloatArray, float], FloatArray], bound: float
+) -> FloatArray:
+    """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
+
+    def total(part: Sample) -> FloatArray:
+        n_columns = 1 if part.row_mask is None else part.n_replicates
+        total = np.zeros((part.n_features, n_columns))
+        for rows, block in part.rows.blocks():
+            clipped = clip(block.astype(np.float64, copy=False), bound)
+            if part.float_mask is None:
+                total[:, 0] += clipped.sum(axis=0)
+            else:
+                total += clipped.T @ part.float_mask[rows]
+        return total
+
+    def means() -> FloatArray:
+        shape = sample.n_features, sample.n_replicates
+        values = np.broadcast_to(sample.total(total), shape) / sample.n_rows
+        values.flags.writeable = False
+        return np.asarray(values)
+
+    return sample.computed(("clipped means", clip, bound), means)

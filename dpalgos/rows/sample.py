@@ -6,9 +6,8 @@ replicates whose (rows × replicates) arrays stay in the processor's cache; and
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,11 +16,10 @@ from dpalgos.rows.blocks import (
     HeldRows,
     Rows,
     StreamedRows,
-    float_array,
-    largest_magnitude,
-    unchanging,
+    checked_mask,
+    finite_vector,
 )
-from dpalgos.rows.group import Group
+from dpalgos.rows.group import Group, PrivacyUnits
 from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.users import UserRows, user_codes
@@ -34,21 +32,7 @@ _BY_ROW = ("moved", "_held_y", "user_codes", "row_weights")
 Bounds = tuple[float, float] | None
 
 
-class PrivacyUnits(NamedTuple):
-    """Units of privacy: ``codes`` (n,) tell the unit of each row, None if each is one.
-
-    ``weights`` (n,) are of rows, and sum to at most 1 in a unit. ``n_units`` is their public number. If rows
-    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end.
-    """
-
-    codes: IntArray | None
-    weights: FloatArray
-    n_units: float
-    starts: IntArray | None = None
-
-
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 class Sample:
@@ -108,7 +92,7 @@ class Sample:
         self.moved = moved
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
-        self._held_y = None if y is None else _finite_vector("y", y)
+        self._held_y = None if y is None else finite_vector("y", y)
         if self._held_y is not None and len(self._held_y) != n:
             raise InputError(
                 f"y must have one entry per row of X, got {len(self._held_y)} entries for {n} rows"
@@ -116,9 +100,9 @@ class Sample:
         if self._held_y is not None and _brings_responses(self.rows):
             raise InputError("y must be None where the stream X brings the responses, got an array as well")
         self.n_replicates = n_replicates
-        self.row_mask = None if row_mask is None else _checked_mask(row_mask, n, n_replicates)
+        self.row_mask = None if row_mask is None else checked_mask(row_mask, n, n_replicates)
         self.user_codes = None if user_ids is None else user_codes(user_ids, n)
-        self.row_weights = None if row_weights is None else _finite_vector("weights", row_weights)
+        self.row_weights = None if row_weights is None else finite_vector("weights", row_weights)
         if self.row_weights is not None and len(self.row_weights) != n:
             raise InputError(
                 f"weights must have one entry per row of X, got {len(self.row_weights)} entries for {n} rows"
@@ -307,28 +291,6 @@ class Sample:
         assert self.y is not None
         return self.y
 
-    def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
-        """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
-
-        def total(part: Sample) -> FloatArray:
-            n_columns = 1 if part.row_mask is None else part.n_replicates
-            total = np.zeros((part.n_features, n_columns))
-            for rows, block in part.rows.blocks():
-                clipped = clip(block.astype(np.float64, copy=False), bound)
-                if part.float_mask is None:
-                    total[:, 0] += clipped.sum(axis=0)
-                else:
-                    total += clipped.T @ part.float_mask[rows]
-            return total
-
-        def means() -> FloatArray:
-            shape = self.n_features, self.n_replicates
-            values = np.broadcast_to(self.total(total), shape) / self.n_rows
-            values.flags.writeable = False
-            return np.asarray(values)
-
-        return self.computed(("clipped means", clip, bound), means)
-
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
         """Return the result of ``compute`` for a key; compute it once."""
         if key not in self._computed:
@@ -363,13 +325,6 @@ class Sample:
             used = np.flatnonzero(self.row_mask[:, replicates].any(axis=1))
             weights = self.row_mask[used, replicates].astype(float, order="F")
             yield self._group(replicates, used, self.X[used], y[used], weights, self.offset_of(used))
-
-    def map_groups(self, function: Callable[[Group], T], *, all_replicates: bool = False) -> "Grouped[T]":
-        """Apply a function to each group, of :meth:`groups` or of :meth:`row_blocks`."""
-        if self.rows.streamed:
-            return Grouped(self, function)
-        groups = self.row_blocks if all_replicates else self.groups
-        return Grouped(self, function, [(group, function(group)) for group in groups()])
 
     def partials(self, function: Callable[["Sample"], T]) -> Iterable[T]:
         """Apply a function to each partition of the rows, as a sample, in order.
@@ -432,48 +387,6 @@ class Sample:
         return None if self.row_mask is None else self.row_mask.astype(float)
 
 
-@dataclass(frozen=True, eq=False)
-class Grouped(Generic[T]):
-    """Groups of rows with a value for each: computed once where rows are held, in every pass if streamed.
-
-    Several groups may hold rows of one replicate: what is summed over rows has to be summed over groups.
-    """
-
-    sample: Sample
-    function: Callable[[Group], T]
-    pairs: list[tuple[Group, T]] | None = None
-
-    def __iter__(self) -> Iterator[tuple[Group, T]]:
-        if self.pairs is not None:
-            return iter(self.pairs)
-        return ((group, self.function(group)) for group in self.sample.row_blocks())
-
-    def total(
-        self, shape: tuple[int, ...], part: Callable[[Group, T], FloatArray], *, axis: int = -1
-    ) -> FloatArray:
-        """Return the sum over all rows, of this shape, of an array per group and its value.
-
-        Replicates are along ``axis``; an array without that axis is shared by all replicates.
-        """
-        if self.pairs is not None:
-            return _summed(self, shape, part, axis)
-        function = self.function
-        return self.sample.total(lambda part_rows: _summed(part_rows.map_groups(function), shape, part, axis))
-
-    def sum(self, part: Callable[[Group, T], Any]) -> FloatArray:
-        """Return the sum over all rows of an array per group and its value, of one replicate."""
-        if self.pairs is not None:
-            return _plain_sum(self.pairs, part)
-        function = self.function
-        return self.sample.total(lambda part_rows: _plain_sum(part_rows.map_groups(function), part))
-
-    def map(self, function: Callable[[Group, T], U]) -> "Grouped[U]":
-        """Apply a function to each group and its previous value."""
-        pairs = None if self.pairs is None else [(group, function(group, old)) for group, old in self.pairs]
-        before = self.function
-        return Grouped(self.sample, lambda group: function(group, before(group)), pairs)
-
-
 def _of_partition(
     function: Callable[[Sample], T], n_replicates: int, offset: Bounds, rows: StreamedRows
 ) -> T:
@@ -481,40 +394,5 @@ def _of_partition(
     return function(part if offset is None else part.with_offset(offset))
 
 
-def _plain_sum(groups: Iterable[tuple[Group, T]], part: Callable[[Group, T], Any]) -> FloatArray:
-    return np.asarray(sum(part(group, value) for group, value in groups), dtype=float)
-
-
-def _summed(
-    groups: Iterable[tuple[Group, T]],
-    shape: tuple[int, ...],
-    part: Callable[[Group, T], FloatArray],
-    axis: int,
-) -> FloatArray:
-    total = np.zeros(shape)
-    for group, value in groups:
-        total[group.replicates if axis == 0 else (..., group.replicates)] += part(group, value)
-    return total
-
-
 def _brings_responses(rows: Rows) -> bool:
     return isinstance(rows, StreamedRows) and rows.responds
-
-
-def _finite_vector(name: str, values: object) -> FloatArray:
-    vector = unchanging(float_array(name, values, n_dimensions=1).astype(np.float64, copy=False))
-    largest_magnitude(name, [vector])
-    return vector
-
-
-def _checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
-    mask = np.asarray(row_mask)
-    if mask.dtype != np.bool_:
-        raise InputError(f"row_mask must be a boolean array, got dtype {mask.dtype}")
-    if mask.ndim == 1 and n_replicates == 1:
-        mask = mask[:, None]
-    if mask.shape != (n, n_replicates):
-        raise InputError(f"row_mask must have shape (n, replicates) = {(n, n_replicates)}, got {mask.shape}")
-    if not mask.any(axis=0).all():
-        raise InputError("row_mask must give every replicate at least one row, got a column without any")
-    return unchanging(mask)

@@ -23,7 +23,8 @@ import numpy as np
 
 from dpalgos.errors import InputError, shown
 from dpalgos.params import Params, choice, count, positive
-from dpalgos.rows.sample import PrivacyUnits, Sample
+from dpalgos.rows.group import PrivacyUnits
+from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import public_positions
 from dpalgos.typing import FloatArray
 

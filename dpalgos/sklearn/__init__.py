@@ -32,11 +32,10 @@ budget : dpalgos.Budget, optional
     The budget that counts this fit with others.
 """
 
-from dpalgos.sklearn.models import (
-    DPBoundedMean,
+from dpalgos.sklearn.means import DPBoundedMean, DPMean
+from dpalgos.sklearn.regressions import (
     DPLinearRegression,
     DPLogisticRegression,
-    DPMean,
     DPMultinomialRegression,
     DPPoissonRegressor,
 )

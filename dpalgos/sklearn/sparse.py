@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from dpalgos.sklearn.models import DPLinearRegression, DPMean
+from dpalgos.sklearn.means import DPMean
+from dpalgos.sklearn.regressions import DPLinearRegression
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

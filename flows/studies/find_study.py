@@ -4,7 +4,7 @@ import logging
 import re
 from pathlib import Path
 
-from data.errors import DataError, nearest_name
+from data.errors import DataError, known_names, nearest_name
 from dpalgos import get_estimator
 from dpalgos.catalog import from_outside
 from tasks.errors import SpecError
@@ -36,7 +36,7 @@ def readable_studies() -> list[StudySpec]:
 def find_study(name: str) -> StudySpec:
     known = study_names()
     if not name.endswith(".toml") and name not in known:
-        hint = nearest_name(name, known) or f"; choose one of: {', '.join(known)}"
+        hint = known_names(name, known)
         if re.fullmatch(r"[\w-]+", name) and Path(f"{name}.toml").is_file():
             hint = f"; did you mean '{name}.toml'?"
         raise SpecError(f"study must be a known name or a .toml file, got {name!r}{hint}")

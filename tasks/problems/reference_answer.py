@@ -12,7 +12,7 @@ import numpy as np
 
 import dpalgos
 from dpalgos.models.families import get_family
-from dpalgos.rows.sample import PrivacyUnits
+from dpalgos.rows.group import PrivacyUnits
 from tasks.cells import Cell, Replicates
 from tasks.problems.problem import Draw, Fit, fit_cell
 

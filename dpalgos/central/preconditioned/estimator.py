@@ -97,6 +97,7 @@ from dpalgos.models.families import Family, check_labels, family_names, get_fami
 from dpalgos.params import choice, count
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
@@ -290,7 +291,7 @@ def _released_steps(
     """
     family = numbers.family
     reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
-    plain, rows = sample.map_groups(lambda group: group.X), None
+    plain, rows = map_groups(sample, lambda group: group.X), None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend:
         public = public_threshold(numbers)

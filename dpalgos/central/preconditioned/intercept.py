@@ -59,7 +59,8 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.release.spend import Noisy, Spend
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)

@@ -24,7 +24,8 @@ from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _CACHED_ROWS = 2**12
@@ -76,8 +77,8 @@ class Norms:
 
 def joined_rows(sample: Sample, *, with_response: bool = True) -> Grouped[FloatArray]:
     """Return the rows z, stored by column."""
-    return sample.map_groups(
-        lambda group: np.vstack([group.X.T, group.y if with_response else np.ones(len(group.X))]).T
+    return map_groups(
+        sample, lambda group: np.vstack([group.X.T, group.y if with_response else np.ones(len(group.X))]).T
     )
 
 
@@ -222,8 +223,8 @@ def mean_logarithm(sample: Sample, largest: float, weight: float) -> Bounded:
 
 def responses(sample: Sample) -> Norms:
     """Return the responses, for counts of responses above a threshold."""
-    return Norms(sample.map_groups(lambda group: group.y))
+    return Norms(map_groups(sample, lambda group: group.y))
 
 
 def _sum_of(sample: Sample, values: Callable[[Group], FloatArray]) -> FloatArray:
-    return sample.map_groups(values).sum(lambda group, own: group.weighted(own).sum(axis=0))
+    return map_groups(sample, values).sum(lambda group, own: group.weighted(own).sum(axis=0))

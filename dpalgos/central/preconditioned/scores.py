@@ -23,7 +23,8 @@ from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Grouped, Sample
+from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -64,7 +65,7 @@ class WhiteRows:
             shortened = clip_factor(norms, reach) ** 2 if (norms > reach).any() else 1.0
             return _White(encoded, norms, rows if keeps else None, shortened)
 
-        self._groups = sample.map_groups(prepared)
+        self._groups = map_groups(sample, prepared)
 
     def at(self, theta: FloatArray) -> "Scores":
         """Return the scores at θ, (d,) or (d, K)."""

@@ -29,12 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from dpalgos.central.preconditioned.plan import (
-    N_WHITENINGS,
-    WHITENED_TWICE,
-    Numbers,
-    white_threshold,
-)
+from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITENED_TWICE, Numbers, white_threshold
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family

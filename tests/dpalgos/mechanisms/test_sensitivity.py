@@ -21,6 +21,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Planned, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
 
@@ -141,7 +142,7 @@ SEARCH = Release("counts", count)
 
 
 def searched(sample, candidates, target, transcript):
-    norms = Norms(sample.map_groups(lambda group: np.linalg.norm(group.X, axis=1)))
+    norms = Norms(map_groups(sample, lambda group: np.linalg.norm(group.X, axis=1)))
     spend = Spend(transcript, {"counts": gaussians(1e-9, 4)})
     return spend.search(SEARCH, candidates, target, norms.counts_above(candidates))
 
@@ -295,7 +296,7 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whi
     def total(X, y):
         if released in ("means", "row moments"):
             query = clipped_mean if released == "means" else clipped_moments
-            return n * query(Sample(X, y).map_groups(lambda group: group.X), W, threshold).value
+            return n * query(map_groups(Sample(X, y), lambda group: group.X), W, threshold).value
         origin = np.zeros((d, *family.classes))
         at = WhiteRows(Sample(X, y), family, W, origin).at(origin)
         if "squares" in released:

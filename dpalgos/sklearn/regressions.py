@@ -1,4 +1,4 @@
-"""The scikit-learn classes: regressions, classifications and means."""
+"""The scikit-learn classes for regressions and classifications."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.rows.units import EQUAL
-from dpalgos.sklearn.base import PrivateModel, UnitModel
+from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
     checked_pair,
     checked_rows,
@@ -25,7 +25,6 @@ from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
 
-_NEAR = 0.9  # of the bound
 _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
 
 
@@ -330,73 +329,3 @@ class DPMultinomialRegression(_PrivateClassifier):
             for label, row in zip(self.classes_, coef, strict=True)
             for name, value in zip(names, row, strict=True)
         ]
-
-
-class _PrivateMean(PrivateModel):
-    def _rows(self) -> list[tuple[str, float]]:
-        return list(zip(self._names(), self.mean_, strict=True))
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPMean(_PrivateMean, UnitModel):
-    """The private mean of each column.
-
-    `help(dpalgos.sklearn)` lists the parameters that all classes share.
-
-    Parameters
-    ----------
-    value_bound : float
-        Entries of X, in public units, are clipped to plus or minus this bound.
-
-    Attributes
-    ----------
-    mean_ : (d,) array
-    """
-
-    _estimator = "dp_mean"
-
-    value_bound: float
-
-    def fit(self, X: object, y: object = None, user_ids: object = None) -> Self:
-        """Fit to X (n, d); y is ignored. Each person of ``user_ids`` (n,) counts once."""
-        rows = checked_rows(self, X)
-        units = self._units_of(rows)
-        scaled = units.apply(rows)
-        answer = self._released(scaled, None, lambda: units.clipped_sides(rows), user_ids=user_ids).estimate
-        if (abs(answer) > _NEAR * self.value_bound).any():
-            warnings.warn(
-                f"a mean is within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}; many entries may "
-                "be clipped; check the bound and the units",
-                UserWarning,
-                stacklevel=2,
-            )
-        self.mean_ = units.undo(answer)
-        self.interval_ = None if self.interval_ is None else units.undo(self.interval_)
-        return self
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPBoundedMean(_PrivateMean):
-    """The private mean of columns with a known range, with the smallest noise for that range.
-
-    `help(dpalgos.sklearn)` lists the parameters that all classes share.
-
-    Parameters
-    ----------
-    lower, upper : float or (d,) array_like
-        Public bounds of each column, or of all columns, in raw units.
-
-    Attributes
-    ----------
-    mean_ : (d,) array
-    """
-
-    _estimator = "box_mean"
-
-    lower: object
-    upper: object
-
-    def fit(self, X: object, y: object = None, user_ids: object = None) -> Self:
-        """Fit to X (n, d); y is ignored. Each person of ``user_ids`` (n,) counts once."""
-        self.mean_ = self._released(checked_rows(self, X), None, user_ids=user_ids).estimate
-        return self
