@@ -52,7 +52,7 @@ def test_only_what_does_not_ship_with_the_package_is_asked_for(trapped, tmp_path
     _, err = project.run(DPCOST_DATA_MIRROR=nowhere)
     assert notes.read_text() == ""
     assert "telemetry" not in err
-    project.dpcost("ingest", "snp_gse106818", DPCOST_DATA_MIRROR=nowhere)
+    project.dpcost("ingest", "snp_gse106818", status=2, DPCOST_DATA_MIRROR=nowhere)
     assert {line.split()[1] for line in notes.read_text().splitlines()} == {"ftp.ncbi.nlm.nih.gov"}
 
 
