@@ -17,6 +17,7 @@ from dpalgos.typing import FloatArray
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
 _QUANTILES = 4096
+_NO_NUMBERS = (str, bytes, np.timedelta64)  # which NumPy would convert: 1_0 to 10, a day to 1 or 86,400
 
 
 @dataclass(frozen=True)
@@ -153,12 +154,18 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
                 f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
             )
         try:
+            if values.dtype.kind not in "biuf" and any(isinstance(each, _NO_NUMBERS) for each in values):
+                raise TypeError
             numbers = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"column {name!r} must hold numbers; declare levels for text") from None
+        except (OverflowError, TypeError, ValueError):
+            raise InputError(
+                f"column {name!r} must hold finite numbers in every row; convert it, or declare levels"
+            ) from None
         if not np.isfinite(numbers).all():
             raise InputError(
                 f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
             )
         rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
+    if len(set(map(len, rows.values()))) > 1:
+        raise InputError("columns of frame must have the same length, got others; pass a data frame")
     return rows

@@ -25,11 +25,11 @@ from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
-from dpalgos.release.checks import unmasked
+from dpalgos.release.checks import check_levels, check_positive, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, is_number
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
 _FAMILIES["poisson"] = "preconditioned_glm"
@@ -352,20 +352,25 @@ def declared_columns(
         bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
     columns: dict[str, NumberColumn | CategoryColumn] = {}
     for name, pair in bounds.items():
-        numbers = list(map(float, pair)) if isinstance(pair, tuple | list | np.ndarray) else []
-        if len(numbers) != 2 or not numbers[0] < numbers[1]:
+        numbers = list(pair) if isinstance(pair, tuple | list | np.ndarray) else []
+        if not isinstance(name, str) or not all(map(is_number, numbers)) or np.shape(numbers) != (2,):
+            numbers = [0, 0]
+        lower, upper = map(float, numbers)
+        if not -np.inf < lower < upper < np.inf:
             raise InputError(
-                f"bounds must be like {{{name!r}: (lower, upper)}} with lower < upper, got {shown(pair)}"
+                f"bounds must be like {{'age': (lower, upper)}} with lower < upper, got {{{name!r}: "
+                f"{shown(pair)}}}"
             )
-        columns[name] = NumberColumn(numbers[0], numbers[1], center.get(name), scale.get(name))
+        middle, unit = center.get(name), scale.get(name)
+        if middle is not None and not (is_number(middle) and lower <= middle <= upper):
+            raise InputError(f"center[{name!r}] must be a number within the bounds, got {shown(middle)}")
+        if unit is not None:
+            check_positive(f"scale[{name!r}]", unit)
+        columns[name] = NumberColumn(lower, upper, middle, unit)
     for name, listed in levels.items():
         if name in columns:
             raise InputError(f"column {name!r} has bounds and levels; keep one of them")
-        if isinstance(listed, str) or not len(set(listed)) == len(tuple(listed)) > 1:
-            raise InputError(
-                f"levels must be like {{{name!r}: ['a', 'b']}}, two or more, got {shown(listed)}"
-            )
-        columns[name] = CategoryColumn(tuple(listed))
+        columns[name] = CategoryColumn(check_levels(name, listed))
     if unknown := [name for name in {**center, **scale} if name not in bounds]:
         raise InputError(f"center and scale go with bounds, got {unknown[0]!r} without; add its bounds")
     return columns

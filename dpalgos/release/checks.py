@@ -1,6 +1,6 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
 from sys import float_info
 from typing import Any
 
@@ -31,9 +31,22 @@ def are_levels(values: Any, levels: Collection[Any]) -> bool:
     listed: Any = np.empty(len(levels), dtype=object)
     listed[:] = list(levels)
     try:
-        return bool(np.isin(values, listed).all())
+        return bool(np.isin(listed if values is levels else values, listed).all())
     except TypeError:
         return False
+
+
+def check_levels(name: object, levels: Any) -> tuple[Any, ...]:
+    """Return the public levels of a category in order; refuse missing, equal and equally written ones."""
+    is_ordered = not isinstance(levels, str | Set | Mapping) and np.ndim(levels) > 0
+    listed = tuple(levels) if is_ordered else ()
+    n_distinct = min(len(set(listed)), len(set(map(str, listed))))
+    if not 2 <= n_distinct == len(listed) or not are_levels(listed, listed) or None in listed:
+        raise InputError(
+            f"levels must be like {{{name!r}: ['a', 'b']}}, two or more in order, each written differently "
+            f"and none missing, got {shown(levels)}"
+        )
+    return listed
 
 
 def check_positive(name: str, value: object) -> float:

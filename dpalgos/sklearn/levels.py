@@ -7,7 +7,7 @@ import numpy as np
 
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
-from dpalgos.release.checks import are_levels
+from dpalgos.release.checks import are_levels, check_levels
 
 
 def level_columns(levels: Mapping[str, Sequence[Any]] | None) -> dict[str, tuple[str, ...]]:
@@ -21,11 +21,9 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
         raise InputError(f"levels by column needs X as a data frame, got {type(X).__name__}; pass a frame")
     columns: dict[str, Any] = {}
     for name in levels:
-        if name not in X.columns or isinstance(levels[name], str) or len(set(levels[name])) < 2:
-            raise InputError(
-                "levels must be like {'region': ['a', 'b']}, two or more of columns of X, got "
-                f"{name!r}: {levels[name]!r}"
-            )
+        if name not in X.columns:
+            raise InputError(f"levels must be of columns of X, got {name!r}; correct the name")
+        check_levels(name, levels[name])
     for name in X.columns:
         values = np.asarray(X[name])
         if name not in levels:

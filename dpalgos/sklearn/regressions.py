@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
-from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.errors import InputError, PrivacyWarning, shown
 from dpalgos.rows.units import EQUAL
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
@@ -45,6 +45,8 @@ class _LinearPredictor(UnitModel):
         self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
     ) -> None:
         """Fit in public units; keep coefficients, (d,) or (d, K), and intervals in raw units."""
+        if self.fit_intercept not in (True, False):
+            raise InputError(f"fit_intercept must be True or False, got {shown(self.fit_intercept)}")
         if self.fit_intercept and "intercept" in self._names():
             raise InputError(
                 "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
