@@ -11,6 +11,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,8 @@ class SurvivalTime:
         assert isinstance(time, NumberColumn)
         first = columns[start].lower if start else 0.0  # type: ignore[union-attr]
         periods = tuple(time.periods) or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
-        columns |= {times[-1]: replace(time, periods=periods), event: _event(event, columns[event])}
+        columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
+        columns[event] = _event(event, columns[event])
         return cls(text, start, times[-1], event, periods, columns)
 
     @property
@@ -88,8 +90,12 @@ class SurvivalTime:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The periods in words, (a, b]."""
-        pairs = zip(self.periods[:-1], self.periods[1:], strict=True)
-        return tuple(f"({low:g}, {high:g}]" for low, high in pairs)
+        cuts = next(
+            texts
+            for digits in range(6, 18)
+            if len(set(texts := [f"{cut:.{digits}g}" for cut in self.periods])) == len(texts)
+        )
+        return tuple(f"({low}, {high}]" for low, high in pairwise(cuts))
 
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:

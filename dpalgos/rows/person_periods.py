@@ -61,15 +61,15 @@ def cell_indicators(
     """Return the cell of each person as a row of indicators, (n, G · 2 · (K + 1)).
 
     Cells are by group, event before censored, then by period; the last period is after c_K. A person of no
-    group (a code outside 0 … G − 1) is in no cell.
+    group (a code outside 0 … G − 1), or followed only before c_0, is in no cell.
     """
-    cuts = np.asarray(periods, dtype=float)[1:]
+    first, *cuts = np.asarray(periods, dtype=float)
     n_periods = len(cuts) + 1
     side = np.where(
         event, np.searchsorted(cuts, time, side="left"), np.searchsorted(cuts, time, side="right")
     )
     cell = (2 * group + ~event) * n_periods + side
     indicators = np.zeros((len(time), 2 * n_groups * n_periods))
-    known = np.flatnonzero((group >= 0) & (group < n_groups))
+    known = np.flatnonzero((group >= 0) & (group < n_groups) & (time >= first))
     indicators[known, cell[known]] = 1.0
     return indicators

@@ -60,8 +60,8 @@ def units_of_bounds(
         ends = tuple(zip(*ends, strict=True))
     if isinstance(bounds, tuple | list) and d == len(bounds) == 2 and type(bounds[0]) is type(bounds):
         raise InputError(
-            f"{name} of two columns must be two lists (lower, upper), as ([0, 0], [100, 9]), or a list of "
-            f"pairs, as [(0, 100), (0, 9)], got {shown(bounds)}"
+            f"{name} of two columns must be like ([0, 0], [100, 9]) or [(0, 100), (0, 9)], got "
+            + shown(bounds)
         )
     if not isinstance(ends, tuple | list) or len(ends) != 2:
         raise InputError(f"{name} must be a pair (lower, upper), got {shown(bounds)}; pass e.g. (0, 100)")

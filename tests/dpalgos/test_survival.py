@@ -70,7 +70,7 @@ def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(p
     for name in ("period", "exposure", "event"):
         np.testing.assert_array_equal(getattr(got, name)[first], getattr(alone, name))
     cells = cell_indicators(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS)
-    assert (cells.sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(cells.sum(axis=1), stop >= CUTS[0])
 
 
 def test_cells_put_events_before_a_cut_point_and_censored_persons_after_it():
@@ -84,6 +84,26 @@ def test_cells_put_events_before_a_cut_point_and_censored_persons_after_it():
         (0, 3),
     ]
     assert not cell_indicators(time, event, np.full(5, -1), 1, CUTS).any()
+    assert not cell_indicators(time, event, np.zeros(5, dtype=int), 1, CUTS + 10).any()
+
+
+def test_a_curve_begins_with_those_who_are_followed_to_the_first_cut_point():
+    frame, options = patients(), {"bounds": {}, "levels": ARMS, "epsilon": 1e6, **BUDGET}
+    late = survival("Surv(time, died) ~ arm", frame, periods=[1, 2, 4], **options).curves()
+    from_start = survival("Surv(time, died) ~ arm", frame, periods=[0, 1, 2, 4], **options).curves()
+    pairs = late.merge(from_start, on=["group", "time"])
+    np.testing.assert_allclose(
+        pairs.query("time > 1")["events_x"], pairs.query("time > 1")["events_y"], atol=0.1
+    )
+    np.testing.assert_allclose(pairs["at_risk_x"], pairs["at_risk_y"], atol=0.1)
+
+
+def test_periods_of_long_times_have_different_names():
+    frame = patients().assign(time=lambda rows: 1e7 + rows["time"])
+    cuts = [1e7, 1e7 + 1, 1e7 + 2, 1e7 + 4]
+    found = phreg("Surv(time, died) ~ arm", frame, periods=cuts, levels=ARMS, epsilon=1e6, **BUDGET)
+    assert found.time.labels == ("(10000000, 10000001]", "(10000001, 10000002]", "(10000002, 10000004]")
+    assert found.params["period[T.(10000001, 10000002]]"] == pytest.approx(0.06, abs=0.15)
 
 
 @pytest.mark.parametrize(("chain", "n_cells"), [(3, 12), (10, 40), (12, 5), (33, 66)])
@@ -251,6 +271,11 @@ def test_a_person_with_several_rows_is_one_unit():
     split = pd.concat([frame[frame["time"] <= 1.0], first, late.assign(start=1.0)])
     options = {"bounds": {"age": (40, 80), "start": (0, 5)}, "levels": ARMS, "epsilon": 1e6}
     formula, periods = "Surv(start, time, died) ~ arm + age", [0, 1, 2, 3, 5]
+    narrow = {**options, "bounds": {"age": (40, 80), "start": (0, 0.5)}}
+    last = phreg(formula, split, periods=periods, user="person", **options, **BUDGET).params
+    np.testing.assert_array_equal(
+        last, phreg(formula, split, periods=periods, user="person", **narrow, **BUDGET).params
+    )
     found = phreg(formula, split, user="person", periods=periods, max_rows=4, **options, **BUDGET)
     whole = fitted(frame, epsilon=1e6)
     assert found.about.n == whole.about.n == 3000

@@ -184,7 +184,7 @@ ROWS = [
     (InputError, "bounds", lambda: linear(bounds=(1, 1))),
     (InputError, "bounds", lambda: linear(bounds=([0.0, 1.0], 2.0))),
     (InputError, "bounds", lambda: linear(bounds=("a", 1))),
-    *[(InputError, ("bounds", "pairs"), lambda each=each: linear(ONES[:, :2], bounds=each)) for each in (((0, 10), (20, 100)), [[0, 20], [10, 100]])],
+    *[(InputError, ("bounds", "two columns"), lambda each=each: linear(ONES[:, :2], bounds=each)) for each in (((0, 10), (20, 100)), [[0, 20], [10, 100]])],
     (InputError, ("fit_intercept", "'False'"), lambda: linear(fit_intercept="False")),
     *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None])],
     (InputError, "'height'", lambda: linear(FRAME, levels={"height": [1, 2]})),
