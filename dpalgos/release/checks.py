@@ -26,6 +26,16 @@ def unmasked(name: str, values: Any) -> Any:
     return values
 
 
+def check_same_order(**values: Any) -> None:
+    """Refuse rows of several arguments whose indexes have the same labels in another order."""
+    indexes = {name: each.index for name, each in values.items() if hasattr(each, "iloc")}
+    first = next(iter(indexes), "")
+    for name, index in indexes.items():
+        has_same = index.is_unique and indexes[first].is_unique and set(index) == set(indexes[first])
+        if has_same and not index.equals(indexes[first]):
+            raise InputError(f"{name} must have its rows in the order of {first}, by its index; reindex it")
+
+
 def are_levels(values: Any, levels: Collection[Any]) -> bool:
     """Return whether all values (n,) are among levels; what cannot be compared, as `pandas.NA`, is not."""
     listed: Any = np.empty(len(levels), dtype=object)

@@ -21,7 +21,7 @@ partitions (:mod:`dpalgos.rows.partitions`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -149,13 +149,14 @@ class StreamedRows(Rows):
     """
 
     streamed = True
+    _names: list[Any] | None = None  # of the first block's columns
 
     def __init__(self, read: Blocks, n_rows: int | None = None) -> None:
         self._read = read
         self.shape, self.largest, self.responds = (0, 0), np.inf, False
         n, largest = 0, 0.0
         dtypes: set[np.dtype[np.floating]] = set()
-        for values, responses in map(_parted, read()):
+        for values, responses in self._parted_blocks():
             if not dtypes:
                 self.shape, self.responds = (0, values.shape[1]), responses is not None
             dtypes.add(values.dtype)
@@ -187,10 +188,20 @@ class StreamedRows(Rows):
         if len(X):
             yield slice(start, start + len(X)), X, y if self.responds else None
 
+    def _parted_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """Yield rows and responses; refuse a block whose columns have other names than the first one's."""
+        for piece in self._read():
+            rows: Any = piece[0] if isinstance(piece, tuple) else piece
+            names = list(rows if isinstance(rows, Mapping) else getattr(rows, "columns", ()))
+            self._names = names if self._names is None else self._names
+            if names != self._names:
+                raise InputError("X must have the same columns in every block, in one order, got others")
+            yield _parted(piece)
+
     def _checked_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
         """Yield what the stream gives, checked; refuse more or fewer rows."""
         n = 0
-        for values, responses in map(_parted, self._read()):
+        for values, responses in self._parted_blocks():
             self._check_parts(values, responses)
             if values.dtype.itemsize > self.dtype.itemsize:
                 raise InputError(  # or a large value would become infinite after it was checked

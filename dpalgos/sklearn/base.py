@@ -15,7 +15,7 @@ from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
 from dpalgos.errors import InputError
 from dpalgos.interval import warn_of_none, why_none
-from dpalgos.release.checks import unmasked
+from dpalgos.release.checks import check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
@@ -43,8 +43,10 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
                 "fit takes no sample_weight: the guarantee holds if each row counts once, and a weighted row "
                 "would need more noise; pass X and y only"
             )
-        for name, values in (*zip(("X", "y"), args, strict=False), *keywords.items()):
+        arguments = {**dict(zip(("X", "y"), args, strict=False)), **keywords}
+        for name, values in arguments.items():
             unmasked(name, values)
+        check_same_order(**arguments)
         before = dict(vars(self))
         try:
             return fit(self, *args, **keywords)

@@ -62,6 +62,14 @@ BAD_BLOCKS = [
     ([{}], "at least one row"),
     ([{"a": np.ones(3), "b": np.ones(2)}], "one length"),
     ([{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}], "the same columns"),
+    ([{"a": np.ones(3), "b": np.ones(3)}, {"b": np.ones(3), "a": np.ones(3)}], "order"),
+    (
+        [
+            pd.DataFrame(np.ones((3, 2)), columns=["a", "b"]),
+            pd.DataFrame(np.ones((3, 2)), columns=["b", "a"]),
+        ],
+        "order",
+    ),
     ([{"a": np.array([1, np.nan, np.inf])}], "NaN"),
     ([{"a": np.full(3, -1e61)}], "within"),
     ([{"a": np.array(["1"])}], "numbers"),
@@ -178,6 +186,10 @@ ROWS = [
     (InputError, "whole numbers", lambda: users([np.True_, np.False_, True, False])),
     (InputError, "bool", lambda: users(np.array([True, False, True, False]))),
     (InputError, "two users", lambda: users(["secret"] * 4)),
+    (InputError, ("y", "order"), lambda: linear(FRAME, FRAME["age"][::-1])),
+    (InputError, ("y", "order"), lambda: estimate(X=FRAME, y=FRAME["age"][::-1])),
+    (InputError, ("user_ids", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], user_ids=FRAME["visits"][::-1])),
+    (InputError, ("weights", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], weights=FRAME["visits"][::-1], max_weight=2.0)),
     (InputError, ("user_ids", "masked"), lambda: users(np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0]))),
     # The classes of scikit-learn
     (InputError, "bounds", lambda: linear(bounds=3.0)),
