@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,15 @@ def constraints_of(
         return R, values, tuple(f"c{j}" for j in range(len(R)))
     if not r_matrix.strip():
         raise InputError(f"r_matrix must be a hypothesis such as {f'{terms[0]} = 0'!r}, got {r_matrix!r}")
-    aliases = [f"t{j}_" for j in range(len(terms))]
-    reading = reading_of(r_matrix, terms, columns) or [r_matrix]
-    text = "".join(aliases[part] if isinstance(part, int) else part for part in reading)
-    R, values = _constraints(text, aliases, repr(r_matrix), terms)
+    reading = reading_of(r_matrix, terms, columns) or ["?"]  # which is refused
+    text = "".join(f"t{part}_" if isinstance(part, int) else _plain(part) for part in reading)
+    sides = [hypothesis.split("=") for hypothesis in text.split(",")]
+    rows = [
+        " - ".join(f"({side})" for side in both)
+        for each in sides
+        for both in (pairwise(each) if each[1:] else [each])
+    ]
+    R, values = _constraints(rows, [f"t{j}_" for j in range(len(terms))], repr(r_matrix), terms)
     text = "".join(_placeholder(part) if isinstance(part, int) else part for part in reading)
     names = tuple(_restored(each.strip(), terms) for each in text.split(","))
     return R, values, names if len(names) == len(R) else (r_matrix,) * len(R)  # a = b = c is two
@@ -99,23 +105,26 @@ def _constraints(
     r_matrix: Any, names: Sequence[str], text: str, terms: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
     """Return R (q, k) and q (q,) of hypotheses about names."""
-    from patsy import DesignInfo, PatsyError
+    from formulaic.errors import FormulaSyntaxError
+    from formulaic.utils.constraints import LinearConstraints
 
     try:
-        with np.errstate(all="ignore"):
-            constraint = DesignInfo(list(names)).linear_constraint(r_matrix)
-    except (PatsyError, ValueError, TypeError, ZeroDivisionError):
+        constraint = LinearConstraints.from_spec(r_matrix, variable_names=names)
+    except (FormulaSyntaxError, ValueError, TypeError, LookupError, RuntimeError, ZeroDivisionError):
         raise InputError(
             f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, or have "
             f"a weight for each, got {text}"
         ) from None
-    R, values = (
-        np.asarray(constraint.coefs, dtype=float),
-        np.asarray(constraint.constants, dtype=float).ravel(),
-    )
-    if not np.isfinite(R).all() or not R.any(axis=1).all():
-        raise InputError("r_matrix must have finite weights, and no row of zeros, got other values")
+    R = np.asarray(constraint.constraint_matrix, dtype=float)
+    values = np.asarray(constraint.constraint_values, dtype=float).ravel()
+    if not (len(R) and R.any(axis=1).all() and np.isfinite(np.column_stack([R, values])).all()):
+        raise InputError("r_matrix must have finite numbers, and no row of zeros, got other values")
     return R, values
+
+
+def _plain(part: str) -> str:
+    """Return a number without an exponent, which formulaic cannot read; all else as it is."""
+    return np.format_float_positional(float(part)) if re.fullmatch(r"[\d.]+e[+-]?\d+", part, re.I) else part
 
 
 def _placeholder(number: int) -> str:
