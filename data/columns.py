@@ -254,6 +254,7 @@ class Declaration:
     columns: tuple[Column, ...]
     marks: Marks = PLAIN
     missing: Literal["refuse", "drop"]  # the rule for rows with a missing value that is not imputed
+    missing_codes: tuple[str, ...] = ()  # of user ids, which are then refused
     clip: bool = False  # whether numbers outside their bounds are clipped
     n_rows: int | None  # None where it is not public
     user_id: str = ""  # the column of user ids; empty if every row is a different user

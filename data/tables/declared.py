@@ -34,8 +34,8 @@ class UserIds:
     alone. ``dpalgos.estimate`` applies the same rule to the ids of an array.
     """
 
-    def __init__(self, path: Source, column: str) -> None:
-        self._path, self._column = path, column
+    def __init__(self, path: Source, column: str, missing: Sequence[str] = ()) -> None:
+        self._path, self._column, self._missing_codes = path, column, missing
         self._pieces: list[npt.NDArray[np.float64]] = []
         self._texts: dict[str, int] = {}
         self._has_numbers = self._has_missing = self._has_odd = False
@@ -51,7 +51,7 @@ class UserIds:
         piece[are_texts] = np.array([*known, 0])[cells.texts[are_texts]]
         self._pieces.append(piece)
         numbers = cells.numbers[~are_texts & ~cells.missing]
-        self._has_missing |= bool(cells.missing.any())
+        self._has_missing |= any(map(np.any, [cells.missing, *_each_of(self._missing_codes, cells)]))
         self._has_numbers |= bool(len(numbers))
         self._has_odd |= bool(((np.abs(numbers) >= _LARGEST_ID) | (numbers != np.rint(numbers))).any())
 
@@ -140,7 +140,8 @@ class DeclaredReader(PartReader):
         super().__init__(source)
         self._declaration = declaration
         self._columns = tuple(column for column in declaration.columns if column.derived is None)
-        self.ids = UserIds(source, declaration.user_id) if declaration.user_id else None
+        user_id, codes = declaration.user_id, declaration.missing_codes
+        self.ids = UserIds(source, user_id, codes) if user_id else None
         self._faults: dict[str, set[str]] = defaultdict(set)  # column → its kinds of faults
         self._clipped, self._missing = Counter[str](), Counter[str]()
         self._n_rows, self._has_complete = 0, False

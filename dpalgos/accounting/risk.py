@@ -138,4 +138,5 @@ def _percent(share: float) -> str:
     """Write a share in percent; a share below 1 is never written as 100%."""
     if 0.9995 <= share < 1:
         return "more than 99.9%"
-    return f"{float(np.format_float_positional(100 * share, precision=2, fractional=False)):g}%"
+    digits = 2 if share < 0.99 else 3
+    return f"{float(np.format_float_positional(100 * share, precision=digits, fractional=False)):g}%"

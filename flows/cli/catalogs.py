@@ -51,11 +51,11 @@ def estimators(
     ] = None,
     n: Annotated[int | None, option("N", "Rows (or people): print the plan of releases; needs --d.")] = None,
     d: Annotated[int | None, option("D", "Columns of that plan, including the intercept.")] = None,
-    epsilon: Annotated[float, option("EPS", "ε of that plan.")] = 1.0,
+    epsilon: Annotated[float, option("NUMBER", "ε of that plan.")] = 1.0,
     family: Annotated[
         str, option("NAME", "Family of that plan; default: as in the estimator's example.")
     ] = "",
-    interval: Annotated[float | None, option("LEVEL", "Confidence level of that plan's intervals.")] = None,
+    interval: Annotated[float | None, option("NUMBER", "Confidence level of that plan's intervals.")] = None,
     people: Annotated[bool, flag("--people", "Plan for people with all their rows.")] = False,
     as_json: AsJson = False,
 ) -> None:

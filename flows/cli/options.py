@@ -28,7 +28,17 @@ def parser_of(kind: Any) -> Callable[[str], Any]:
     return parse
 
 
+def _number(text: str | float) -> float:
+    """Read a number, or a default; one with a decimal comma, or marks between digits, might mean another."""
+    try:
+        return float("" if "_" in str(text) else text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a number with a decimal point, e.g. 0.5, got {text!r}") from None
+
+
 def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
+    if metavar == "NUMBER":
+        settings["parser"] = _number
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 

@@ -147,7 +147,7 @@ def status(as_json: options.AsJson = False) -> None:
         started = item["started"][:16].replace("T", " ")
         typer.echo(f"{started}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}")
     if not runs:
-        typer.echo("nothing has run yet; start with: dpcost run housing")
+        typer.echo(f"no report in {REPORTS}; runs with --out are not listed. Start with: dpcost run housing")
     for kind, total in stored.items():
         typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
 

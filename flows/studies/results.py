@@ -39,7 +39,7 @@ def rerun_options(
     spec = find_study(study)
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
-    last = last_manifest(spec, reports)
+    last = last_manifest(study, spec, reports)
     if not last:
         raise SpecError(
             f"{spec.name} has not run in {reports} yet; if it ran with another --out, add that --out, else "
@@ -83,7 +83,7 @@ def print_headline(page: Path) -> None:
 def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a study's last run; refuse a table that is damaged."""
     spec = find_study(study)
-    return page_of(spec, *_stored(spec, out))
+    return page_of(spec, *_stored(study, spec, out))
 
 
 def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
@@ -123,10 +123,10 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
     if not names:
         which = "none of the project's studies" if left_out else "no study"
         raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
-    specs = [find_study(name) for name in names if name != SCORECARD]
-    for spec, stored in [(spec, _stored(spec, out)) for spec in specs]:
+    specs = {name: find_study(name) for name in names if name != SCORECARD}
+    for spec, stored in [(spec, _stored(name, spec, out)) for name, spec in specs.items()]:
         write_report(spec, *stored)
-    rebuilt = [spec.name for spec in specs]
+    rebuilt = [spec.name for spec in specs.values()]
     if SCORECARD in names:
         from flows.studies.scorecard import write_scorecard  # a study needs none of it
 
@@ -135,7 +135,7 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
     return write_index(folder), rebuilt
 
 
-def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
+def last_manifest(study: str, spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
     """Return the manifest that the last run of a study left, or an empty one; refuse a damaged one."""
     path = _reports(out) / spec.name / "manifest.json"
     try:
@@ -149,16 +149,21 @@ def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         reason = "a run did not write it"
     if reason:
-        raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
+        raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(study, out)}")
     return dict(manifest)
 
 
-def _stored(spec: StudySpec, out: str | Path | None) -> tuple[Path, dict[str, Any]]:
-    """Return the results table and the manifest of a study's last run; refuse what is missing or damaged."""
-    manifest, results = last_manifest(spec, out), _reports(out) / spec.name / "results.parquet"
-    remedy = f"run: {_command(spec.name, out)}"
+def _stored(study: str, spec: StudySpec, out: str | Path | None) -> tuple[Path, dict[str, Any]]:
+    """Return the results table and the manifest of a study's last run; refuse what is missing or damaged.
+
+    Results of another study file of this name, or of another version of this file, are not shown as its own.
+    """
+    manifest, results = last_manifest(study, spec, out), _reports(out) / spec.name / "results.parquet"
+    remedy = f"run: {_command(study, out)}"
     if not manifest or not results.exists():
         raise SpecError(f"{spec.name} has no stored results in {_reports(out)}; {remedy}")
+    if manifest.get("study", {}).get("sha256", spec.sha256) != spec.sha256:
+        raise SpecError(f"{results} has results of another study file than {study}, or it changed; {remedy}")
     if sha256_file(results) != manifest.get("results_sha256"):
         raise SpecError(f"{results} is not the table that its manifest names; {remedy}")
     read_results(results)

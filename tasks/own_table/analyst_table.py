@@ -124,7 +124,8 @@ class AnalystTable(Strict):
     max_weight: Annotated[Number, Field(gt=0)] | None = None  # to which weights are clipped, from 0 on
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
-    # codes of a missing cell in each column without missing = […] of its own, as far as they are no category
+    # codes of a missing cell in each column without missing = […] of its own, as far as they are no category,
+    # and of missing weights and user ids
     missing_codes: Annotated[tuple[Text, ...], Field(exclude=True)] = ()
     decimal: Literal["", ".", ","] = ""  # the decimal mark; by default a comma between semicolons
     thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
@@ -223,12 +224,14 @@ class AnalystTable(Strict):
         """Return what the file, or some columns of it, is checked against: with the weights."""
         used = self.needed(columns)
         if self.weights:
-            used += (replace(Column.in_units(self.weights), lower=0.0, upper=self.max_weight or 0.0),)
+            facts: dict[str, Any] = {"upper": self.max_weight, "missing": self.missing_codes}
+            used += (replace(Column.in_units(self.weights), lower=0.0, **facts),)
         return Declaration(
             columns=used,
             clip=self.outside == "clip",
             marks=self.marks,
             missing=self.missing,
+            missing_codes=self.missing_codes,
             n_rows=self.rows,
             user_id=self.user_id,
             n_users=self.users,

@@ -254,7 +254,23 @@ def _preparation(request: ReleaseRequest) -> Preparation:
         rule = "A file with a missing value is rejected. Columns are used without rescaling."
         return [(rule, ()), *weights]
     used = table.needed(each for each in table.columns if each.name in columns.xy)
-    return [*_missing_cells(used, drops=_drops_rows(request)), *_values(table, used), *weights]
+    parts = *_coded_response(request, used), *_missing_cells(used, drops=_drops_rows(request))
+    return [*parts, *_values(table, used), *weights]
+
+
+def _coded_response(request: ReleaseRequest, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Say which number each category of the response is: of two, the second one is the event."""
+    formula = request.by_formula or request.by_group
+    time = formula.survival if formula else None
+    names = (
+        (time.event,)
+        if time
+        else [name for each in used if each.name == request.columns.y for name in each.uses]
+    )
+    for each in used:
+        if each.categories and each.name in names:
+            codes = [f"{code} is {text!r}" for code, text in enumerate(each.categories)]
+            yield f"{'The event' if time else 'The response'} {each.name} is coded", codes
 
 
 def _drops_rows(request: ReleaseRequest) -> bool:

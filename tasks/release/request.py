@@ -190,15 +190,8 @@ def complete_request(
                 f"params.interval must agree with --interval {interval:g}, got {config.params['interval']!r}"
             )
         config = config.model_copy(update={"params": {**config.params, "interval": interval}})
-    for table, settings in (("bounds", config.bounds), ("params", config.params)):
-        check_settings(table, settings, _BUDGET_INSTEAD)
-    if "public_X" in config.params:
-        raise SpecError("params.public_X must be left out, got some; public rows are for studies and Python")
-    for name in filter(is_bound, config.params):
-        raise SpecError(
-            f"params.{name} must be in [bounds], which declares it public; move it there, with a value "
-            "that does not come from the data"
-        )
+    for fault in _faults_of_settings(config):
+        raise SpecError(fault)
     config = _with_coefficients(config, path)
     design = own.data.formula_of(config.columns.x) if own else None
     numbers = own.data.group_numbers_of(config.columns.x) if own else None
@@ -223,6 +216,24 @@ def complete_request(
         params=config.params,
         own=own,
     )
+
+
+def _faults_of_settings(config: ReleaseConfig) -> Iterator[str]:
+    """Yield what no estimator takes."""
+    try:
+        for table, settings in (("bounds", config.bounds), ("params", config.params)):
+            check_settings(table, settings, _BUDGET_INSTEAD)
+        named = [*config.columns.all_numbers, *filter(None, [config.columns.user_id])]
+        require_once("columns must name each column once", named)
+    except (InputError, SpecError) as error:
+        yield str(error)
+    if "public_X" in config.params:
+        yield "params.public_X must be left out, got some; public rows are for studies and Python"
+    for name in filter(is_bound, config.params):
+        yield (
+            f"params.{name} must be in [bounds], which declares it public; move it there, with a value that "
+            "does not come from the data"
+        )
 
 
 def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
@@ -269,6 +280,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
     config, own, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)
+        faults += _faults_of_settings(config)
     except ValidationError as error:
         faults += sentences(error, undeclared)
     dataset = plain.get("dataset")
@@ -364,8 +376,6 @@ def _with_coefficients(config: ReleaseConfig, path: Path) -> ReleaseConfig:
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
-    names = [*columns.all_numbers, *filter(None, [columns.user_id])]
-    require_once("columns must name each column once", names)
     name = estimator.name
     if estimator.task in ("mean", "counts") and columns.y:
         raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")

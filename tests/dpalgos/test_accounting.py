@@ -159,6 +159,13 @@ def test_rates_of_mixtures_are_those_that_randomized_response_and_gaussian_noise
     assert part.log_odds <= risk.log_odds < part.log_odds + 0.5
 
 
+@pytest.mark.parametrize("epsilon", [4.0, 8.0, 9.0, 10.0, 11.0, 12.0, 20.0])
+def test_a_risk_below_one_is_never_written_as_certainty(epsilon):
+    risk = risk_of_events([PureEvent(label="a", epsilon=epsilon, sensitivity=1.0)], 1e-6)
+    assert max(risk.posteriors.values()) < 1
+    assert "100%" not in risk.sentence
+
+
 def test_a_bare_budget_and_a_release_that_is_proved_at_its_delta_alone_have_the_same_risk():
     risk = risk_of_budget(1.0, 1e-6, "user")
     assert risk.log_odds == pytest.approx(1 + math.log(2), rel=1e-9)

@@ -10,11 +10,12 @@ from small_project import sentence
 from data.store.folders import sha256_file
 from flows.history import recent_runs
 from flows.lock import exclusive_run, holder
-from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
+from flows.studies.results import folder_of_run, rebuild_reports, rerun_options, stored_page
 from reports.results import to_parquet_bytes
 from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
-from tests.builders import refused
+from tests.builders import BOUNDS, CATEGORIES, people, refused
+from tests.tasks.analyst_tables import initialized
 from tests.tasks.blocks import results_table
 
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
@@ -74,6 +75,20 @@ def test_results_that_are_not_the_manifests_are_refused(out):
     (out / "housing" / "manifest.json").write_text(json.dumps(right))
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
+
+
+def test_results_of_another_study_file_are_not_shown_as_a_studys_own(out):
+    path = out / "housing" / "results.parquet"
+    path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
+    manifest = LAST | {"results_sha256": sha256_file(path), "study": {"name": "housing", "sha256": "0" * 64}}
+    (out / "housing" / "manifest.json").write_text(json.dumps(manifest))
+    for show in (lambda: rebuild_reports(["housing"], out), lambda: stored_page("housing", out)):
+        refused(show, SpecError, "another study file", f"dpcost run housing --out {out}")
+
+
+def test_a_remedy_names_the_study_as_it_was_typed(tmp_path):
+    file = initialized(tmp_path, people(), bounds=BOUNDS, categories=CATEGORIES, response="cost")
+    refused(lambda: rebuild_reports([str(file)], tmp_path), SpecError, f"dpcost run {file}")
 
 
 @pytest.fixture

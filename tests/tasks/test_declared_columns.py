@@ -3,6 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
+from data.errors import DataError
+from data.tables.declared import read_declared
 from tasks.file_schema import sentences
 from tasks.own_table.analyst_table import AnalystTable
 
@@ -24,6 +26,22 @@ def test_codes_of_all_columns_are_declared_once():
     assert codes(*own)[1].model_dump() == table.model_dump()  # the same question
     assert codes({**AGE, "missing": []}, KIND, missing_codes=["-9"])[0] == [(), ("-9",)]
     assert codes({**AGE, "missing": ["?"]}, missing_codes=["-9"])[0] == [("?",)]
+
+
+@pytest.mark.parametrize(("cells", "code"), [("1,999,2,999.0", "999"), ("a,unknown,b,unknown", "unknown")])
+def test_a_code_of_all_columns_is_no_user(tmp_path, cells, code):
+    (tmp_path / "table.csv").write_text("id,age\n" + "".join(f"{id_},30\n" for id_ in cells.split(",")))
+    table = codes(AGE, missing_codes=[code], rows=None, user_id="id", users=3)[1]
+    with pytest.raises(DataError, match="rows without an id") as caught:
+        read_declared(tmp_path / "table.csv", table.declaration(table.columns))
+    assert code not in str(caught.value)
+
+
+def test_a_code_of_all_columns_is_no_weight(tmp_path):
+    (tmp_path / "table.csv").write_text("w,age\n1,30\n999,40\n2.5,50\n-9.0,60\n")
+    table = codes(AGE, missing_codes=["999", "-9"], missing="drop", rows=4, weights="w", max_weight=3)[1]
+    found = read_declared(tmp_path / "table.csv", table.declaration(table.columns)).table
+    assert (found["age"].tolist(), found["w"].tolist()) == ([30, 50], [1, 2.5])
 
 
 MARKS = [({}, "9 999"), ({}, "-9.999,0"), ({"decimal": ","}, "9.5"), ({"thousands": ","}, "9,5")]

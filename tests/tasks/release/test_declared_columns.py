@@ -215,6 +215,16 @@ def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path
         assert (parameters[0] == parameters[1]) == ("a visit" in new)  # which changes no answer
 
 
+@pytest.mark.parametrize("model", [{"response": "smoker"}, {"formula": "smoker ~ age + region"}])
+@pytest.mark.parametrize("levels", [["no", "yes"], ["yes", "no"]])
+def test_a_record_says_which_category_of_the_response_is_one(tmp_path, ledger, model, levels):
+    edited(study(tmp_path, **model), str(CATEGORIES["smoker"]), str(levels))
+    record = record_of(asked(tmp_path, ledger))
+    coded = f"The response smoker is coded: 0 is '{levels[0]}' and 1 is '{levels[1]}'."
+    assert coded in record["release"]["methods"]
+    assert coded in text_of([record])
+
+
 def test_a_folder_of_files_is_declared_checked_and_released_like_one_file(tmp_path, ledger, monkeypatch):
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     table, folder = people(), tmp_path / "parts"

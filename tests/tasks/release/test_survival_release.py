@@ -74,6 +74,20 @@ def test_a_person_without_a_value_stays_one_of_the_number_of_persons(ledger, tmp
     assert got.estimate["arm[T.drug]"] == pytest.approx(-0.5, abs=0.25)
 
 
+@pytest.mark.parametrize(
+    ("line", "estimator"), [("formula", "preconditioned_glm"), ("survival", "cumulative_counts")]
+)
+def test_a_record_says_which_category_is_the_event(ledger, tmp_path, line, estimator):
+    frame = patients(N).round(6)
+    frame["died"] = np.where(frame["died"] == 1, "yes", "no")
+    config = study_of(tmp_path, frame)
+    config.write_text(config.read_text().replace("formula =", f"{line} =").replace(" + age", ""))
+    study = tmp_path / "mine.toml"
+    study.write_text(study.read_text().replace("['?']", '["yes", "no"]'))
+    got = release(ledger, estimator, tmp_path / "table.csv", config, epsilon=1e4, delta=1e-6)
+    assert "The event died is coded: 0 is 'yes' and 1 is 'no'." in record_of(got)["release"]["methods"]
+
+
 def test_other_estimators_refuse_a_time(ledger, tmp_path):
     refused(
         lambda: released(ledger, tmp_path, patients(60).round(3), estimator="adassp"),
