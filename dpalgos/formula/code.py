@@ -59,6 +59,9 @@ def read_declared(formula: str, declared: Declared) -> Reading:
         raise InputError(
             f"formula names {unknown[0]!r}, which is not a declared column; correct or declare it"
         )
+    if both := [name for name in reading.right if name in reading.left]:
+        text = reading.names.spell(reading.response)
+        raise InputError(f"formula: {both[0]!r} is in {text}, and cannot be a covariate, too")
     return reading
 
 

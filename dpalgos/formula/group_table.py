@@ -271,7 +271,6 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
     of_table = {"survival": (2, "Surv(time, event) ~ arm"), "table1": (1, "arm ~ age + stage")}
     n_left, example = of_table[kind]
     is_one_group = kind == "table1" or len(reading.right) < 2
-    plain = plain and not {*reading.left} & {*reading.right}
     plain = plain and (kind == "survival" or reading.response in reading.names.columns)
     if not plain or reading.offset or len(reading.left) != n_left or not is_one_group:
         raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")

@@ -62,8 +62,6 @@ class SurvivalTime:
         for name in times:
             if not isinstance(columns[name], NumberColumn):
                 raise InputError(f"formula: {name!r} in {text} must be a number, got a category")
-        if others := [name for name in reading.right if name in names]:
-            raise InputError(f"formula: {others[0]!r} is in {text}, and cannot be a covariate, too")
         start, time = times[0] if len(times) == 2 else "", columns[times[-1]]
         assert isinstance(time, NumberColumn)
         first = columns[start].lower if start else 0.0  # type: ignore[union-attr]

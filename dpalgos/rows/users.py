@@ -15,7 +15,6 @@ from dpalgos.release.checks import unmasked
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 4096
-_LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 
 
 class UserRows:
@@ -145,9 +144,11 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
         ids = np.array(entries)
     if ids.dtype.kind not in "iufU":
         raise InputError(f"user_ids must be whole numbers or text, got dtype {ids.dtype}; convert them")
-    if ids.dtype.kind == "f" and not ((np.abs(ids) < _LARGEST_ID) & (ids == np.rint(ids))).all():
-        raise InputError(
-            "user_ids must be whole numbers below 2^53 or text, got missing or other numbers; "
-            "correct the column"
-        )
+    if ids.dtype.kind == "f":
+        bits = np.finfo(ids.dtype).nmant + 1  # from 2^bits on, two whole numbers may be one
+        if not ((np.abs(ids) < 2.0**bits) & (ids == np.rint(ids))).all():
+            raise InputError(
+                f"user_ids must be whole numbers below 2^{bits} or text, got missing or other numbers; "
+                "correct the column"
+            )
     return np.asarray(np.unique(ids, return_inverse=True)[1])

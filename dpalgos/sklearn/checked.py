@@ -5,6 +5,7 @@ The checks get an array of numbers. For such arrays, messages name only shapes, 
 
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,9 @@ def plain_numbers(name: str, values: Any) -> Any:
 
 
 def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
-    levels = getattr(model, "levels", None)
+    if reset:
+        model._levels = deepcopy(getattr(model, "levels", None))  # predictions keep those of the fit
+    levels = getattr(model, "_levels", None)
     if levels is not None and hasattr(X, "columns"):  # a frame of any library
         X = _quietly("X", lambda X: frame_of({name: np.asarray(X[name]) for name in X.columns}), X)
     rows = plain_numbers("X", X if levels is None else coded_levels(X, levels))

@@ -136,7 +136,11 @@ def test_declared_levels_are_those_of_columns_of_0_and_1():
     placed.fit(coded[["age", "south", "west", "visits"]], y)
     np.testing.assert_array_equal(named.coef_, placed.coef_)
     assert list(named.table()["term"]) == ["age", "region=south", "region=west", "visits", "intercept"]
-    assert np.corrcoef(named.predict(mixed), y)[0, 1] > 0.9
+    predicted = named.predict(mixed)
+    assert np.corrcoef(predicted, y)[0, 1] > 0.9
+    levels["region"].reverse()  # a fit keeps the levels that it had
+    np.testing.assert_array_equal(named.predict(mixed), predicted)
+    levels["region"].reverse()
     wrong = {"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}
     odd = [mixed.rename(columns={"age": name}) for name in ("intercept", "region=west")]
     odd += [mixed.assign(region=np.array([None, *region[1:]])).convert_dtypes()]  # pandas.NA

@@ -180,6 +180,7 @@ ROWS = [
     (InputError, "one entry per row", lambda: users([1, 1, 2])),
     (InputError, "missing", lambda: users([1, None, 2, 2])),
     (InputError, "user_ids", lambda: users([1, "secret", 2, 2])),
+    (InputError, "2^24", lambda: users(np.array([1, 2, 2**24, 2**24 + 1], dtype=np.float32))),
     (InputError, "whole numbers", lambda: users(np.array([1.0, np.nan, 2.0, 2.0]))),
     (InputError, "whole numbers", lambda: users(np.array([1.0, 0.5, 2.0, 2.0]))),
     (InputError, "whole numbers", lambda: users(np.array([1.0, 2.0**53, 2.0, 2.0]))),
