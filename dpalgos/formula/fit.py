@@ -164,8 +164,9 @@ class FormulaResult(Result):
     def predict(self, frame: Any, interval: float | None = None) -> Any:
         """Return predictions for rows of a frame, (n,): responses, or probabilities of the second level.
 
-        They use the shrunken estimate. With ``interval``, return a data frame of mean responses, which uses
-        the centers of the intervals: :meth:`dpalgos.answers.model.ReleasedModel.predict`.
+        Columns are clipped to their bounds, as in the fit. Predictions use the shrunken estimate. With
+        ``interval``, return a data frame of mean responses, which uses the centers of the intervals:
+        :meth:`dpalgos.answers.model.ReleasedModel.predict`.
         """
         if interval is not None:
             return self.model.predict(frame, interval)
