@@ -112,8 +112,17 @@ def running_server(
             if full_disk(home) or time.monotonic() > deadline:
                 leave(f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}")
             time.sleep(0.05)
-        with watched("the Prefect server, or its database,", lives, leave):
+        with watched(f"the Prefect server, or its database {_database(home)},", lives, leave):
             yield address
+
+
+def _database(home: Path) -> str:
+    """Return the address of the server's database, without its password."""
+    from sqlalchemy.engine import make_url
+
+    url = os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL", "")
+    url = url or os.environ.get("PREFECT_SERVER_DATABASE_CONNECTION_URL", "")
+    return make_url(url).render_as_string() if url else str(home / "prefect" / "prefect.db")
 
 
 def bound_host(listening: socket.socket) -> str:

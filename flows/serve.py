@@ -7,6 +7,7 @@ container engine restarts a failed process.
 
 import argparse
 import asyncio
+import logging
 import os
 import shlex
 import shutil
@@ -90,6 +91,8 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
             def handle_sigterm(self, *args: object, **kwargs: object) -> None:
                 signal.raise_signal(signal.SIGINT)
 
+        # Its warning of a lost connection is a traceback; `prefect_server` says the same in a sentence.
+        logging.getLogger("prefect.FlowRunCancellingObserver").setLevel(logging.ERROR)
         tag, pages = home_tag(home), address.removesuffix("/api")
         if elsewhere:
             require_own_deployments(tag, address)
