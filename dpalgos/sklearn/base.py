@@ -133,7 +133,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         given = getattr(self, "feature_names_in_", None)
         if given is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
-        coded = level_columns(getattr(self, "_levels", None))
+        coded = level_columns(getattr(self, "levels_", None))
         return [column for name in given for column in coded.get(name, (str(name),))]
 
     def _rows(self) -> list[tuple[str, float]]:
@@ -208,7 +208,7 @@ class UnitModel(PrivateModel):
         if isinstance(bounds, Mapping):
             coded = [
                 column
-                for columns in level_columns(getattr(self, "_levels", None)).values()
+                for columns in level_columns(getattr(self, "levels_", None)).values()
                 for column in columns
             ]
             bounds = {**dict.fromkeys(coded, (0, 1)), **bounds}

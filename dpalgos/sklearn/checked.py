@@ -74,8 +74,8 @@ def plain_numbers(name: str, values: Any) -> Any:
 
 def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
     if reset:
-        model._levels = deepcopy(getattr(model, "levels", None))  # predictions keep those of the fit
-    levels = getattr(model, "_levels", None)
+        model.levels_ = deepcopy(getattr(model, "levels", None))  # predictions keep those of the fit
+    levels = getattr(model, "levels_", None)
     if levels is not None and hasattr(X, "columns"):  # a frame of any library
         X = _quietly("X", lambda X: frame_of({name: np.asarray(X[name]) for name in X.columns}), X)
     rows = plain_numbers("X", X if levels is None else coded_levels(X, levels))

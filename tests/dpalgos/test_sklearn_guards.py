@@ -185,7 +185,7 @@ def test_a_refused_fit_leaves_the_model_as_it_was(labels):
 ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "privacy_spent_", "risk_", "interval_", "classes_"),
     *("coef_", "intercept_", "mean_", "_coef", "_intercept", "_interval_note", "_interval_about"),
-    *("_result", "_back", "_shift", "_levels"),
+    *("_result", "_back", "_shift", "levels_"),
 }
 
 

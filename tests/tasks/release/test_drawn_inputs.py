@@ -85,7 +85,8 @@ def leaves(value, path=()):
                 yield from leaves(getattr(value, item.name), (*path, item.name))
     elif dataclasses.is_dataclass(value) and value is not FORMULA:
         for item in dataclasses.fields(value):
-            if item.name == "separator":  # text with another separator is the same data
+            # Text with another separator is the same data; missing user ids are refused.
+            if item.name in ("separator", "missing_codes"):
                 continue
             yield from leaves(getattr(value, item.name), (*path, item.name))
     elif isinstance(value, Mapping):
