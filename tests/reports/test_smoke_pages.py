@@ -56,7 +56,7 @@ def begins_for_anyone(page, folder):
     text = page.read_text(encoding="utf-8")
     sentence = html.unescape(re.search(r'<p class="sentence">(.*?)</p>', text, flags=re.DOTALL)[1])
     sentence = re.sub(r" \([^()]*, δ\s=\s.*?\)\.", ".", re.sub("<[^>]*>", "", sentence))  # a setting
-    assert max(len(each.split()) for each in sentence.split(". ")) <= MOST_WORDS
+    assert max(len(each.split(" ")) for each in sentence.split(". ")) <= MOST_WORDS
     assert not re.search(r"[ℓδ‖σρβ²√±]|norm|z-score", sentence)
     assert not any(entry.title in sentence for entry in dpalgos.catalog())
     assert len(text.encode()) <= MOST_BYTES
