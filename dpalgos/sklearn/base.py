@@ -133,7 +133,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         given = getattr(self, "feature_names_in_", None)
         if given is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
-        coded = level_columns(getattr(self, "levels_", None))
+        coded = level_columns(self.levels_)
         return [column for name in given for column in coded.get(name, (str(name),))]
 
     def _rows(self) -> list[tuple[str, float]]:
@@ -206,10 +206,6 @@ class UnitModel(PrivateModel):
     def _units_of(self, X: FloatArray, centered: bool = True) -> Units:
         bounds, columns = self.bounds, self._names() if hasattr(self, "feature_names_in_") else None
         if isinstance(bounds, Mapping):
-            coded = [
-                column
-                for columns in level_columns(getattr(self, "levels_", None)).values()
-                for column in columns
-            ]
+            coded = [column for columns in level_columns(self.levels_).values() for column in columns]
             bounds = {**dict.fromkeys(coded, (0, 1)), **bounds}
         return units_of_bounds(X.shape[1], bounds, centered=centered, columns=columns)

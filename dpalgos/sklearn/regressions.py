@@ -106,7 +106,7 @@ class _LinearPredictor(UnitModel):
                 f"{type(self).__name__} has model_ only after a fit with intervals; pass interval=0.95 to a "
                 "regression, or to a classification of two labels"
             )
-        terms, categories = [name for name, _ in self._rows()], level_columns(getattr(self, "levels_", None))
+        terms, categories = [name for name, _ in self._rows()], level_columns(self.levels_)
         coded = {column for columns in categories.values() for column in columns}
 
         def rows_of(X: object) -> tuple[FloatArray, FloatArray]:
