@@ -1,5 +1,6 @@
-"""``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
+"""``dpcost init`` and ``check``: study and release files of an analyst's own table, completed by hand."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from data.store.output_files import check_outputs
-from flows.cli.declarations import toml
 from flows.cli.options import Force, argument, option, parser_of
 
 FEWEST_ROWS = 10
@@ -328,3 +328,53 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) 
         raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; pass logistic")
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
     return "user mean" if user_id and chosen == "mean" else chosen
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml(str(key))} = {toml(each)}' for key, each in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return f"{value:.1f}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def check(
+    file: Annotated[Path, argument("FILE", "Study file or release file.")],
+) -> None:
+    """List everything that is missing or wrong in a study or release file; reads no row."""
+    from data.columns import MOST_FAULTS
+    from tasks.errors import SpecError
+    from tasks.own_table.analyst_table import require_clusters
+    from tasks.study.own_data import read_toml
+
+    content = read_toml(file)[1]
+    if {"plan", "question"} <= set(content):
+        raise SpecError(
+            f"{file} must be a study or release file, got a plan; run: dpcost protocol check {file}"
+        )
+    is_release = "dataset" in content and "panels" not in content
+    if is_release:
+        from tasks.release.request import checked_request
+
+        _, own, faults = checked_request(file)
+        table = own.data if own else None
+    else:
+        from tasks.study.study_file import checked_study
+
+        study, faults = checked_study(file)
+        table = study.analyst_table if study else None
+    if faults:
+        raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
+    if table and Path(table.path).exists():
+        require_clusters(Path(table.path), table)
+    typer.echo(f"{file}: complete and valid; no row was read")
+    columns = table.columns if table else ()
+    if codes := [f"{column.name}: {found}" for column in columns if (found := column.cut_codes())]:
+        more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
+        shown = "; ".join([*codes[:MOST_FAULTS], *more])
+        typer.echo(
+            f"common codes for missing values are outside the bounds of {shown}; "
+            'if the codebook lists them, write e.g. missing = ["99"] below the column'
+        )

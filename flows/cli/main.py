@@ -19,13 +19,11 @@ from flows import ServerError
 from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
-from flows.cli.declarations import check
-from flows.cli.figure import figure
-from flows.cli.init import init
+from flows.cli.init import check, init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
 from flows.cli.protocol import protocol_app
-from flows.cli.records import submodel, table
+from flows.cli.publication import figure, submodel, table
 from flows.cli.release import release
 from flows.progress import say
 
