@@ -15,7 +15,7 @@ from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
 from dpalgos.params import Params, PrivateParams
-from dpalgos.release.checks import check_how_many, check_same_order
+from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
@@ -90,7 +90,9 @@ def estimate(
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
     generators = replicate_generators(rng, replicates)
-    check_same_order(X=X, y=y, user_ids=user_ids, weights=weights)
+    check_same_order(X=X, y=y, user_ids=user_ids, weights=weights, row_mask=row_mask)
+    for keyword, value in keywords.items():
+        check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
     sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights)
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     if user_ids is not None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.typing import FloatArray
 
 HAZARD = "hazard"  # of times to an event, which are fitted as counts
@@ -212,6 +212,8 @@ def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
     """Return names of d coefficients, by default x0, x1, …"""
     if names is None:
         return [f"x{j}" for j in range(d)]
+    if isinstance(names, str) or not hasattr(names, "__len__"):
+        raise InputError(f"names must be a list of names, got {shown(names)}")
     if len(names) != d:
         raise InputError(f"names must be one for each of {d} coefficients, got {len(names)}")
     return list(map(str, names))

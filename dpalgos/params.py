@@ -11,6 +11,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, shown, unknown_name
@@ -38,7 +40,7 @@ def choice(doc: str, options: tuple[Any, ...], *, default: Any = MISSING) -> Any
     """Declare one of a few values."""
 
     def check(name: str, value: Any) -> Any:
-        if not any(value is option or value == option for option in options):
+        if np.ndim(value) or not any(value is option or value == option for option in options):
             allowed = ", ".join(repr(option) for option in options)
             raise InputError(f"{name} must be one of {allowed}, got {shown(value)}")
         return value

@@ -152,7 +152,8 @@ class Result(ShowsCoefficients):
             title=self.about.estimator,
             coefficients=table,
             remarks=[
-                *(*remarks, self.promise, f"{centers}."),
+                *(*remarks, self.promise),
+                *([f"{centers}."] if self.about.target else []),  # of estimators that shrink
                 *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
                 *self.cautions,
             ],

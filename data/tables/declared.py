@@ -145,6 +145,8 @@ class DeclaredReader(PartReader):
         self._faults: dict[str, set[str]] = defaultdict(set)  # column → its kinds of faults
         self._clipped, self._missing = Counter[str](), Counter[str]()
         self._n_rows, self._has_complete = 0, False
+        derived = [each.derived for each in declaration.columns if each.derived]
+        self._times = {time for each in derived for time in each.times}
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
@@ -225,6 +227,7 @@ class DeclaredReader(PartReader):
 
     def _piece(self, values: dict[str, npt.NDArray[np.float64]]) -> DeclaredTable | None:
         """Return rows as declared; None once a fault was found."""
+        times = {name: values[name].copy() for name in self._times}
         sides = self._clip(values)
         for column in self._columns:
             if kinds := _faults_of(column, values[column.name]):
@@ -234,6 +237,7 @@ class DeclaredReader(PartReader):
             return None
         sides = {name: side[is_complete] for name, side in sides.items()}
         values = {name: each[is_complete] for name, each in values.items()}
+        times = {name: each[is_complete] for name, each in times.items()}
         table: dict[str, npt.NDArray[Any]] = {}
         for column in self._columns:
             column_values = values[column.name]
@@ -243,7 +247,7 @@ class DeclaredReader(PartReader):
                 table[column.name] = column_values
             else:
                 table[column.table_columns[0]] = np.log(column_values) if column.transform else column_values
-        persons = _derive(self._declaration, values, table, sides)
+        persons = _derive(self._declaration, values, times, table, sides)
         return DeclaredTable(table=table, is_complete=is_complete, sides=sides, persons=persons)
 
     def _clip(self, values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, npt.NDArray[np.int8]]:
@@ -323,12 +327,14 @@ def _outside(column: Column, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np
 def _derive(
     declaration: Declaration,
     values: Mapping[str, npt.NDArray[np.float64]],
+    times: Mapping[str, npt.NDArray[np.float64]],
     table: dict[str, npt.NDArray[Any]],
     sides: dict[str, npt.NDArray[np.int8]],
 ) -> npt.NDArray[np.int64] | None:
     """Add the columns that are computed from others; one of a moved number counts as moved.
 
-    Columns of a time to an event have rows of person-periods; their persons are returned.
+    Columns of a time to an event have rows of person-periods; their persons are returned. ``times`` are
+    unclipped: public cut points limit them, and a clipped entry or event would happen in another period.
     """
     persons: npt.NDArray[np.int64] | None = None
     levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
@@ -337,8 +343,8 @@ def _derive(
         rows = {
             name: levels[name][each.astype(int)] if name in levels else each for name, each in used.items()
         }
-        for time in set(derived.times) & set(sides):  # a person followed for longer is censored there
-            rows[time] = np.where(sides[time] > 0, np.inf, rows[time])
+        for time in set(derived.times) & set(sides):  # a person is followed to the first or last cut point
+            rows[time] = np.where(sides[time] != 0, times[time], rows[time])
         expanded, persons = derived.of_rows(rows)
         table.update(derived.values(expanded))
         for column, sources in derived.sources.items():

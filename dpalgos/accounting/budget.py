@@ -55,6 +55,7 @@ from dpalgos.accounting.composition import Spending, certified_epsilon, spending
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
 from dpalgos.errors import InputError, shown
+from dpalgos.typing import is_number
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
 # The default part of δ that a budget sets aside for failures; it costs about half a percent of ε.
@@ -217,12 +218,14 @@ class Budget:
     ) -> None:
         check_budget(epsilon, delta)
         set_aside = _FAILURE_SHARE * delta if failure_delta is None else failure_delta
-        if isinstance(set_aside, bool | str) or not 0 <= set_aside < delta:
+        if not is_number(set_aside) or not 0 <= set_aside < delta:
             raise InputError(
                 f"failure_delta must be at least 0 and below delta = {delta:g}, "
                 f"got {shown(failure_delta)}; pass "
                 f"e.g. {delta / 2:g}"
             )
+        if not isinstance(relation, Relation):
+            raise InputError(f"relation must be a Relation, such as Relation.USER, got {shown(relation)}")
         self.epsilon, self.delta, self.relation = epsilon, delta, relation
         self.failure_delta = set_aside
         self._answers: list[Sequence[Event]] = []

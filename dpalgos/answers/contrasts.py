@@ -14,6 +14,7 @@ import scipy
 from dpalgos.answers.names import reading_of
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
+from dpalgos.release.checks import check_labels
 from dpalgos.typing import FloatArray
 
 
@@ -83,6 +84,7 @@ def constraints_of(
     pair of R and q. A name with marks must be quoted.
     """
     if not isinstance(r_matrix, str):
+        check_labels("r_matrix", r_matrix, terms, "the coefficients")
         R, values = _constraints(r_matrix, terms, "an array of another shape", terms)
         return R, values, tuple(f"c{j}" for j in range(len(R)))
     if not r_matrix.strip():
@@ -101,6 +103,14 @@ def constraints_of(
     return R, values, names if len(names) == len(R) else (r_matrix,) * len(R)  # a = b = c is two
 
 
+def check_hypotheses(name: str, text: str, terms: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse hypotheses about other coefficients than ``terms``; ``name`` is what the user calls them."""
+    try:
+        constraints_of(text, terms, columns)
+    except InputError as error:
+        raise InputError(str(error).replace("r_matrix", name, 1)) from None
+
+
 def _constraints(
     r_matrix: Any, names: Sequence[str], text: str, terms: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
@@ -110,13 +120,13 @@ def _constraints(
 
     try:
         constraint = LinearConstraints.from_spec(r_matrix, variable_names=names)
+        R = np.asarray(constraint.constraint_matrix, dtype=float)
+        values = np.asarray(constraint.constraint_values, dtype=float).ravel()
     except (FormulaSyntaxError, ValueError, TypeError, LookupError, RuntimeError, ZeroDivisionError):
         raise InputError(
             f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, or have "
             f"a weight for each, got {text}"
         ) from None
-    R = np.asarray(constraint.constraint_matrix, dtype=float)
-    values = np.asarray(constraint.constraint_values, dtype=float).ravel()
     if not (len(R) and R.any(axis=1).all() and np.isfinite(np.column_stack([R, values])).all()):
         raise InputError("r_matrix must have finite numbers, and no row of zeros, got other values")
     return R, values

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpalgos.answers.contrasts import ContrastResults, WaldResults, constraints_of, joint_test
-from dpalgos.answers.names import find_name
+from dpalgos.answers.names import check_names, find_name
 from dpalgos.answers.nested import nested
 from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Summary, frame_of
 from dpalgos.errors import InputError, unknown_name
@@ -27,6 +28,7 @@ NESTED = (
     "A nested model, by constrained least squares in the released metric{}: it follows from a release and "
     "spends nothing."
 )
+RowsOf = Callable[[Any], tuple[FloatArray, FloatArray]]
 _FIRST_ORDER = ", to first order and with what normal rows would add to it"
 
 
@@ -72,7 +74,7 @@ class ReleasedModel(ShowsCoefficients):
     promise: str = ""
     omitted: OmittedEffect | None = None
     ratios: str = ""
-    rows_of: Callable[[Any], tuple[FloatArray, FloatArray]] | None = None
+    rows_of: RowsOf | None = None
 
     @property
     def level(self) -> float:
@@ -130,12 +132,6 @@ class ReleasedModel(ShowsCoefficients):
         if self.omitted is not None:
             raise InputError("submodel needs the whole model; call it on that model")
         combinations, omitted = nested(self.released, self.matrix, self.shift, L)
-        rows_of = self.rows_of
-
-        def rows(frame: Any) -> tuple[FloatArray, FloatArray]:
-            columns, offset = rows_of(frame) if rows_of else (np.asarray(frame, dtype=float), np.zeros(1))
-            return columns @ L if columns.shape[1] == len(L) else columns, offset
-
         return replace(
             self,
             terms=tuple(terms),
@@ -143,7 +139,7 @@ class ReleasedModel(ShowsCoefficients):
             shift=combinations @ self.shift,
             groups=groups,
             omitted=omitted if L.shape[1] < len(L) else None,
-            rows_of=rows,
+            rows_of=partial(_rows_times, L, self.rows_of),
         )
 
     def t_test(self, r_matrix: Any) -> ContrastResults:
@@ -241,8 +237,7 @@ class ReleasedModel(ShowsCoefficients):
 
     def _coefficients_of(self, terms: Sequence[str], intercept: bool) -> set[str]:
         """Return the coefficients of a nested model; refuse terms that this model does not have."""
-        if isinstance(terms, str):
-            raise InputError(f"terms must be a list of names, got {terms!r}; pass [{terms!r}]")
+        terms = check_names("terms", terms)
         coefficients = {self.intercept} if intercept and self.intercept else set()
         names = list(dict.fromkeys([*self.groups, *self.terms]))
         for each in terms:
@@ -253,6 +248,12 @@ class ReleasedModel(ShowsCoefficients):
         if not coefficients:
             raise InputError("terms must name a coefficient, got none; name one")
         return coefficients
+
+
+def _rows_times(L: FloatArray, rows_of: RowsOf | None, frame: Any) -> tuple[FloatArray, FloatArray]:
+    """Return rows of a nested model and the offset; ``rows_of`` returns those of the whole model."""
+    columns, offset = rows_of(frame) if rows_of else (np.asarray(frame, dtype=float), np.zeros(1))
+    return columns @ L if columns.shape[1] == len(L) else columns, offset
 
 
 def _limits(intervals: Interval) -> FloatArray:

@@ -9,8 +9,11 @@ import ast
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from dpalgos.errors import InputError
+import numpy as np
+
+from dpalgos.errors import InputError, shown
 
 _QUOTED = re.compile(
     r"`([^`]*)`" + r"|\bQ\(\s*" + r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""" + r"\s*\)"
@@ -29,6 +32,14 @@ def marked(text: str) -> str:
 
 def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
+
+
+def check_names(argument: str, names: Any) -> list[str]:
+    """Return a list of names; refuse one text, and others than text."""
+    is_list = np.iterable(names) and not isinstance(names, str)
+    if not is_list or not all(isinstance(each, str) for each in names):
+        raise InputError(f"{argument} must be a list of names, got {shown(names)}")
+    return list(names)
 
 
 def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> str | None:

@@ -147,7 +147,8 @@ def _evaluate(
 ) -> tuple[FloatArray, Any]:
     """Return the columns of a specification on some rows, and the specification with its state."""
     names = {alias: name for alias, name in reading.names.columns.items() if name in rows}
-    frame = frame_of({alias: np.asarray(rows[name]) for alias, name in names.items()})
+    columns = {alias: np.asarray(rows[name]) for alias, name in names.items()}
+    frame = frame_of(columns or {"": np.ones(len(next(iter(rows.values()))))})  # an intercept has rows, too
     for alias, name in names.items():
         if isinstance(category := declared[name], CategoryColumn):
             frame[alias] = frame[alias].astype("category").cat.set_categories(list(category.levels))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -12,8 +12,9 @@ import scipy
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
-from dpalgos.release.checks import are_levels, unmasked
-from dpalgos.typing import FloatArray
+from dpalgos.formula.allowed import read_formula
+from dpalgos.release.checks import are_levels, check_by_column, check_levels, check_positive, unmasked
+from dpalgos.typing import FloatArray, is_number
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
 _QUANTILES = 4096
@@ -105,6 +106,47 @@ def declared_of(plain: Mapping[str, Any]) -> dict[str, NumberColumn | CategoryCo
         else NumberColumn(**{**each, "periods": tuple(each.get("periods", ()))})
         for name, each in plain.items()
     }
+
+
+def declared_columns(
+    family: str,
+    formula: str,
+    *,
+    bounds: Mapping[str, Sequence[float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    center: Mapping[str, float] | None = None,
+    scale: Mapping[str, float] | None = None,
+) -> dict[str, NumberColumn | CategoryColumn]:
+    """Return public declarations by column; refuse invalid bounds, and columns declared twice."""
+    bounds, levels = check_by_column("bounds", bounds), check_by_column("levels", levels)
+    center, scale = check_by_column("center", center), check_by_column("scale", scale)
+    if family == "logistic":  # an event is 0 or 1 if its column is not declared
+        event = read_formula(formula, [*bounds, *levels]).left
+        bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
+    columns: dict[str, NumberColumn | CategoryColumn] = {}
+    for name, pair in bounds.items():
+        numbers = list(pair) if isinstance(pair, tuple | list | np.ndarray) else []
+        if not all(map(is_number, numbers)) or np.shape(numbers) != (2,):
+            numbers = [0, 0]
+        lower, upper = map(float, numbers)
+        if not -np.inf < lower < upper < np.inf:
+            raise InputError(
+                f"bounds must be like {{'age': (lower, upper)}} with lower < upper, got {{{name!r}: "
+                f"{shown(pair)}}}"
+            )
+        middle, unit = center.get(name), scale.get(name)
+        if middle is not None and not (is_number(middle) and lower <= middle <= upper):
+            raise InputError(f"center[{name!r}] must be a number within the bounds, got {shown(middle)}")
+        if unit is not None:
+            check_positive(f"scale[{name!r}]", unit)
+        columns[name] = NumberColumn(lower, upper, middle, unit)
+    for name, listed in levels.items():
+        if name in columns:
+            raise InputError(f"column {name!r} has bounds and levels; keep one of them")
+        columns[name] = CategoryColumn(check_levels(name, listed))
+    if unknown := [name for name in {**center, **scale} if name not in bounds]:
+        raise InputError(f"center and scale go with bounds, got {unknown[0]!r} without; add its bounds")
+    return columns
 
 
 def public_rows(declared: Declared, n: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,12 @@ import numpy as np
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
-from dpalgos.errors import InputError, shown
-from dpalgos.formula.allowed import read_formula
+from dpalgos.errors import InputError
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
-    CategoryColumn,
     NumberColumn,
     column_of,
+    declared_columns,
     declared_rows,
     public_rows,
 )
@@ -25,13 +25,23 @@ from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
-from dpalgos.release.checks import check_levels, check_positive, unmasked
+from dpalgos.release.checks import (
+    check_left_out,
+    check_positive,
+    check_probability,
+    unmasked,
+)
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray, is_number
+from dpalgos.typing import BoolArray, FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
+# Keywords that follow from the formula, the frame and random_state.
+OF_DESIGN = (
+    *("name", "X", "y", "rng", "replicates", "row_mask", "user_ids"),
+    *("family", "intercept", "offset_bounds", "n_classes"),
+)
 _FAMILIES["poisson"] = "preconditioned_glm"
 
 
@@ -67,9 +77,6 @@ class FormulaResult(Result):
         """The releases, from which further estimates follow."""
         design, (center, scale) = self.design, self.response_units
 
-        def rows_of(frame: Any) -> tuple[FloatArray, FloatArray]:
-            return design.terms_of(declared_rows(frame, design.declared, design.reading.right))
-
         return self.released_model(
             design.terms,
             matrix=scale * design.back,
@@ -80,7 +87,7 @@ class FormulaResult(Result):
             response=design.response.name if design.response else "",
             offset=design.offset_code,
             intercept=INTERCEPT if design.has_intercept else "",
-            rows_of=rows_of,
+            rows_of=partial(_rows_of, design),
         )
 
     def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
@@ -95,6 +102,7 @@ class FormulaResult(Result):
         Other numeric columns are at their public centers. Levels of other categories have equal frequencies.
         The mean linear predictor is transformed to the scale of the response.
         """
+        check_probability("interval", interval)
         levels, frame = level_grid(self.design, name)
         rows, offset = self.design.terms_of(frame)
         shape = len(levels), -1
@@ -143,11 +151,13 @@ class FormulaResult(Result):
         **options
             ``epsilon``, ``delta`` and ``budget``, as in :func:`dpalgos.estimate`.
         """
+        check_left_out(options, *OF_DESIGN, "coef")
         design, (center, scale) = self.design, self.response_units
         assert design.response is not None
         family = self.about.family or "gaussian"
         rows, _ = _clipped_rows(family, design, frame)
-        reach = residual_bound or design.response.upper - design.response.lower
+        reach = design.response.upper - design.response.lower
+        reach = reach if residual_bound is None else check_positive("residual_bound", residual_bound)
         found = estimate(
             "binned_fit",
             design.matrix(rows),
@@ -257,16 +267,17 @@ def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
     return _fit("poisson", formula, frame, **options)
 
 
-def _fit(family: str, formula: str, frame: Any, **options: Any) -> FormulaResult:
+def _fit(kind: str, formula: str, frame: Any, **options: Any) -> FormulaResult:
+    check_left_out(options, *OF_DESIGN)
     declarations = {
         key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
     }
-    design = design_of(formula, declared_columns(family, formula, **declarations))
+    design = design_of(formula, declared_columns(kind, formula, **declarations))
     if design.survival:
         raise InputError(
             f"formula: {design.survival.name} is for dpalgos.formula.phreg(…), got it in another regression"
         )
-    return FormulaResult(**fit_design(family, design, frame, **options))
+    return FormulaResult(**fit_design(kind, design, frame, **options))
 
 
 def fit_design(
@@ -322,6 +333,11 @@ def fit_design(
     return vars(result)
 
 
+def _rows_of(design: FormulaDesign, frame: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the rows of the terms (n, k) and the offset (n,) of a frame."""
+    return design.terms_of(declared_rows(frame, design.declared, design.reading.right))
+
+
 def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mapping[str, Any], BoolArray]:
     """Return the declared columns of a frame, and whether a number was clipped to a bound, by row (n,)."""
     rows = declared_rows(frame, design.source)
@@ -335,43 +351,3 @@ def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mappi
             "to 0 and 1, or declare its two levels, the event last"
         )
     return rows, np.asarray(np.any(list(clipped.values()), axis=0))
-
-
-def declared_columns(
-    family: str,
-    formula: str,
-    *,
-    bounds: Mapping[str, Sequence[float]],
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    center: Mapping[str, float] | None = None,
-    scale: Mapping[str, float] | None = None,
-) -> dict[str, NumberColumn | CategoryColumn]:
-    """Return public declarations by column; refuse invalid bounds, and columns declared twice."""
-    levels, center, scale = levels or {}, center or {}, scale or {}
-    if family == "logistic":  # an event is 0 or 1 if its column is not declared
-        event = read_formula(formula, [*bounds, *levels]).left
-        bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
-    columns: dict[str, NumberColumn | CategoryColumn] = {}
-    for name, pair in bounds.items():
-        numbers = list(pair) if isinstance(pair, tuple | list | np.ndarray) else []
-        if not isinstance(name, str) or not all(map(is_number, numbers)) or np.shape(numbers) != (2,):
-            numbers = [0, 0]
-        lower, upper = map(float, numbers)
-        if not -np.inf < lower < upper < np.inf:
-            raise InputError(
-                f"bounds must be like {{'age': (lower, upper)}} with lower < upper, got {{{name!r}: "
-                f"{shown(pair)}}}"
-            )
-        middle, unit = center.get(name), scale.get(name)
-        if middle is not None and not (is_number(middle) and lower <= middle <= upper):
-            raise InputError(f"center[{name!r}] must be a number within the bounds, got {shown(middle)}")
-        if unit is not None:
-            check_positive(f"scale[{name!r}]", unit)
-        columns[name] = NumberColumn(lower, upper, middle, unit)
-    for name, listed in levels.items():
-        if name in columns:
-            raise InputError(f"column {name!r} has bounds and levels; keep one of them")
-        columns[name] = CategoryColumn(check_levels(name, listed))
-    if unknown := [name for name in {**center, **scale} if name not in bounds]:
-        raise InputError(f"center and scale go with bounds, got {unknown[0]!r} without; add its bounds")
-    return columns

@@ -165,7 +165,7 @@ class SurvivalCells(GroupNumbers):
 
     @property
     def times(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The column of times: a person beyond its upper bound is censored there."""
+        """The column of times: a person followed beyond the last cut point is censored there."""
         return (self.time.time,)
 
     @property

@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
-from dpalgos.answers.names import find_name
+from dpalgos.answers.names import check_names, find_name
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import Reading, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT, in_order, learn_state, names_of, read_declared, rows_for
@@ -37,9 +37,10 @@ def submodel_by_formula(
 
 def submodel_by_terms(model: ReleasedModel, design: FormulaDesign, names: Sequence[str]) -> ReleasedModel:
     """Return the nested model of some terms of a formula, with its intercept; or of some coefficients."""
+    names = check_names("terms", names)
     terms = dict(zip(design.groups, in_order(design.reading, design.declared), strict=True))
-    found = [find_name(str(each), terms, model.columns) for each in names]
-    if isinstance(names, str) or not all(found):
+    found = [find_name(each, terms, model.columns) for each in names]
+    if not all(found):
         return model.submodel(names)
     kept = {INTERCEPT: (), **{each: terms[each] for each in found if each}}
     kept = {name: term for name, term in kept.items() if name in terms}

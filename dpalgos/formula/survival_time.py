@@ -65,6 +65,11 @@ class SurvivalTime:
         start, time = times[0] if len(times) == 2 else "", columns[times[-1]]
         assert isinstance(time, NumberColumn)
         first = columns[start].lower if start else 0.0  # type: ignore[union-attr]
+        if not first < time.upper:
+            raise InputError(
+                f"bounds of {times[-1]!r} must have an upper one above {first:g}, the first time, got "
+                f"{time.upper:g}"
+            )
         periods = tuple(time.periods) or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
         columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
         columns[event] = _event(event, columns[event])

@@ -10,11 +10,14 @@ import numpy as np
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.api import estimate
-from dpalgos.formula.columns import Declared, declared_rows
-from dpalgos.formula.fit import declared_columns
+from dpalgos.errors import InputError, unknown_name
+from dpalgos.formula.columns import Declared, declared_columns, declared_rows
 from dpalgos.formula.group_table import group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
+from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import generator_of
+
+_OPTIONS = ("epsilon", "delta", "bounds", "levels", "budget", "random_state", "interval", "calibration")
 
 
 def survival(
@@ -63,7 +66,7 @@ def table_one(formula: str, frame: Any, **options: Any) -> BaselineTable:
     BaselineTable
         Sizes of groups, means with standard deviations, and shares of levels, from one release of means.
     """
-    declarations = {key: options.pop(key, None) or {} for key in ("bounds", "levels")}
+    declarations = {key: options.pop(key, None) for key in ("bounds", "levels")}
     columns = declared_columns("gaussian", formula, **declarations)
     table: BaselineTable = _released("table1", formula, frame, columns, **options)
     return table
@@ -80,6 +83,11 @@ def _released(
     **options: Any,
 ) -> Any:
     """Release a table; as in regressions of persons, the unit of a budget is a person."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise InputError(unknown_name("keyword", name, _OPTIONS))
+    if interval is not None:
+        check_probability("interval", interval)
     numbers = group_numbers(kind, formula, declared)
     X = numbers.matrix(declared_rows(frame, numbers.declared))
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)

@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
+from dpalgos.answers.names import check_names
 from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
-from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods, declared_rows
+from dpalgos.formula.columns import (
+    CategoryColumn,
+    NumberColumn,
+    checked_periods,
+    declared_columns,
+    declared_rows,
+)
 from dpalgos.formula.design import FormulaDesign, design_of
-from dpalgos.formula.fit import FormulaResult, declared_columns, fit_design
+from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.release.checks import check_by_column, check_left_out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -40,8 +48,9 @@ class SurvivalResult(FormulaResult):
 
     def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
         """Return a model nested in this one, by a list of terms or a formula; the baseline stays."""
-        is_list = not isinstance(terms, str) and len(self.time.labels) > 1
-        return super().submodel([*terms, PERIOD] if is_list else terms)
+        if isinstance(terms, str):
+            return super().submodel(terms)
+        return super().submodel([*check_names("terms", terms), *[PERIOD][: len(self.time.labels) - 1]])
 
     def baseline(self) -> Any:
         """Return the hazard per unit of time by period, at zero of all numbers and at reference levels.
@@ -80,6 +89,8 @@ class SurvivalResult(FormulaResult):
         covariates = [each for each in design.reading.right if each in time.declared]
         rows = declared_rows(at, design.declared, covariates)
         n, n_periods = len(next(iter(rows.values()))), len(time.labels)
+        if not n:
+            raise InputError("at must have a row for each curve, got none")
         repeated: dict[str, Any] = {name: np.repeat(each, n_periods) for name, each in rows.items()}
         repeated[time.period] = np.tile(np.array(time.labels, dtype=object), n)
         repeated[time.exposure] = np.ones(n * n_periods)
@@ -153,6 +164,7 @@ def phreg(
     InputError
         If something is undeclared, or would be learned from rows; no value of the rows is ever printed.
     """
+    check_left_out(options, *OF_DESIGN, "person_weight")
     design = _design(formula, periods, options)
     n_periods = len(_time_of(design).labels)
     options.setdefault("max_rows", n_periods if user is None else 2 * n_periods)
@@ -180,7 +192,7 @@ def declared_times(
 ) -> dict[str, NumberColumn | CategoryColumn]:
     """Return the declared columns; the time has its periods, and the event is 0 or 1 by default."""
     declarations = {
-        key: dict(options.pop(key, None) or {}) for key in ("bounds", "levels", "center", "scale")
+        key: check_by_column(key, options.pop(key, None)) for key in ("bounds", "levels", "center", "scale")
     }
     bounds, levels = declarations["bounds"], declarations["levels"]
     left = read_formula(formula, [*bounds, *levels]).left

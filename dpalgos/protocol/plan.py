@@ -13,9 +13,10 @@ from pydantic import PrivateAttr
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import spending
+from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.api import estimate
 from dpalgos.coefficients import frame_of
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown, unknown_name
 from dpalgos.forecast.guesses import Guesses
 from dpalgos.forecast.simulated_rows import (
     STUDIED,
@@ -26,11 +27,14 @@ from dpalgos.forecast.simulated_rows import (
 )
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, declared_columns, declared_rows
 from dpalgos.formula.design import design_of
 from dpalgos.formula.nested import check_nested
+from dpalgos.params import check_settings
 from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.protocol.split import Curve, likely_half_width, split_budget
+from dpalgos.release.checks import check_by_column, check_how_many, check_left_out
+from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -38,6 +42,9 @@ from dpalgos.typing import FloatArray
 _TABLES, _SEED = 20, 1
 _FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}
 _OF_FILES = {"columns", "estimator", "form", "bounds", "survival", "table1"}
+_DECLARED = ("bounds", "levels", "center", "scale")
+_OF_MEANS = ("lower", "upper", "user_ids", "weights")
+_INSTEAD = "the plan has one epsilon and delta"
 _COLUMNS = ("question", "epsilon", "term", "half_width", "likely_half_width", "target", "no_interval")
 
 
@@ -94,11 +101,16 @@ class AnalysisPlan(QuestionSet):
         InputError
             All that is wrong in the plan.
         """
-        return cls.read(text).about(n_rows, declared, Guesses.read(guesses or {}))
+        if unknown := [name for name in declared if name not in _DECLARED]:
+            raise InputError(unknown_name("keyword", unknown[0], _DECLARED))
+        by_column = {name: check_by_column(name, each) for name, each in declared.items()}
+        n = check_how_many("n_rows", n_rows) if n_rows else 0
+        return cls.read(text).about(n, by_column, Guesses.read(check_by_column("guesses", guesses)))
 
     def about(self, n_rows: int, declared: Mapping[str, Any], guesses: Guesses) -> Self:
         """Set the public number of rows, the declarations of columns, and guesses about them."""
         self._n_rows, self._declared, self._guesses = n_rows, declared, guesses
+        self._epsilons, self._simulated_tables = None, {}
         return self
 
     def forecast(self) -> Any:
@@ -123,10 +135,12 @@ class AnalysisPlan(QuestionSet):
         One :class:`dpalgos.Budget` counts them. No result is kept, and a second call spends again: publish
         with ``dpcost protocol release``.
         """
+        if not hasattr(rows, "columns"):
+            raise InputError(f"rows must be a data frame, got {shown(rows)}")
         if len(rows) != self._n_rows:
             raise InputError(f"rows must be the {self._n_rows} that were declared, got another number")
         budget = Budget(epsilon=self.epsilon, delta=self.delta, failure_delta=0.0)
-        rng = np.random.default_rng(random_state)
+        rng = generator_of(random_state)
         results: dict[str, Any] = {
             each.name: self._ask(each, rows, epsilon, rng, budget=budget) for each, epsilon in self._split()
         }
@@ -151,7 +165,10 @@ class AnalysisPlan(QuestionSet):
             widths = cache(partial(self._half_widths, each))
             curves[each.name] = Curve(half_widths=widths, cost=partial(self._cost, each))
             known = [*self._declared.get("levels", ())], [*self._declared.get("bounds", ())]
-            questions.append(each.with_terms([*widths(self.epsilon)], known[0], known[0] + known[1]))
+            terms = [*widths(self.epsilon)]
+            for test in each.test:
+                check_hypotheses("test", test, terms, known[0] + known[1])
+            questions.append(each.with_terms(terms, known[0], known[0] + known[1]))
         split = split_budget(self.model_copy(update={"questions": tuple(questions)}), curves)
         if split.refusal:
             open_guesses = {guess: None for each in questions for guess in self._simulator(each).left_open()}
@@ -174,6 +191,17 @@ class AnalysisPlan(QuestionSet):
                 f"question {question.name!r} must be a formula of one response or a mean, without "
                 f"{min(extra, default='Surv(…)')}; use dpcost protocol release"
             )
+        if question.family not in _FITS or (question.mean and question.family):
+            raise InputError(
+                f"family of question {question.name!r} must be one of gaussian, logistic and poisson, of a "
+                f"formula, got {question.family!r}"
+            )
+        bounds = self._declared.get("bounds", {})
+        if unknown := [name for name in question.mean if name not in bounds]:
+            raise InputError(f"mean must be of columns with bounds, got {unknown[0]!r}; pass its bounds")
+        reserved = (*_DECLARED, "interval", "budget", "random_state", *(_OF_MEANS if question.mean else ()))
+        check_settings(f"question {question.name!r}: params", question.params, _INSTEAD)
+        check_left_out(question.params, *reserved)
 
     def _cost(self, question: PlanQuestion, epsilon: float) -> Any:
         result = self._simulated(question, epsilon, 0)
@@ -238,7 +266,7 @@ class AnalysisPlan(QuestionSet):
 
     def _columns(self, question: PlanQuestion) -> Declared:
         declared = {"bounds": {}, **self._declared}
-        return fit.declared_columns(question.family, question.formula, **declared)
+        return declared_columns(question.family, question.formula, **declared)
 
     def _ask(
         self, question: PlanQuestion, rows: Any, epsilon: float, rng: np.random.Generator, **budget: Any
@@ -248,11 +276,10 @@ class AnalysisPlan(QuestionSet):
         if not question.mean:
             options = {"interval": question.interval, "random_state": rng, **self._declared, **spent}
             return _FITS[question.family](question.formula, rows, **options)
-        bounds = self._declared.get("bounds", {})
-        if unknown := [name for name in question.mean if name not in bounds]:
-            raise InputError(f"mean must be of columns with bounds, got {unknown[0]!r}; pass its bounds")
-        lower, upper = ([float(bounds[name][end]) for name in question.mean] for end in (0, 1))
+        columns = self._columns(question)
+        lower, upper = ([getattr(columns[name], end) for name in question.mean] for end in ("lower", "upper"))
         keywords = {"lower": lower, "upper": upper, "noise": "gaussian", **spent}
         keywords |= {} if question.interval is None else {"interval": question.interval}
+        declared_rows(rows, columns, question.mean)  # refuses what is not a number, and quotes no cell
         values = np.column_stack([np.asarray(rows[name], dtype=float) for name in question.mean])
         return estimate("box_mean", Sample(values), rng=rng, **keywords)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dpalgos.answers.names import find_name
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.models.families import family_class
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -204,6 +204,8 @@ class QuestionSet(_Part):
     def read(cls, text: str | Mapping[str, Any]) -> Self:
         """Read a plan from the text of a TOML file, or from its content; refuse all that is wrong in it."""
         try:
+            if not isinstance(text, str | Mapping):
+                raise InputError(f"the plan must be text or a dictionary, got {shown(text)}")
             content = tomllib.loads(text) if isinstance(text, str) else dict(text)
             if not isinstance(head := content.pop("plan", None), dict) or not content.get("question"):
                 raise InputError("the plan must have [plan], and at least one [[question]]")
@@ -217,6 +219,8 @@ class QuestionSet(_Part):
 def _sentences(error: ValidationError, content: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong in a plan, with the name of the question."""
     for each in error.errors():
+        if each["type"] == "too_short" and each["input"]:  # its parts are refused
+            continue
         part, number, *keys = (*each["loc"], None, None)[: max(2, len(each["loc"]))]
         where = f"[[{part}]]" if part in ("question", "table") else f"[plan] {part or ''}".rstrip()
         if part == "question" and isinstance(number, int):

@@ -1,6 +1,6 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from sys import float_info
 from typing import Any
 
@@ -35,6 +35,30 @@ def check_same_order(**values: Any) -> None:
             continue
         if index.is_unique and indexes[first].is_unique and set(index) == set(indexes[first]):
             raise InputError(f"{name} must have its rows in the order of {first}, by its index; reindex it")
+
+
+def check_labels(name: str, value: Any, labels: Iterable[Any], of: str) -> None:
+    """Refuse a pandas object, or a pair of some, whose labels are those of ``of`` in another order."""
+    for part in value if isinstance(value, tuple | list) else [value]:
+        own = list(part.columns if hasattr(part, "columns") else part.index) if hasattr(part, "iloc") else []
+        if own and own != list(labels) and sorted(map(str, own)) == sorted(map(str, labels)):
+            raise InputError(f"{name} must have its numbers in the order of {of}; reindex it")
+
+
+def check_by_column(name: str, value: Any) -> dict[str, Any]:
+    """Return a public declaration by column as a dictionary, empty for None."""
+    if value is not None and not hasattr(value, "items"):
+        raise InputError(f"{name} must be a dictionary by the names of columns, got {shown(value)}")
+    plain = {} if value is None else dict(value.items())
+    if odd := [key for key in plain if not isinstance(key, str)]:
+        raise InputError(f"{name} must be by the names of columns, which are text, got {shown(odd[0])}")
+    return plain
+
+
+def check_left_out(options: Collection[str], *names: str) -> None:
+    """Refuse keywords of an estimator that a function sets by itself."""
+    if found := [name for name in names if name in options]:
+        raise InputError(f"{found[0]} must be left out here: it follows from the other arguments")
 
 
 def are_levels(values: Any, levels: Collection[Any]) -> bool:

@@ -264,7 +264,11 @@ def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:
 
 def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
     """Return numbers as a contiguous array, float32 where they are, else float64."""
-    array = np.asarray(unmasked(name, values))
+    unmasked(name, values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must hold numbers in rows of one length, got other values") from None
     if array.dtype.kind not in "iufb":
         raise InputError(f"{name} must hold numbers, got dtype {array.dtype}; convert it to float first")
     if array.ndim != n_dimensions:

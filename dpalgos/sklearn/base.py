@@ -1,6 +1,7 @@
 """The base of the scikit-learn classes: it calls an estimator and keeps the cost of a fit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
 from dpalgos.errors import InputError
 from dpalgos.interval import warn_of_none, why_none
-from dpalgos.release.checks import check_same_order, unmasked
+from dpalgos.release.checks import check_labels, check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
@@ -26,9 +27,10 @@ from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
 
 _UNITS = ("bounds", "y_bounds")
+_NOISE = ("random_state", "budget")
 _OTHERS = (
-    *("epsilon", "delta", "random_state", "budget", "fit_intercept", "interval", "levels", "classes"),
-    *_UNITS,
+    *("epsilon", "delta", "fit_intercept", "interval", "levels", "classes"),
+    *(*_NOISE, *_UNITS),
 )
 _WITHOUT_UNITS = ("person_weight", EQUAL), ("max_rows", None), ("max_weight", None)
 
@@ -47,6 +49,8 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         for name, values in arguments.items():
             unmasked(name, values)
         check_same_order(**arguments)
+        for name, value in self.get_params(deep=False).items():
+            check_labels(name, value, getattr(arguments.get("X"), "columns", ()), "the columns of X")
         before = dict(vars(self))
         try:
             return fit(self, *args, **keywords)
@@ -112,6 +116,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         public |= {"epsilon": self.epsilon, "delta": self.delta, "budget": self.budget}
         if self.interval is not None:
             public["interval"] = self.interval
+        self._fitted = {
+            name: deepcopy(each) for name, each in self.get_params().items() if name not in _NOISE
+        }
         moved = clipped_cells() if clipped_cells and self.interval is not None else None
         sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=weights)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
@@ -147,7 +154,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             terms=names,
             estimate=np.array(values),
             interval=self.interval_,
-            level=self.interval,
+            level=self._fitted["interval"],
             family=self._family,
             intercept="intercept",
         )
@@ -163,7 +170,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     def summary(self) -> Summary:
         """Return a table of the released estimates, their cost and the public inputs."""
         coefficients = self._coefficients
-        settings = {name: value for name, value in self.get_params().items() if value is not None}
+        settings = {name: value for name, value in self._fitted.items() if value is not None}
         units = [name for name in settings if name in _UNITS]
         public = [
             "the shape of X",
@@ -172,7 +179,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
         remarks = [
-            guarantee_of(self.risk_.unit, self.epsilon, self.delta, self.interval),
+            guarantee_of(self.risk_.unit, *(self._fitted[name] for name in ("epsilon", "delta", "interval"))),
             self.risk_.sentence,
             f"public: {', '.join(public)}",
             *([self._interval_about] if self._interval_about else []),

@@ -20,6 +20,10 @@ from dpalgos.sklearn.levels import coded_levels
 from dpalgos.typing import FloatArray
 
 
+class _NoNumbersError(InputError, TypeError):
+    """Raised for objects that are no numbers; scikit-learn expects a TypeError."""
+
+
 def checked_rows(model: Any, X: Any, *, reset: bool = True) -> FloatArray:
     """Return rows X (n, d) as numbers; keep, or compare, the number and names of their columns."""
     rows = _named_rows(model, X, "no_validation", reset=reset)
@@ -28,7 +32,7 @@ def checked_rows(model: Any, X: Any, *, reset: bool = True) -> FloatArray:
 
 def checked_pair(model: Any, X: Any, y: Any, *, labels: bool = False) -> tuple[FloatArray, np.ndarray]:
     """Return rows X (n, d) and responses y (n,) as numbers; with ``labels``, y is not converted."""
-    responses = _as_array("y", y) if labels else plain_numbers("y", y)
+    responses = _as_labels(y) if labels else plain_numbers("y", y)
     rows = _named_rows(model, X, responses, reset=True)
     options = {"dtype": np.float64, "y_numeric": not labels, "ensure_min_samples": 2, "estimator": model}
     rows, responses = check_X_y(rows, responses, **options)
@@ -58,7 +62,7 @@ def codes_of(labels: np.ndarray, classes: Any) -> tuple[np.ndarray, FloatArray]:
 
 def labels_of(y: Any) -> np.ndarray:
     """Return labels as a one-dimensional array, or refuse them without quoting one."""
-    labels = _as_array("y", y)
+    labels = _as_labels(y)
     if np.shape(labels) != (np.size(labels),):
         raise InputError(f"y must have shape (n,), got {np.shape(labels)}")
     return np.asarray(labels)
@@ -69,12 +73,27 @@ def plain_numbers(name: str, values: Any) -> Any:
     array = _as_array(name, values)
     if array is None or scipy.sparse.issparse(array):
         return array
+    is_text = array.dtype.kind in "SUT" or (
+        array.dtype.kind == "O" and any(isinstance(each, str | bytes) for each in array.ravel())
+    )
+    if is_text:
+        raise InputError(f"{name} must hold numbers, got text; convert it to numbers, or declare levels")
     return _quietly(name, lambda cells: cells.astype(np.float64), array)
+
+
+def _as_labels(y: Any) -> Any:
+    """Return labels as an array; refuse missing ones, which cannot be compared."""
+    labels = _as_array("y", y)
+    if isinstance(labels, np.ndarray) and frame_of({"y": labels.ravel()}).isna().any(axis=None):
+        raise InputError("y must hold a label in every row, got missing ones: Input y contains NaN")
+    return labels
 
 
 def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
     if reset:
         model.levels_ = deepcopy(getattr(model, "levels", None))  # predictions keep those of the fit
+    if hasattr(X, "columns") and len(set(map(str, X.columns))) < len(X.columns):
+        raise InputError("X must have no two columns of one name; rename one")
     levels = getattr(model, "levels_", None)
     if levels is not None and hasattr(X, "columns"):  # a frame of any library
         X = _quietly("X", lambda X: frame_of({name: np.asarray(X[name]) for name in X.columns}), X)
@@ -111,5 +130,7 @@ def _quietly(name: str, convert: Callable[[Any], Any], values: Any) -> Any:
         except Exception as error:  # containers of other libraries raise their own exceptions
             kind = type(error)
     if issubclass(kind, TypeError):  # the message of scikit-learn for objects that are not numbers
-        raise TypeError(f"{name} must hold numbers of one kind: each argument must be a string or a number")
+        raise _NoNumbersError(
+            f"{name} must hold numbers of one kind: each argument must be a string or a number"
+        )
     raise InputError(f"{name} must hold numbers of one kind, got other values; convert or drop them")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.coefficients import frame_of
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.release.checks import are_levels, check_levels
 
 
@@ -19,6 +19,10 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
     """Return a data frame with indicator columns for all levels except the first, in place of categories."""
     if not hasattr(X, "columns"):
         raise InputError(f"levels by column needs X as a data frame, got {type(X).__name__}; pass a frame")
+    if not isinstance(levels, Mapping):
+        raise InputError(
+            f"levels must be a dictionary, {{'region': ['north', 'south']}}, got {shown(levels)}"
+        )
     columns: dict[str, Any] = {}
     for name in levels:
         if name not in X.columns:

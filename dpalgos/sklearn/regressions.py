@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -67,6 +68,7 @@ class _LinearPredictor(UnitModel):
             settings["family"] = self._family
         self._result = result = self._released(rows, declared, moved, **settings)
         answer = result.estimate
+        self._response = response
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
         def slopes(coef: FloatArray) -> FloatArray:
@@ -109,17 +111,13 @@ class _LinearPredictor(UnitModel):
         terms, categories = [name for name, _ in self._rows()], level_columns(self.levels_)
         coded = {column for columns in categories.values() for column in columns}
 
-        def rows_of(X: object) -> tuple[FloatArray, FloatArray]:
-            rows = checked_rows(self, X, reset=False)
-            return np.column_stack([rows, np.ones(len(rows))][: 1 + self.fit_intercept]), np.zeros(1)
-
         return self._result.released_model(
             terms,
             matrix=self._back,
             shift=self._shift,
             groups={**{term: (term,) for term in terms if term not in coded}, **categories},
-            intercept="intercept" if self.fit_intercept else "",
-            rows_of=rows_of,
+            intercept="intercept" if self._fitted["fit_intercept"] else "",
+            rows_of=partial(_rows_of, self),
         )
 
     def _predictor(self, X: object) -> FloatArray:
@@ -129,7 +127,13 @@ class _LinearPredictor(UnitModel):
 
     def _rows(self) -> list[tuple[str, float]]:
         rows = list(zip(self._names(), map(float, self._coef), strict=True))
-        return [*rows, ("intercept", float(self._intercept))] if self.fit_intercept else rows
+        return [*rows, ("intercept", float(self._intercept))] if self._fitted["fit_intercept"] else rows
+
+
+def _rows_of(model: _LinearPredictor, X: object) -> tuple[FloatArray, FloatArray]:
+    """Return the rows of a fitted model's terms (n, k) and the offset, 0."""
+    rows = checked_rows(model, X, reset=False)
+    return np.column_stack([rows, np.ones(len(rows))][: 1 + model._fitted["fit_intercept"]]), np.zeros(1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -151,8 +155,9 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
         return None
 
     def predict(self, X: object) -> FloatArray:
-        """Return predicted responses, (n,)."""
-        return self._predictor(X)
+        """Return predicted responses, (n,), clipped to ``y_bounds`` if declared."""
+        predicted = self._predictor(X)
+        return predicted if self._response is None else self._response.clip(predicted[:, None])[:, 0]
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return R² of the predictions for these rows, which is not private."""
@@ -183,10 +188,6 @@ class DPLinearRegression(_PrivateRegressor):
 
     def _response_units(self) -> Units:
         return units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
-
-    def predict(self, X: object) -> FloatArray:
-        """Return predicted responses, (n,), clipped to ``y_bounds`` if declared."""
-        return self._response_units().clip(self._predictor(X)[:, None])[:, 0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -254,7 +255,12 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of rows with the right label, which is not private."""
         labels, weights = labels_of(y), plain_numbers("sample_weight", sample_weight)
-        return float(np.average(labels == self.predict(X), weights=weights))
+        predicted = self.predict(X)
+        if len(labels) != len(predicted):
+            raise InputError(
+                f"y must have one label per row of X, got {len(labels)} for {len(predicted)} rows"
+            )
+        return float(np.average(labels == predicted, weights=weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -324,8 +330,9 @@ class DPMultinomialRegression(_PrivateClassifier):
         return self
 
     def _rows(self) -> list[tuple[str, float]]:
-        names = [*self._names(), "intercept"] if self.fit_intercept else self._names()
-        coef = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
+        names, coef = self._names(), self.coef_
+        if self._fitted["fit_intercept"]:
+            names, coef = [*names, "intercept"], np.column_stack([coef, self.intercept_])
         return [
             (f"{label}: {name}", float(value))
             for label, row in zip(self.classes_, coef, strict=True)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
+from dpalgos.release.checks import check_labels
 from dpalgos.sklearn.checked import checked_rows, plain_numbers
 from dpalgos.typing import FloatArray, IntArray
 
@@ -78,7 +79,9 @@ def _by_position(name: str, value: object, columns: Sequence[str] | None) -> obj
     if not isinstance(value, Mapping):
         return value
     if columns is None:
-        raise InputError(f"{name} by column needs X as a data frame with names, got an array; pass a frame")
+        raise InputError(
+            f"{name} by column needs X as a data frame whose columns have names of text; pass one"
+        )
     missing = [column for column in columns if column not in value]
     unknown = [column for column in value if column not in columns]
     if missing or unknown:
@@ -126,6 +129,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
         d, columns = checked_rows(self, X).shape[1], getattr(self, "feature_names_in_", None)
+        for name, value in self.get_params().items():
+            check_labels(name, value, getattr(X, "columns", ()), "the columns of X")
         units = units_of_bounds(d, self.bounds, columns=columns)
         if self.bounds is not None and (self.center is not None or self.scale is not None):
             raise InputError("bounds replace center and scale, got both; leave out one of them")
@@ -145,7 +150,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def inverse_transform(self, X: object) -> FloatArray:
         """Return columns in these units, (n, d), in raw units; clipped entries stay clipped."""
         check_is_fitted(self, "_units")
-        return self._units.undo(plain_numbers("X", X))
+        rows = plain_numbers("X", X)
+        if np.shape(rows) != (len(rows), len(self._units.center)):
+            raise InputError(
+                f"X must have shape (n, {len(self._units.center)}), as in fit, got {np.shape(rows)}"
+            )
+        return self._units.undo(rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from data.errors import numbered
 from dpalgos import InputError
-from dpalgos.answers.contrasts import constraints_of
+from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
 from dpalgos.formula.nested import check_nested
 from dpalgos.protocol import Plan, PlanQuestion
@@ -176,10 +176,7 @@ def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion
     assert request.table is not None
     columns = [each.name for each in request.table.columns]
     for test in question.test:
-        try:
-            constraints_of(test, units.coef_names, columns)
-        except InputError as error:
-            raise InputError(str(error).replace("r_matrix", "test", 1)) from None
+        check_hypotheses("test", test, units.coef_names, columns)
     return question.with_terms(
         terms, [each.name for each in request.table.columns if each.categories], columns
     )

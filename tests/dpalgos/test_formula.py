@@ -124,6 +124,20 @@ def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
     np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.02, atol=1e-4 * np.nanmax(abs(ends)))
 
 
+@pytest.mark.parametrize("name", ["ols", "box_mean", "adassp"])
+def test_a_summary_calls_no_estimate_shrunken_that_is_not(name):
+    public = {
+        "box_mean": {"lower": -1.0, "upper": 1.0},
+        "adassp": {"covariate_bound": 1.0, "response_bound": 1.0},
+    }
+    spent = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
+    y = None if name == "box_mean" else np.ones(40)
+    result = dpalgos.estimate(
+        name, np.eye(40, 2), y, rng=np.random.default_rng(0), **spent, **public.get(name, {})
+    )
+    assert "shrunk" not in str(result.summary())
+
+
 def test_a_result_has_the_attributes_of_statsmodels():
     frame = people(100_000)
     frame["sick"], bounds = 1.0 * (frame.age > 50), {**BOUNDS, "cost": (-1500, 4500)}

@@ -326,6 +326,58 @@ def test_a_wrong_guess_of_a_plan_is_refused_by_its_key():
     refused(lambda: plan_on_age(question, means={"y": 0.1}), InputError, "guesses.means")
 
 
+def test_the_mean_of_a_plan_is_of_numbers_and_its_refusal_quotes_no_cell(few_tables):
+    plan = plan_on_age({"mean": "age"}, n=300)
+    rows = pd.DataFrame({"age": np.linspace(20, 80, 300)})
+    assert 18 <= plan.release(rows, random_state=0)["q"].estimate[0] <= 90
+    for cell in ("secret", "40", np.nan, pd.NA, pd.Timestamp("2024-01-31"), 1j):
+        odd = rows.astype(object)
+        odd.loc[7, "age"] = cell
+        refused(lambda odd=odd: plan.release(odd), InputError, "'age'", hidden=("secret", "40", "2024"))
+    for odd in (rows[[]], {"age": rows["age"]}, None, rows.to_dict("records")):
+        refused(lambda odd=odd: plan.release(odd), InputError)
+    refused(lambda: plan.release(rows, random_state="a"), InputError, "random_state")
+
+
+WRONG_DECLARATIONS = [
+    ("n_rows", {"n_rows": -5}),
+    ("n_rows", {"n_rows": 300.0}),
+    ("n_rows", {"n_rows": "300"}),
+    ("bounds", {"bounds": [(18, 90)]}),
+    ("levels", {"levels": ["plan"]}),
+    ("guesses", {"guesses": 5}),
+    ("'user'", {"user": "age"}),
+    ("'weight'", {"question": {"mean": "weight"}}),
+    ("family", {"question": {"formula": "ill ~ age", "family": "multinomial"}}),
+    ("family", {"question": {"mean": "age", "family": "poisson"}}),
+    ("test", {"question": {"formula": "y ~ age", "test": "weight = 0"}}),
+    ("params.epsilon", {"question": {"mean": "age", "params": {"epsilon": 0.1}}}),
+    ("interval", {"question": {"formula": "y ~ age", "params": {"interval": 0.5}}}),
+    ("lower", {"question": {"mean": "age", "params": {"lower": -1000.0}}}),
+]
+
+
+@pytest.mark.parametrize(("named", "changes"), WRONG_DECLARATIONS)
+def test_a_plan_on_frames_is_refused_by_what_is_wrong_in_it(named, changes, few_tables):
+    settings = {"n_rows": 300, "bounds": {"age": (18, 90), "y": (0, 2000)}, **changes}
+    question = {"name": "q", **settings.pop("question", {"mean": "age"})}
+    content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [question]}
+    refused(lambda: Plan.from_toml(content, **settings).forecast(), InputError, named)
+
+
+def test_what_is_no_text_of_a_plan_is_refused_and_a_wrong_question_is_named_once():
+    for text in (5, None, b"[plan]", ["plan"]):
+        refused(lambda text=text: Plan.from_toml(text), InputError, "the plan must")
+    wrong = {"plan": {"epsilon": 1.0, "delta": 1e-6}, "question": [{"name": "q", "mean": "age", "weight": 0}]}
+    refused(lambda: Plan.from_toml(wrong), InputError, "'weight'", hidden=("[[question]]",))
+
+
+def test_a_plan_about_other_rows_is_forecast_anew(few_tables):
+    plan = plan_on_age({"mean": "age"}, n=300)
+    first = plan.forecast()["half_width"][0]
+    assert plan.about(30_000, plan._declared, plan._guesses).forecast()["half_width"][0] < first / 5
+
+
 def test_what_frames_lack_is_refused(plan, few_tables):
     refused(
         lambda: Plan.from_toml(TEXT.replace('"plan[T.b]"', "age")).forecast(), InputError, "n_rows", "none"

@@ -306,6 +306,29 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
         assert (ends.mean_ci_lower < ends["mean"]).all()
 
 
+def test_parameters_that_are_set_after_a_fit_count_from_the_next_fit():
+    X, y = people()
+    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
+    fitted.fit(X, y)
+
+    def shown():
+        return str(fitted.summary()), str(fitted.model_), fitted.conf_int().to_numpy(), fitted.predict(X[:9])
+
+    before = shown()
+    fitted.set_params(epsilon=0.01, delta=1e-9, interval=0.5, fit_intercept=False, y_bounds=(0, 1))
+    fitted.set_params(bounds={"age": (0, 1), "smoker": (0, 1)}, levels=None)
+    for old, new in zip(before, shown(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_model_of_a_fit_and_nested_ones_can_be_stored():
+    X, y = people()
+    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
+    model = fitted.fit(X, y).model_
+    for each in (model, model.submodel(["age"])):
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(each)).predict(X[:9]), each.predict(X[:9]))
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [ours.DPLogisticRegression, ours.DPPoissonRegressor])
 def test_events_and_counts_have_means_of_their_own_kind(kind, intercept):

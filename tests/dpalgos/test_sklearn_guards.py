@@ -186,6 +186,7 @@ ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "privacy_spent_", "risk_", "interval_", "classes_"),
     *("coef_", "intercept_", "mean_", "_coef", "_intercept", "_interval_note", "_interval_about"),
     *("_result", "_back", "_shift", "levels_"),
+    *("_fitted", "_response"),  # parameters of the fit, and the public units of the response
 }
 
 

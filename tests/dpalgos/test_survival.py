@@ -298,6 +298,13 @@ REFUSED = [
     ("bounds must have the longest time", "Surv(time, died) ~ arm", {"periods": None}),
     ("periods must be", "Surv(time, died) ~ arm", {"periods": [0, 2, 1]}),
     ("periods must be", "Surv(time, died) ~ arm", {"periods": [1]}),
+    ("bounds of 'time'", "Surv(time, died) ~ arm", {"periods": None, "bounds": {"time": (-5, 0)}}),
+    ("bounds of 'time'", "Surv(time, died) ~ arm", {"periods": None, "bounds": {"time": (-5, -1)}}),
+    (
+        "bounds of 'time'",
+        "Surv(age, time, died) ~ arm",
+        {"periods": None, "bounds": {"time": (0, 5), "age": (40, 80)}},
+    ),
     ("on its left", "died ~ arm", {"bounds": {"died": (0, 1)}}),
     ("(40.0, 80.0)", "Surv(time, age) ~ arm", {}),
     ("(1.0, 2.0)", "Surv(time, died) ~ arm", {"bounds": {"died": (1, 2)}}),
@@ -328,3 +335,5 @@ def test_other_regressions_refuse_a_time_and_curves_refuse_covariates():
         )
     result = fitted(patients(500))
     refused(lambda: result.predict(frame), dpalgos.InputError, "survival")
+    refused(lambda: result.survival(at=frame[:0]), dpalgos.InputError, "at must")
+    refused(lambda: result.submodel(None), dpalgos.InputError, "terms")

@@ -43,6 +43,19 @@ def fit(formula="cost ~ age + C(region)", frame=None, model=private.ols, **chang
     return model(formula, people() if frame is None else frame, random_state=0, **options)
 
 
+def table_one(**changes):
+    return fit("region ~ age", model=private.table_one, bounds={"age": (18, 90)}, **changes)
+
+
+BAD_OF_TABLES = {
+    "center": {"age": 50},
+    "replicates": 2,
+    "row_mask": np.arange(60) < 9,
+    "shrinkage": "james_stein",
+}
+BAD_OF_TABLES |= {"interval": 95, "user_ids": np.arange(60), "weights": np.ones(60)}
+
+
 def of_rates(formula):
     return fit(formula, model=private.poisson)
 
@@ -57,6 +70,15 @@ MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask
 ROWS = [
     (InputError, "cost", lambda: fit(bounds={"age": (18, 90)})),
     *[(InputError, "age", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in ((90, 18), 3)],
+    *[(InputError, name, lambda each=each, name=name: fit(**{name: each})) for name in ("bounds", "levels", "center", "scale") for each in ([("age", 18, 90)], (18, 90), "age", 5)],
+    *[(InputError, "bounds", lambda each=each, model=model: fit(model=model, bounds=each)) for model in (private.logit, private.table_one, private.phreg, private.survival) for each in ([(18, 90)], 5)],
+    (InputError, "cost", lambda: private.ols("cost ~ age", people(), epsilon=1.0, delta=1e-6)),
+    # Keywords of the estimator that follow from the formula
+    *[(InputError, name, lambda name=name: fit(**{name: 1})) for name in ("rng", "replicates", "row_mask", "user_ids", "family", "intercept", "offset_bounds", "X")],
+    *[(InputError, name, lambda name=name, value=value: table_one(**{name: value})) for name, value in BAD_OF_TABLES.items()],
+    (InputError, "person_weight", lambda: private.phreg("Surv(days, smoker) ~ age", people(), bounds=BOUNDS, person_weight="equal", epsilon=1, delta=1e-6)),
+    *[(InputError, name, lambda name=name, value=value: fit().bin_fit(people(), epsilon=1, delta=1e-6, **{name: value})) for name, value in (("residual_bound", 0), ("residual_bound", "a"), ("replicates", 2), ("coef", 1))],
+    (InputError, "interval", lambda: fit().marginal_means("region", interval=None)),
     (InputError, "region", lambda: fit(levels={"region": ["n", "x"]})),
     (InputError, "age", lambda: fit(levels={"age": ["a", "b"]})),
     (InputError, "height", lambda: fit(center={"height": 1.0})),

@@ -25,6 +25,7 @@ from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.sklearn import (
+    DPBoundedMean,
     DPLinearRegression,
     DPLogisticRegression,
     DPMean,
@@ -37,6 +38,7 @@ B = {"epsilon": 1.0, "delta": 1e-6}
 CHOICE = Release("choice", count)
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
+TURNED = pd.Series({"visits": 0.0, "age": 18.0})
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
 TRANSCRIPT = Transcript(Noise([np.random.default_rng(0)]))
 TOLD = np.where(np.eye(50, 3) > 0, 123456.789, 1.0)  # which no sentence may show
@@ -83,6 +85,13 @@ def estimate(name="preconditioned_regression", X=ONES, y=ONES[:, 0], **keywords)
 
 def linear(X=ONES, y=ONES[:, 0], **given):
     return DPLinearRegression(**{**B, **given}).fit(X, y)
+
+
+def labelled(labels, missing):
+    """Fit labels as objects, one of which is missing."""
+    objects = pd.Series(labels, dtype=object)
+    objects[3] = missing
+    return DPLogisticRegression(**B, classes=[False, True]).fit(ONES, objects)
 
 
 def mean_of_parts(*sizes, mapper=map):
@@ -146,12 +155,15 @@ ROWS = [
     (InputError, "failure_delta", lambda: Budget(**B, failure_delta=1.0)),
     (InputError, "failure_delta", lambda: Budget(**B, failure_delta=-1.0)),
     (InputError, "failure_delta", lambda: Budget(**B, failure_delta="all")),
+    (InputError, "failure_delta", lambda: Budget(**B, failure_delta=[0.0])),
+    (InputError, ("relation", "'user'"), lambda: Budget(**B, relation="user")),
     (InputError, "replicates", lambda: estimate(budget=Budget(epsilon=9.0, delta=1e-6), replicates=2)),
     (InputError, "a row", lambda: estimate(budget=Budget(epsilon=9.0, delta=1e-6, relation=Relation.USER))),
     (InputError, "budget", lambda: estimate(budget=1.0)),
     # Rows
     *[(InputError, named, lambda X=X, y=y: estimate(X=X, y=y)) for X, y, named in BAD_ROWS],
     *[(InputError, ("X", named), lambda blocks=blocks: Sample(lambda: blocks)) for blocks, named in BAD_BLOCKS],
+    *[(InputError, (name, "one length"), lambda name=name: estimate(**{name: [[123456.0, 2.0], [3.0]]})) for name in ("X", "y")],
     (InputError, "partition", lambda: PartitionedRows([])),
     *[(InputError, "X must", lambda n=n: mean_of_parts(3, n)) for n in (2, 4)],
     *[(ValueError, "zip", lambda times=times: mean_of_parts(3, 3, mapper=lambda f, parts: map(f, [*parts, *parts][: int(times * len(parts))]))) for times in (0.5, 2)],
@@ -191,6 +203,7 @@ ROWS = [
     (InputError, ("y", "order"), lambda: estimate(X=FRAME, y=FRAME["age"][::-1])),
     (InputError, ("user_ids", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], user_ids=FRAME["visits"][::-1])),
     (InputError, ("weights", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], weights=FRAME["visits"][::-1], max_weight=2.0)),
+    (InputError, ("row_mask", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], row_mask=(FRAME["age"] > 0)[::-1])),
     (InputError, ("user_ids", "masked"), lambda: users(np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0]))),
     # The classes of scikit-learn
     (InputError, "bounds", lambda: linear(bounds=3.0)),
@@ -201,6 +214,19 @@ ROWS = [
     (InputError, ("fit_intercept", "'False'"), lambda: linear(fit_intercept="False")),
     *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None])],
     (InputError, "'height'", lambda: linear(FRAME, levels={"height": [1, 2]})),
+    *[(InputError, "levels", lambda each=each: linear(FRAME, levels=each)) for each in (["age"], "age", 5)],
+    (InputError, ("X", "one name"), lambda: linear(FRAME[["age", "age"]])),
+    *[(InputError, ("X", "text"), lambda each=each: linear(each)) for each in (FRAME.astype(str), FRAME.astype("string"), FRAME.to_numpy().astype("S"))],
+    (InputError, ("y", "text"), lambda: linear(y=ONES[:, 0].astype(str))),
+    (InputError, ("X", "text"), lambda: linear(FRAME).predict(FRAME.astype(str))),
+    *[(InputError, ("y", "missing"), lambda each=each: labelled(LABELS > 0, each)) for each in (None, pd.NA, np.nan)],
+    (InputError, ("y", "per row"), lambda: DPLogisticRegression(**B, classes=[0, 1]).fit(ONES, LABELS % 2).score(ONES, [0])),
+    *[(InputError, ("X", "shape"), lambda shape=shape: PublicScaler().fit(ONES).inverse_transform(np.ones(shape))) for shape in ((3,), (4, 1), (4, 2), (2, 3, 3))],
+    # Public numbers whose labels are those of the columns in another order
+    (InputError, "bounds", lambda: linear(FRAME, bounds=(TURNED, TURNED + 90))),
+    (InputError, "lower", lambda: estimate("box_mean", X=FRAME, y=None, lower=TURNED, upper=TURNED + 90)),
+    (InputError, "lower", lambda: DPBoundedMean(**B, lower=TURNED, upper=TURNED + 90).fit(FRAME)),
+    (InputError, "center", lambda: PublicScaler(center=TURNED).fit(FRAME)),
     (InputError, "y_bounds", lambda: linear(y_bounds=(0, float("inf")))),
     (InputError, "'visits'", lambda: linear(FRAME, bounds={"age": (18, 90)})),
     (InputError, "'height'", lambda: linear(FRAME, bounds={"age": (1, 9), "visits": (0, 2), "height": (1, 2)})),
@@ -219,6 +245,7 @@ ROWS = [
         for c in (["a"], ["a", "a"], "ab", [["a", "b"]], [], 3, ["a", 1])
     ],
     # Estimators that need another one's keywords
+    (InputError, "family", lambda: estimate("dp_glm", family=LABELS, covariate_bound=1.0)),
     (InputError, "value_bound", lambda: estimate("private_frank_wolfe_lasso", y=None, covariate_bound=1.0, response_bound=1.0, coef_l1_bound=1.0)),
     (InputError, "covariate_bound", lambda: estimate("private_frank_wolfe_lasso", value_bound=1.0, coef_l1_bound=1.0)),
     (InputError, "n_iterations", lambda: estimate("output_perturbation_glm", X=EYE, y=LABELS % 2, family="logistic", covariate_bound=2.0, ridge=1e-3, n_iterations=1)),

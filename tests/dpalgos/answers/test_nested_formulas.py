@@ -1,6 +1,7 @@
 """Nested models by formula are coded as if they were fitted alone."""
 
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -139,3 +140,34 @@ def test_a_release_without_a_formula_refuses_categories_that_would_be_coded_anew
     for formula in ("y ~ 0 + region", "y ~ age:region", "y ~ region:x + age"):
         refused(lambda formula=formula: submodel_by_formula(plain, formula), InputError, "region")
     refused(lambda: submodel_by_formula(replace(plain, intercept=""), "y ~ age"), InputError, "intercept")
+
+
+def test_the_intercept_alone_is_nested_however_it_is_written(whole):
+    alone = [whole.submodel(each).params for each in ("~ 1", "y ~ 1", ["Intercept"])]
+    for each in alone:
+        np.testing.assert_allclose(each, alone[0])
+        assert list(each.index) == ["Intercept"]
+
+
+@pytest.mark.parametrize("terms", [None, 5, [1], [["x"]]])
+def test_terms_that_are_no_names_are_refused(whole, terms):
+    for model in (whole, whole.model):
+        refused(lambda model=model: model.submodel(terms), InputError, "terms")
+
+
+def test_weights_with_labels_in_another_order_are_refused(whole):
+    names = list(whole.params.index)
+    weights = pd.Series(0.0, index=names)
+    weights["x"] = 1.0
+    assert (
+        whole.t_test(weights).effect == whole.t_test("x").effect == whole.t_test(weights.to_frame().T).effect
+    )
+    for each in (weights[::-1], weights[::-1].to_frame().T, (weights[::-1], 0)):
+        refused(lambda each=each: whole.t_test(each), InputError, "r_matrix")
+    refused(lambda: whole.t_test([["a"] * len(names)]), InputError, "r_matrix")
+
+
+def test_a_released_model_and_nested_ones_can_be_stored(whole, table):
+    for model in (whole.model, whole.submodel("y ~ x + g"), whole.submodel(["x", "g"])):
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(table[:9]), model.predict(table[:9]))

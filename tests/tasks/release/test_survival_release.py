@@ -11,7 +11,7 @@ from tasks.release.record import record_of
 from tasks.report.coefficients import nested_record, table_of
 from tests.builders import refused
 from tests.dpalgos.test_survival import patients
-from tests.tasks.analyst_tables import drawn_from_a_seed, initialized, release
+from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release
 
 N = 1500
 FORMULA = "Surv(time, died) ~ arm + age"
@@ -32,6 +32,23 @@ def ledger(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "home")
     ledger.open_dataset("trial", 1e7, 1e-3)
     return ledger
+
+
+def test_times_outside_their_bounds_are_cut_at_periods_only(ledger, tmp_path):
+    """With `outside = "clip"`, an early event and a late entry stay in their periods."""
+    frame = patients(N).round(6)
+    frame["entered"] = (frame["time"] / 2).round(6)
+    bounds = {**BOUNDS, "time": (1, 4), "entered": (0, 1)}
+    file = initialized(tmp_path, frame, bounds=bounds, categories={"arm": ["placebo", "drug"]})
+    edited(file, 'outside = "refuse"', 'outside = "clip"')
+    formula = "Surv(entered, time, died) ~ arm"
+    config = tmp_path / "release.toml"
+    config.write_text(f'formula = "{formula}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n')
+    got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, epsilon=1e6, delta=1e-6)
+    declared = {"bounds": {"time": (1, 4), "entered": (0, 1)}, "levels": {"arm": ["placebo", "drug"]}}
+    plain = phreg(formula, frame, **declared, epsilon=1e6, delta=1e-6, random_state=0, interval=None)
+    for name, expected in plain.params.items():
+        assert got.estimate[name] == pytest.approx(expected, abs=0.02)
 
 
 def released(ledger, folder, table, estimator="preconditioned_glm"):
