@@ -164,6 +164,7 @@ ROWS = [
     *[(InputError, named, lambda X=X, y=y: estimate(X=X, y=y)) for X, y, named in BAD_ROWS],
     *[(InputError, ("X", named), lambda blocks=blocks: Sample(lambda: blocks)) for blocks, named in BAD_BLOCKS],
     *[(InputError, (name, "one length"), lambda name=name: estimate(**{name: [[123456.0, 2.0], [3.0]]})) for name in ("X", "y")],
+    *[(InputError, ("X", "iterable"), lambda each=each: Sample(lambda: each)) for each in (None, 5)],
     (InputError, "partition", lambda: PartitionedRows([])),
     *[(InputError, "X must", lambda n=n: mean_of_parts(3, n)) for n in (2, 4)],
     *[(ValueError, "zip", lambda times=times: mean_of_parts(3, 3, mapper=lambda f, parts: map(f, [*parts, *parts][: int(times * len(parts))]))) for times in (0.5, 2)],
