@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.typing import FloatArray
+from dpalgos.errors import InputError, shown
+from dpalgos.typing import FloatArray, is_number
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
 # Diagnostics: released moments (p, p) of clipped rows [x, y] in coordinates, their noise, and the threshold.
@@ -100,6 +101,20 @@ def goodness(
         for name, values in (("r_squared", r_squared), ("residual_std", deviation))
         for end, value in zip(("", "_low", "_high"), values, strict=True)
     }
+
+
+def check_reach(d: int, ones: int | None, reach: Sequence[float] | None) -> None:
+    """Refuse the position of a column of ones among d, and absolute values, that cannot be."""
+    if ones is not None and (isinstance(ones, bool) or ones not in range(d)):
+        raise InputError(f"intercept must be a position from 0 to {d - 1}, got {shown(ones)}")
+    if reach is None:
+        return
+    is_list = not isinstance(reach, str) and np.shape(reach) == (d + 1,)
+    if not is_list or not all(is_number(each) and 0 <= each < np.inf for each in reach):
+        raise InputError(
+            f"reach must hold the largest absolute value of each of {d} columns and of the response, got "
+            f"{shown(reach)}"
+        )
 
 
 def in_units(values: Mapping[str, Any], unit: float) -> dict[str, Any]:

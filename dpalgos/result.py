@@ -23,7 +23,7 @@ from dpalgos.coefficients import (
     guarantee_of,
 )
 from dpalgos.errors import InputError
-from dpalgos.goodness import binned, goodness
+from dpalgos.goodness import binned, check_reach, goodness
 from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray
 
@@ -301,6 +301,7 @@ class Result(ShowsCoefficients):
         reach : (d + 1,) sequence of float, optional
             The largest absolute values of columns and response, by public bounds.
         """
+        check_reach(len(self.estimate), intercept, reach)
         return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 
     def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:

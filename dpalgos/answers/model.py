@@ -16,12 +16,19 @@ import numpy as np
 from dpalgos.answers.contrasts import ContrastResults, WaldResults, constraints_of, joint_test
 from dpalgos.answers.names import check_names, find_name
 from dpalgos.answers.nested import nested
-from dpalgos.coefficients import RATIOS, CoefficientTable, ShowsCoefficients, Summary, frame_of
+from dpalgos.coefficients import (
+    RATIOS,
+    CoefficientTable,
+    ShowsCoefficients,
+    Summary,
+    coefficient_names,
+    frame_of,
+)
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
-from dpalgos.release.checks import check_probability
+from dpalgos.release.checks import check_labels, check_probability
 from dpalgos.typing import FloatArray
 
 NESTED = (
@@ -98,7 +105,7 @@ class ReleasedModel(ShowsCoefficients):
         limits = _limits(self._along(np.eye(len(self.terms))))
         family = self.ratios or self.released.family.name
         return CoefficientTable(
-            terms=list(names or self.terms),
+            terms=coefficient_names(self.terms if names is None else names, len(self.terms)),
             estimate=limits.mean(axis=0),
             interval=limits,
             level=self.level,
@@ -139,7 +146,7 @@ class ReleasedModel(ShowsCoefficients):
             shift=combinations @ self.shift,
             groups=groups,
             omitted=omitted if L.shape[1] < len(L) else None,
-            rows_of=partial(_rows_times, L, self.rows_of),
+            rows_of=partial(_rows_times, L, self.rows_of, self.terms, tuple(terms)),
         )
 
     def t_test(self, r_matrix: Any) -> ContrastResults:
@@ -194,7 +201,7 @@ class ReleasedModel(ShowsCoefficients):
         With ``interval``, return a data frame with mean, mean_ci_lower and mean_ci_upper. These are intervals
         of the mean, not of a single response: the residual distribution is not released.
         """
-        columns, offset = self.rows_of(rows) if self.rows_of else (np.asarray(rows, dtype=float), np.zeros(1))
+        columns, offset = self.rows_of(rows) if self.rows_of else (_numbers(rows, self.terms), np.zeros(1))
         if columns.ndim != 2 or columns.shape[1] != len(self.terms):
             raise InputError(
                 f"rows must have {len(self.terms)} columns, {', '.join(self.terms)}, got shape "
@@ -250,10 +257,22 @@ class ReleasedModel(ShowsCoefficients):
         return coefficients
 
 
-def _rows_times(L: FloatArray, rows_of: RowsOf | None, frame: Any) -> tuple[FloatArray, FloatArray]:
+def _rows_times(
+    L: FloatArray, rows_of: RowsOf | None, whole: Sequence[str], nested: Sequence[str], frame: Any
+) -> tuple[FloatArray, FloatArray]:
     """Return rows of a nested model and the offset; ``rows_of`` returns those of the whole model."""
-    columns, offset = rows_of(frame) if rows_of else (np.asarray(frame, dtype=float), np.zeros(1))
-    return columns @ L if columns.shape[1] == len(L) else columns, offset
+    columns, offset = rows_of(frame) if rows_of else (_numbers(frame, whole, nested), np.zeros(1))
+    return columns @ L if columns.ndim == 2 and columns.shape[1] == len(L) else columns, offset
+
+
+def _numbers(rows: Any, *terms: Sequence[str]) -> FloatArray:
+    """Return rows as numbers, and refuse others without quoting a cell; columns are in the order of terms."""
+    for names in terms:
+        check_labels("rows", rows, names, "the coefficients")
+    try:
+        return np.asarray(rows, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("rows must hold numbers in rows of one length, got other values") from None
 
 
 def _limits(intervals: Interval) -> FloatArray:

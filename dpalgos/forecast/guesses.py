@@ -105,6 +105,8 @@ class Guesses(BaseModel):
                 raise InputError(
                     f"guesses must be about declared columns, got {name!r}; correct or remove it"
                 )
+        if same := [one for one, other, _ in guesses.correlations if one == other]:
+            raise InputError(f"guesses.correlations must be of two columns, got {same[0]!r} twice")
         return guesses
 
 

@@ -66,7 +66,9 @@ class FormulaResult(Result):
         """Return the coefficients of the terms with their intervals."""
         center, scale = self.response_units
         mapped = {"combinations": scale * self.design.back, "shift": self.design.shift(center), **others}
-        return super().coefficients(names or self.design.terms, **{"intercept": INTERCEPT, **mapped})
+        return super().coefficients(
+            self.design.terms if names is None else names, **{"intercept": INTERCEPT, **mapped}
+        )
 
     def conf_int(self) -> Any:
         """Return the confidence limits as a data frame (d, 2) by term; NaN if there is no interval."""

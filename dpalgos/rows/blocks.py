@@ -190,7 +190,10 @@ class StreamedRows(Rows):
 
     def _parted_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
         """Yield rows and responses; refuse a block whose columns have other names than the first one's."""
-        for piece in self._read():
+        pieces = self._read()
+        if not np.iterable(pieces):
+            raise InputError(f"X must return an iterable of blocks, got {type(pieces).__name__}")
+        for piece in pieces:
             rows: Any = piece[0] if isinstance(piece, tuple) else piece
             names = list(rows if isinstance(rows, Mapping) else getattr(rows, "columns", ()))
             self._names = names if self._names is None else self._names

@@ -45,7 +45,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
                 "fit takes no sample_weight: the guarantee holds if each row counts once, and a weighted row "
                 "would need more noise; pass X and y only"
             )
-        arguments = {**dict(zip(("X", "y"), args, strict=False)), **keywords}
+        arguments = {**dict(zip(("X", "y", "user_ids"), args, strict=False)), **keywords}
         for name, values in arguments.items():
             unmasked(name, values)
         check_same_order(**arguments)

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -117,7 +116,7 @@ class _LinearPredictor(UnitModel):
             shift=self._shift,
             groups={**{term: (term,) for term in terms if term not in coded}, **categories},
             intercept="intercept" if self._fitted["fit_intercept"] else "",
-            rows_of=partial(_rows_of, self),
+            rows_of=self._rows_of,
         )
 
     def _predictor(self, X: object) -> FloatArray:
@@ -129,11 +128,10 @@ class _LinearPredictor(UnitModel):
         rows = list(zip(self._names(), map(float, self._coef), strict=True))
         return [*rows, ("intercept", float(self._intercept))] if self._fitted["fit_intercept"] else rows
 
-
-def _rows_of(model: _LinearPredictor, X: object) -> tuple[FloatArray, FloatArray]:
-    """Return the rows of a fitted model's terms (n, k) and the offset, 0."""
-    rows = checked_rows(model, X, reset=False)
-    return np.column_stack([rows, np.ones(len(rows))][: 1 + model._fitted["fit_intercept"]]), np.zeros(1)
+    def _rows_of(self, X: object) -> tuple[FloatArray, FloatArray]:
+        """Return the rows of the terms (n, k) and the offset, 0."""
+        rows = checked_rows(self, X, reset=False)
+        return np.column_stack([rows, np.ones(len(rows))][: 1 + self._fitted["fit_intercept"]]), np.zeros(1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -323,6 +323,8 @@ def test_formulas_with_computed_responses_are_forecast(formula, few_tables):
 def test_a_wrong_guess_of_a_plan_is_refused_by_its_key():
     question = {"formula": "y ~ age"}
     refused(plan_on_age(question, mean={"weight": 1.0}).forecast, InputError, "'weight'")
+    twice = plan_on_age(question, correlations=[("age", "age", 0.9)])
+    refused(twice.forecast, InputError, "guesses.correlations", "'age'")
     refused(lambda: plan_on_age(question, means={"y": 0.1}), InputError, "guesses.means")
 
 

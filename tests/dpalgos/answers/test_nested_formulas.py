@@ -171,3 +171,27 @@ def test_a_released_model_and_nested_ones_can_be_stored(whole, table):
     for model in (whole.model, whole.submodel("y ~ x + g"), whole.submodel(["x", "g"])):
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.predict(table[:9]), model.predict(table[:9]))
+
+
+def test_rows_of_a_stored_model_are_in_its_order_and_no_refusal_quotes_a_cell(whole):
+    stored = model_of(json.loads(json.dumps(plain_model(whole.model))))
+    rows = pd.DataFrame(np.eye(3, len(stored.terms)), columns=list(stored.terms))
+    np.testing.assert_allclose(stored.predict(rows), stored.params[:3])
+    nested = stored.submodel(["x", "g"])
+    of_nested = rows[list(nested.terms)]
+    for model, each in ((stored, rows), (nested, rows), (nested, of_nested)):
+        refused(lambda model=model, each=each: model.predict(each.iloc[:, ::-1]), InputError, "rows")
+    turned = pd.DataFrame({name: whole.design.declared[name].values(np.array([0.2, 0.7])) for name in "hgzx"})
+    assert (whole.model.predict(turned) == whole.model.predict(turned[["x", "z", "g", "h"]])).all()
+    for model in (stored, stored.submodel(["x", "g"])):
+        for odd in (rows.astype(object).where(rows < 1, "secret"), [[1.0, 2.0], [3.0]], [1.0], None):
+            refused(lambda odd=odd, model=model: model.predict(odd), InputError, "rows", hidden=("secret",))
+
+
+def test_names_of_a_table_are_a_list_of_one_for_each_coefficient(whole):
+    names = [f"b{j}" for j in range(len(whole.params))]
+    for model in (whole, whole.model):
+        for each in (names, np.array(names), pd.Series(names)):
+            assert list(model.table(each)["term"]) == names
+        for each in (names[1:], [], "".join("b" for _ in names), 5):
+            refused(lambda each=each, model=model: model.table(each), InputError, "names")

@@ -38,14 +38,14 @@ def test_times_outside_their_bounds_are_cut_at_periods_only(ledger, tmp_path):
     """With `outside = "clip"`, an early event and a late entry stay in their periods."""
     frame = patients(N).round(6)
     frame["entered"] = (frame["time"] / 2).round(6)
-    bounds = {**BOUNDS, "time": (1, 4), "entered": (0, 1)}
+    bounds = {**BOUNDS, "time": (1, 4), "entered": (0, 2)}
     file = initialized(tmp_path, frame, bounds=bounds, categories={"arm": ["placebo", "drug"]})
     edited(file, 'outside = "refuse"', 'outside = "clip"')
     formula = "Surv(entered, time, died) ~ arm"
     config = tmp_path / "release.toml"
     config.write_text(f'formula = "{formula}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n')
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, epsilon=1e6, delta=1e-6)
-    declared = {"bounds": {"time": (1, 4), "entered": (0, 1)}, "levels": {"arm": ["placebo", "drug"]}}
+    declared = {"bounds": {"time": (1, 4), "entered": (0, 2)}, "levels": {"arm": ["placebo", "drug"]}}
     plain = phreg(formula, frame, **declared, epsilon=1e6, delta=1e-6, random_state=0, interval=None)
     for name, expected in plain.params.items():
         assert got.estimate[name] == pytest.approx(expected, abs=0.02)
