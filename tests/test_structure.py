@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -36,25 +35,6 @@ def test_a_function_fits_on_a_screen():
     found = [(path, node) for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
     lines = {(relative(path), node.name): node.end_lineno - node.body[0].lineno + 1 for path, node in found}
     assert {where for where, n in lines.items() if n > MOST_LINES} == set()
-
-
-def test_what_is_a_files_own_is_read_there():
-    own = [(path, node) for path in FILES for node in parsed(path).body if isinstance(node, ast.Assign)]
-    names = {(path, each.id) for path, node in own for each in ast.walk(node) if isinstance(each, ast.Name)}
-    private = [(path.read_text(), name) for path, name in names if re.match("_[A-Za-z]", name)]
-    assert [name for text, name in private if len(re.findall(rf"\b{name}\b", text)) == 1] == []
-
-
-def test_tables_of_tests_are_read_beside_them():
-    tables = [path for path in (PROJECT / "tests").rglob("*.toml") if "made_by_1_1" not in path.parts]
-    readers = {path.parent for path in (PROJECT / "tests").rglob("*.py") if ".toml" in path.read_text()}
-    assert [relative(path) for path in tables if path.parent not in readers] == []
-
-
-def test_no_two_classes_share_a_name():
-    classes = [node for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
-    names = Counter(node.name for node in classes if not node.name.startswith("_"))
-    assert [name for name, n in names.items() if n > 1] == []
 
 
 def test_nobody_outside_asks_which_kind_a_problem_is_or_imports_its_source_or_measure():

@@ -1,7 +1,7 @@
-"""Tables as they are read, and checked against what their owner declares of columns and users."""
+"""Tables as files write them, and checked against what their owner declares of columns, marks and users."""
 
+import uuid
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,14 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.columns import Declaration
+from data.columns import PLAIN, Declaration, Marks
 from data.errors import DataError
-from data.formats.canonical import MISSING, CanonicalBatch
 from data.store.references import read_table
-from data.tables.declared import UserIds
+from data.tables.declared import count_users, read_declared
+from data.tables.reading import opened_table
 from data.tables.schema import table_schema
+from data.tables.sources import parts_of
 from data.tables.stored import declared_to_parquet
 from tests.builders import checked, declared_column, load_numbers, refused
+from tests.data.ledger.test_content import fingerprint
 
 AGE = declared_column("age", lower=0, upper=120)
 REGION = declared_column("region", categories=("north", "2", "west"))
@@ -62,30 +64,6 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     assert read_table(stored(path, imputing)).to_dict("list") == columns
 
 
-@pytest.mark.parametrize("level", [marker for marker in MISSING if marker] + ["NONE", "Nan"])
-def test_a_declared_level_is_a_level_whatever_it_spells(tmp_path, level):
-    covered = declared_column("covered", categories=("public", level))
-    table = pd.DataFrame({"covered": ["public", level, f" {level}"], "age": [1, 2, 3]})
-    table.to_csv(tmp_path / "table.csv", index=False)
-    table.to_parquet(tmp_path / "table.parquet")
-    for name in ("table.csv", "table.parquet"):
-        ref = stored(tmp_path / name, [covered, AGE])
-        assert read_table(ref)["covered"].to_list() == [0, 1, 1]
-    path = written(tmp_path, f"covered,age\npublic,1\n{level},2\n{level},{level}\n")
-    assert stored(path, [covered, AGE], "drop").n_rows == 2
-    blank = written(tmp_path, f"covered,age\npublic,1\n,2\n{level},3\n")
-    assert stored(blank, [covered, AGE], "drop").n_rows == 2
-
-
-@pytest.mark.parametrize("clip", [False, True])
-def test_declared_markers_stand_for_missing_cells(tmp_path, clip):
-    path = written(tmp_path, "region,age\nnorth,1\n?,2\nwest,-9.0\nwest,unknown\n")
-    age = replace(AGE, missing=("-9", "unknown"))
-    ref = stored(path, [replace(REGION, missing=("?", "none")), age], "drop", n_rows=4, clip=clip)
-    assert read_table(ref).to_dict("list")["age"] == [1]
-    assert [repair.count for repair in ref.repairs] == [1, 2]
-
-
 def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so(tmp_path):
     path = written(tmp_path, "region,age\nnorth,-3\n2,131\nwest,3\n")
     ref = stored(path, [REGION, AGE], clip=True)
@@ -115,32 +93,195 @@ def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp
     assert stored(written(tmp_path, "age\n1\n2\n4\n"), [AGE]).source_sha256 != first.source_sha256
 
 
-def codes_in_a_release(ids):
-    column = UserIds(Path("visits.csv"), "person")
-    column.add(CanonicalBatch(pa.RecordBatch.from_pydict({"person": pa.array(ids)})))
-    return column.codes()
-
-
-@pytest.mark.parametrize("id_", ["7.5", "inf", "1e400", "9007199254740992", *MISSING, 2**60, 0.5, np.nan])
-def test_what_may_be_two_users_or_none_is_refused(id_):
-    rest = ["1", "2"] if isinstance(id_, str) else [1, 2]
-    with pytest.raises(DataError):
-        codes_in_a_release([id_, *rest])
-
-
-HEADERS = ['x,"y, or\nz"\n1.5,-2\n.25,3e2\n', '\ufeffx;"y, or\nz"\n1,5;-2\n,25; 3,0e2\n']
-HEADERS += ['x;"y, or\nz"\n1.5;-2\n0.25;300\n', 'x\t"y, or\nz"\n1.5\t-2\n0.25\t300\n']
-
-
-@pytest.mark.parametrize("text", HEADERS)
-def test_the_header_says_what_separates_cells(tmp_path, text):
-    found = load_numbers(written(tmp_path, text), ["x", "y, or\nz"]).to_dict("list")
-    assert found == {"x": [1.5, 0.25], "y, or\nz": [-2.0, 300.0]}
-
-
 def test_parts_without_rows_are_parts_of_a_folder(tmp_path):
     for k, rows in enumerate(([], [1.0, 2.0], [])):
         pq.write_table(pa.table({"x": pa.array(rows, pa.float64())}), tmp_path / f"part-{k}.parquet")
     assert [n for _, n in checked(tmp_path, ["x"]).partitions] == [2]
     (tmp_path / "part-1.parquet").unlink()
     refused(lambda: checked(tmp_path, ["x"]), DataError, "no rows")
+
+
+EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
+
+
+def csv_of(folder, *lines):
+    path = folder / "table.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def read(path, column, marks=PLAIN, missing="drop"):
+    declaration = Declaration(columns=(column,), marks=marks, missing=missing, n_rows=None)
+    return read_declared(path, declaration).table
+
+
+def number(name="x", missing=()):
+    return declared_column(name, lower=-1e5, upper=1e5, missing=missing)
+
+
+CODES = [
+    (";", ("1,50", "8,40"), "-9,00", PLAIN),
+    (";", ("1,5", "8,4"), "9,0", PLAIN),
+    (";", ("1,5", "8,4"), "99,9", PLAIN),
+    (";", ("1,5", "8,4"), "0,00", PLAIN),
+    (";", ("1.5", "8.4"), "-9.00", PLAIN),
+    (";", ("1,5", "8,4"), "-9.999,0", EUROPE),
+    (";", ("1,5", "8,4"), "9.999", EUROPE),
+    (";", ("1,5", "8,4"), "9999", EUROPE),
+    (";", ("1,5", "8,4"), "9 999", Marks(",", " ")),
+    (",", ("1.5", "8.4"), '"9,999"', ENGLISH),
+    ("\t", ("1,5", "8,4"), "-9,0", Marks(",")),
+    (";", ("1,5", "8,4"), "n.b.", PLAIN),
+]
+
+
+@pytest.mark.parametrize(("separator", "cells", "code", "marks"), CODES)
+def test_a_code_for_missing_is_read_with_the_marks_of_the_file(tmp_path, separator, cells, code, marks):
+    path = csv_of(tmp_path, f"x{separator}y", *(f"{cell}{separator}1" for cell in (*cells, code)))
+    found = read(path, number(missing=(code.strip('"'),)), marks)["x"]
+    np.testing.assert_array_equal(found, [float(cell.replace(",", ".")) for cell in cells])
+
+
+NO_CELL = [(",", "-9,00", PLAIN), (",", "9 999", PLAIN), (";", "9'999", PLAIN), (";", "-9.999,0", PLAIN)]
+NO_CELL += [(";", "9.5", EUROPE), (",", "9,5", ENGLISH), ("\t", "9,0", PLAIN)]
+
+
+@pytest.mark.parametrize(("separator", "code", "marks"), NO_CELL)
+def test_a_code_that_no_cell_could_equal_is_refused_before_a_row_is_read(tmp_path, separator, code, marks):
+    path = csv_of(tmp_path, f"x{separator}y", f"neither{separator}1")
+    refused(lambda: read(path, number(missing=(code,)), marks), DataError, "missing", "'x'", repr(code))
+
+
+def test_a_code_counts_among_the_cells_that_leave_two_readings(tmp_path):
+    refused(lambda: read(csv_of(tmp_path, "x;y", "950;1"), number(missing=("9.999",))), DataError, "decimal")
+    refused(lambda: read(csv_of(tmp_path, "x;y", "1,5;1"), number(missing=("9.5",))), DataError, "decimal")
+
+
+TEXTS = ["1,2", '"1,5 / 2,5"', "1,10", "0,5", '"1,2,3"', "1,5E3", "12,3456", "none"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_never_decides_what_a_mark_means_in_numbers(tmp_path, text):
+    path = csv_of(tmp_path, "income;answers", f"1,200;{text}", "950;none")
+    refused(lambda: read(path, number("income")), DataError, "decimal", "thousands")
+    refused(lambda: table_schema(path), DataError, "--decimal", "--thousands")
+    found = read(path, number("income"), Marks(".", ","))["income"]
+    np.testing.assert_array_equal(found, [1200, 950])
+    np.testing.assert_array_equal(read(path, number("income"), Marks(","))["income"], [1.2, 950])
+
+
+def test_categories_are_compared_as_they_are_written(tmp_path):
+    path = csv_of(tmp_path, "x;answers", "1,5;1,2", "2,5;1.2", "3,5;2,3")
+    answers = declared_column("answers", categories=("1,2", "1.2", "2,3"))
+    np.testing.assert_array_equal(read(path, answers)["answers"], [0, 1, 2])
+    other = declared_column("answers", categories=("1.2", "2,3"))
+    refused(lambda: read(path, other), DataError, "'answers'", "categories")
+    coded = declared_column("answers", categories=("1,2", "1.2"), missing=("2,3",))
+    np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])
+
+
+HEADERS = [("a,b;c", ";", ["a,b", "c"]), ("a;b,c", ",", ["a;b", "c"]), ("a|b;x", "|", ["a", "b;x"])]
+
+
+@pytest.mark.parametrize(("header", "separator", "names"), HEADERS)
+def test_a_header_with_several_marks_is_read_by_the_declared_one(tmp_path, header, separator, names):
+    path = csv_of(tmp_path, header, separator.join("12"))
+    assert list(table_schema(path, Marks(separator=separator)).types) == names
+    found = read(path, number(names[0]), Marks(separator=separator))
+    np.testing.assert_array_equal(found[names[0]], [1.0])
+
+
+@pytest.mark.parametrize("header", ["a,b;c", "a;b\tc", "a,b\tc", "a|b|c"])
+def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
+    path = csv_of(tmp_path, header, "1;2")
+    for call in (lambda: table_schema(path), lambda: read(path, number("a"))):
+        refused(call, DataError, "separator", "--separator")
+
+
+DATES = ["31.12.2020", "12/31/2020", "1/2/20", "2020/12/31", "31DEC2020", "31-Dec-2020", "31 décembre 2020"]
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_in_any_notation_needs_a_decision(tmp_path, date):
+    assert table_schema(csv_of(tmp_path, "day,x", f"{date},1")).dates == ("day",)
+
+
+@pytest.mark.parametrize("text", ["1.2.3.4", "12-34", "size 12", "route 66/2020"])
+def test_other_text_is_no_date(tmp_path, text):
+    assert table_schema(csv_of(tmp_path, "day,x", f"{text},1")).dates == ()
+
+
+@pytest.mark.parametrize("ids", [("10E1", "1E2"), ("1e2", "7"), ("5", "3.0e1")])
+def test_ids_with_exponents_are_refused_since_two_users_may_be_one(tmp_path, ids):
+    path = csv_of(tmp_path, "who,x", *(f"{each},1" for each in ids))
+    hidden = [each for each in ids if len(each) > 1]
+    refused(lambda: count_users(path, "who"), DataError, "'who'", "exponents", hidden=hidden)
+
+
+@pytest.mark.parametrize(("cell", "named"), [(".", "missing"), ("TRUE", "truth value")])
+def test_text_in_a_number_column_comes_with_what_it_may_be(tmp_path, cell, named):
+    path = csv_of(tmp_path, "x,y", "1,1", f"{cell},1")
+    refused(lambda: read(path, number(), missing="refuse"), DataError, "'x'", named)
+
+
+N = 4
+ZIPS = ["00501", "7", "10115", "02134"]
+CODES = {
+    "category": pa.array(ZIPS).dictionary_encode(),
+    "view": pa.array(ZIPS, pa.string_view()),
+    "large": pa.array(ZIPS, pa.large_string()),
+    "binary": pa.array([each.encode() for each in ZIPS], pa.binary()),
+    "binary view": pa.array([each.encode() for each in ZIPS], pa.binary_view()),
+    "fixed": pa.array([f"{int(each):05d}".encode() for each in ZIPS], pa.binary(5)),
+}
+ODD = {
+    "ids": pa.array([uuid.UUID(int=k).bytes for k in range(N)], pa.uuid()),
+    "ranges": pa.array(pd.interval_range(0, N)),
+    "images": pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((N, 2, 2))),
+    "tags": pa.array([["a"], [], None, ["b", "c"]]),
+    "address": pa.array([{"street": "x"}] * N),
+}
+
+
+def parquet_of(folder, **columns):
+    path = folder / "table.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.5, 4.0], **columns}), path)
+    return path
+
+
+@pytest.mark.parametrize("codes", CODES.values(), ids=CODES)
+def test_codes_with_leading_zeros_are_codes_in_every_type_of_text(tmp_path, codes):
+    found = table_schema(parquet_of(tmp_path, zip=codes))
+    assert (found.types["zip"], found.codes) == ("whole number", ("zip",))
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_column_that_no_question_needs_may_have_any_type(tmp_path, name):
+    path = parquet_of(tmp_path, **{name: ODD[name]})
+    column = declared_column("x", lower=0, upper=5)
+    declaration = Declaration(columns=(column,), missing="refuse", n_rows=None)
+    np.testing.assert_array_equal(read_declared(path, declaration).table["x"], [1, 2, 3.5, 4])
+    assert load_numbers(path, ["x"])["x"].tolist() == [1, 2, 3.5, 4]
+    assert table_schema(path).types[name] == ("text" if name == "ids" else "nested")
+    with opened_table(path) as (_, batches):
+        assert fingerprint(pa.Table.from_batches(batches))
+    wanted = declared_column(name, categories=("a", "b"))
+    asked = Declaration(columns=(wanted,), missing="refuse", n_rows=None)
+    refused(lambda: read_declared(path, asked), DataError, repr(name))
+
+
+def test_a_period_is_a_date_that_needs_a_decision(tmp_path):
+    months = pa.array(pd.period_range("2020-01", periods=N, freq="M"))
+    found = table_schema(parquet_of(tmp_path, month=months))
+    assert (found.types["month"], found.dates) == ("text", ("month",))
+
+
+@pytest.mark.parametrize("name", ["_b.parquet", "_year=07/a.parquet", "_delta_log/a.parquet"])
+def test_rows_are_not_left_out_without_a_word(tmp_path, name):
+    parquet_of(tmp_path)
+    (tmp_path / "_SUCCESS").touch()
+    assert len(parts_of(tmp_path)) == 1
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"x": [1.0]}), file)
+    refused(lambda: parts_of(tmp_path), DataError, name.split("/")[0])

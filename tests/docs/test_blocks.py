@@ -127,11 +127,6 @@ def test_shell_blocks_run(path, folder):
         assert done.returncode == 0, (code + done.stdout + done.stderr)[-3000:]
 
 
-REQUEST = re.compile(
-    r"""(?:<(?:script|img|iframe|source|video)[^>]+src=|<link[^>]+href=|url\(|@import\s)\s*["']?(?:https?:)?//[^"')\s]+"""
-)
-
-
 def test_every_name_on_the_pages_of_the_library_exists():
     pages = [path for path in (PROJECT / "docs" / "api").iterdir() if path.suffix in (".md", ".rst")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in pages)
@@ -148,20 +143,6 @@ def test_what_the_prose_quotes_was_measured(monkeypatch):
     quoted = set(re.findall(r"\{evidence\}`([^`]+)`", pages))
     assert quoted
     assert quoted <= set(facts())
-
-
-@pytest.mark.slow
-@pytest.mark.server
-def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
-    pytest.importorskip("sphinx")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
-    command += ["-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")]
-    asked = {"capture_output": True, "text": True, "check": False, "timeout": 3000}
-    done = subprocess.run(command, cwd=PROJECT, **asked)
-    assert done.returncode == 0, done.stderr[-3000:]
-    pages = [path for path in (tmp_path / "html").rglob("*") if path.suffix in (".html", ".css")]
-    found = {path.name: REQUEST.findall(path.read_text(encoding="utf-8")) for path in pages}
-    assert {name: requests for name, requests in found.items() if requests} == {}
 
 
 def test_the_site_lists_every_command_and_option_with_a_help_text(monkeypatch):

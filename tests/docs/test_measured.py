@@ -1,10 +1,7 @@
-"""Measured figures of the documentation: their code, their commands, and differences of a repetition."""
+"""Measured figures of the documentation: their code and their commands."""
 
 import importlib
-import math
 import sys
-
-import pandas as pd
 
 import dpalgos
 from data.store.folders import PROJECT_ROOT
@@ -12,26 +9,6 @@ from data.store.folders import PROJECT_ROOT
 sys.path.insert(0, str(PROJECT_ROOT / "docs"))
 stored = importlib.import_module("generate.measured")
 reproduce = importlib.import_module("generate.reproduce")
-
-
-def rows(*errors):
-    """Return evidence of a made-up study: (estimator, mean, standard error) at one ε."""
-    same = {"study": "mine", "n_ok": 20, "panel": "p", "form": "", "epsilon": 1.0, "delta_rule": "1/n^2"}
-    same |= {"n": 100, "s": math.nan}
-    return pd.DataFrame([same | {"estimator": name, "mean": mean, "se": se} for name, mean, se in errors])
-
-
-def test_differences_count_both_errors_and_name_what_is_missing():
-    shown = rows(("same", 0.5, 0.01), ("near", 0.5, 0.03), ("far", 0.5, 0.03), ("gone", 1.0, 0.1))
-    again = rows(("same", 0.5, 0.01), ("near", 0.52, 0.04), ("far", 1.0, 0.04), ("new", 2.0, math.nan))
-    found = stored.differences(shown, again)
-    assert (found["identical"], found["cells"]) == (False, 3)
-    (far,) = found["different"]
-    assert ":far:" in far["cell"]
-    assert (far["first"], far["second"]) == (0.5, 1.0)
-    assert ":gone:" in found["only_first"][0]
-    assert ":new:" in found["only_second"][0]
-    assert stored.differences(shown.assign(s=20.0), shown.assign(s=20))["identical"]
 
 
 def test_what_is_shown_was_measured_by_code_and_commands_that_are_there():

@@ -178,24 +178,6 @@ def test_codes_are_asked_about_in_a_few_columns(tmp_path, command_line):
     assert [each in said for each in ("c4: ", "c5: ", "35 more columns")] == [True, False, True]
 
 
-@pytest.mark.parametrize(
-    ("lines", "named"),
-    [
-        ("[bounds]\nepsilon = 1", "bounds.epsilon"),
-        ("[params]\ndelta = 1e-6", "params.delta"),
-        ("[params]\nvalue_bound = 3", "params.value_bound"),
-        ('[columns]\nx = ["age", "age"]\ny = "cost"', "'age'"),
-        ('[columns]\nx = ["age", "cost"]\ny = "cost"', "'cost'"),
-    ],
-)
-def test_what_no_estimator_takes_is_a_fault_of_a_release_file(tmp_path, command_line, lines, named):
-    file = study_of_patients(tmp_path, response="cost")
-    config = tmp_path / "mine-release.toml"
-    config.write_text(f'[dataset]\nname = "mine"\nstudy = "{file.name}"\n{lines}\n')
-    status, _, said = command_line("check", config)
-    assert (status, named in said) == (2, True)
-
-
 def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):
     file = study_of_patients(tmp_path, response="cost")
     edited(file, "lower = 0 ", "lower = 200 ")

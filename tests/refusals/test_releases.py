@@ -146,6 +146,7 @@ def test_a_wrong_command_is_refused_in_one_line_that_names_it(tmp_path, monkeypa
     study = (STUDIES / "housing.toml").read_text()
     files = dict.fromkeys(("a/mine.toml", "b/mine.toml", "a/housing.toml", "a/scorecard.toml"), study)
     files |= {"a/wrong.toml": "title = 3", "there.toml": "# mine", "file": ""}
+    files |= {"few.csv": "age\n" + "5\n" * 9, "one.csv": "age\n" + "5\n" * 60}
     files |= {"own/housing/report.html": "mine", "site/index.html": "<title>My site</title>"}
     for name, content in files.items():
         (tmp_path / name).write_text(content)

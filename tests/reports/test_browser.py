@@ -3,7 +3,6 @@
 import base64
 import html as escaping
 import importlib.resources
-import io
 import json
 import re
 import subprocess
@@ -333,40 +332,6 @@ def test_a_strangers_page_runs_no_script_on_the_server(served, report, tmp_path)
         theirs = html.replace(f"../{SCRIPT}", f"../{name}").encode()
         assert RAN in served(theirs, guarded=False)
         assert RAN not in served(theirs)  # the server has a script of its own in that place
-
-
-def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(
-    served, results, page, tmp_path
-):
-    card = page.data_cards[0]
-    read = {**card.read, "origin": PLANTED, "reasons": [PLANTED]}
-    cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
-    estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
-    labels = dict.fromkeys(("public", "paper"), PLANTED)
-    planted = replace(page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators)
-    planted = replaced(planted, variants={"about": labels}, drawing={"heading": PLANTED, "text": PLANTED})
-    html = render_study(results, planted).files["report.html"]
-    (tmp_path / "out" / SCRIPT).write_bytes(page_script())
-    for guarded in (True, False):
-        seen = served(html, guarded=guarded)
-        assert RAN not in seen
-        assert re.search(r'id="live-chart"[^>]*>.*?mark-symbol', seen, re.DOTALL)
-
-
-@pytest.mark.parametrize("picture", PARTS["pictures"])
-def test_a_strangers_manifest_and_picture_run_nothing(served, report, picture, tmp_path):
-    summary = pd.read_csv(io.BytesIO(report.files["summary.csv"])).assign(
-        estimator=PLANTED, data_source=PLANTED
-    )
-    planted = replace(report, files={**report.files, "summary.csv": summary.to_csv().encode()})
-    words = dict.fromkeys(("title", "headline"), PLANTED)
-    index = render_index([entry(planted, page=words, data=[{"name": PLANTED}])])["index.html"]
-    drawn = tmp_path / "out" / "study" / "housing" / "figures" / "card.svg"
-    drawn.parent.mkdir(parents=True)
-    drawn.write_text(PARTS["pictures"][picture].replace("PLANTED", PLANTED), encoding="utf-8")
-    assert b'src="housing/figures/card.svg"' in index
-    for guarded in (True, False):
-        assert RAN not in served(index, guarded=guarded)
 
 
 def test_a_page_without_its_script_shows_its_picture(report, tmp_path):

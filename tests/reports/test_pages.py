@@ -9,15 +9,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-import vl_convert
 
 from dpalgos import get_estimator
 from flows.studies.find_study import find_study, study_names
 from reports import palette
 from reports.cells import cells_of
-from reports.charts.drawing import CONFIG
 from reports.charts.figure import draw_figure
-from reports.charts.lines import Axes, Line, line_chart
 from reports.charts.study import StudyChart
 from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
@@ -265,19 +262,6 @@ def contrast(one, other):
 )
 def test_each_line_stands_out_from_the_page(color):
     assert contrast(shares_of(color), shares_of(palette.PAPER)) >= 3  # of graphics, by WCAG
-
-
-def test_every_line_is_drawn_and_named_in_the_legend():
-    ends = (("a", 0.1), ("b", 0.105))
-    looks = [palette.look("private", order) for order in range(2)]
-    lines = [
-        Line(name, [(1.0, 1.0), (2.0, end)], look) for (name, end), look in zip(ends, looks, strict=True)
-    ]
-    for y_log in (True, False):
-        svg = vl_convert.vegalite_to_svg(line_chart(lines, Axes("", "", [1, 2], y_log=y_log)), config=CONFIG)
-        assert sorted(text for text in re.findall(r">([^<>]+)</text>", svg) if text in "ab") == ["a", "b"]
-        for look in looks:
-            assert re.search(rf'<path [^>]*d="M[^Z"]*L[^Z"]*"[^>]*stroke="{look.color}"', svg)
 
 
 def test_no_two_estimators_of_a_study_share_a_mark():

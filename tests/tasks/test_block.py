@@ -125,32 +125,6 @@ def test_rows_depend_on_study_size_and_seed_only():
     assert first == [int(r.integers(2**62)) for r in np.random.default_rng(4492109200057952922).spawn(3)]
 
 
-def rows_of(block):
-    rows = validate_results(compute_block(block))
-    return rows.sort_values(["cell", "replicate"], ignore_index=True)
-
-
-MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
-SPARSE_MEAN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
-PRIVATE_MEAN = made_cell("dp_sparse_mean", n=50, panel="sparse", sparsity=3, value_bound=12.0)
-BLOCK = made_block(MEAN, SPARSE_MEAN, PRIVATE_MEAN, n=50, replicates=4, panel="sparse")
-
-
-def test_one_failing_replicate_leaves_the_others(monkeypatch):
-    estimate, calls = dpalgos.estimate, []
-
-    def fails(*arguments, **keywords):
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise ZeroDivisionError
-        return estimate(*arguments, **keywords)
-
-    monkeypatch.setattr(dpalgos, "estimate", fails)
-    rows = rows_of(BLOCK)
-    assert (rows["status"] == "failed").sum() == 1
-    assert rows["value"].isna().sum() == 1
-
-
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_loads_and_expands(name):
     study = find_study(name)

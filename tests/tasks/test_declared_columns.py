@@ -44,17 +44,6 @@ def test_a_code_of_all_columns_is_no_weight(tmp_path):
     assert (found["age"].tolist(), found["w"].tolist()) == ([30, 50], [1, 2.5])
 
 
-MARKS = [({}, "9 999"), ({}, "-9.999,0"), ({"decimal": ","}, "9.5"), ({"thousands": ","}, "9,5")]
-
-
-@pytest.mark.parametrize(("marks", "code"), MARKS)
-def test_a_code_that_is_a_number_in_no_file_with_these_marks_is_refused(marks, code):
-    with pytest.raises(ValidationError, match="missing of 'age'") as caught:
-        codes({**AGE, "missing": [code]}, **marks)
-    assert repr(code) in str(caught.value)
-    codes({**KIND, "missing": [code]}, **marks)  # a category is text
-
-
 @pytest.mark.parametrize(
     ("changed", "where", "allowed"),
     [

@@ -72,15 +72,6 @@ def test_a_formula_comes_to_columns_that_are_fitted_and_to_a_response():
     assert (response.lower, response.upper) == pytest.approx((0, math.log(5000)))
 
 
-def test_the_values_of_a_formula_are_those_of_its_design():
-    table, design = expand_formula("log(cost) ~ age + C(region)", TABLE)
-    rows = {"age": np.array([20.0, 60]), "region": np.array(["west", "north"]), "cost": np.array([3.0, 7])}
-    values = table.columns[-1].derived.values(rows)
-    np.testing.assert_allclose(values["~ log(cost)"], np.log([3, 7]))
-    fitted = np.column_stack([values[name] for name in design.covariates] + [np.ones(2)])
-    np.testing.assert_allclose(fitted, design.matrix(rows))
-
-
 def test_the_reference_of_a_category_is_the_formulas():
     _, design = expand_formula("cost ~ C(region, Treatment('west'))", TABLE)
     assert design.references == {"region": "west"}

@@ -19,18 +19,6 @@ from tests.builders import refused
 from tests.data.ledger.charging import COST, charged
 
 
-def test_a_charge_is_released_once_and_replayed(ledger, place, fits, ask):
-    charge = charged(ledger, ask(), COST, fits)
-    assert charge.answer is None
-    payload = {"estimate": [0.1 + 0.2, -0.0, 1e-300], "seed": None}
-    assert ledger.store(charge, payload) == payload
-    again = charged(place.ledger(), ask(), COST, fits)
-    assert again.answer == payload
-    assert str(again.answer["estimate"]) == str(payload["estimate"])
-    assert again.id == charge.id
-    assert len(ledger.account("patients").charges) == 1
-
-
 def test_an_answer_is_written_once(ledger, fits, ask):
     charge = charged(ledger, ask(), COST, fits)
     ledger.store(charge, {"estimate": 1.5})

@@ -409,26 +409,15 @@ def test_a_run_that_prefect_marks_as_crashed_while_the_server_comes_back_starts_
     assert serving.stop() == 0
 
 
-def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_one_runs(project, start):
+def test_a_study_that_is_gone_keeps_no_schedule(project, start):
     study = project / "flows" / "studies" / "housing.toml"
-    study.write_text(study.read_text().replace("0 3 * * 1", "*/5 * * * *"))
     shutil.copy(study, study.with_name("gone.toml"))
     serving = start()
     until(lambda: {"housing", "gone"} <= {tag for run in serving.ask("flow_runs") for tag in run["tags"]})
     assert serving.stop() == 0
-    late = "expected_start_time = datetime(expected_start_time, '-1 day')"
-    planned = "next_scheduled_start_time = datetime(next_scheduled_start_time, '-1 day')"
-    assert change_history(serving, f"UPDATE flow_run SET {late}, {planned} WHERE auto_scheduled") > 10
     study.with_name("gone.toml").unlink()
     serving = start()
     assert "gone" not in {each["name"] for each in serving.ask("deployments")}
-
-    def due():
-        runs = [run for run in serving.ask("flow_runs") if "housing" in run["tags"]]
-        return [run for run in runs if run["state_type"] not in ("CANCELLED", "SCHEDULED")]
-
-    until(due)
-    assert len(due()) == 1
     assert serving.stop() == 0
 
 

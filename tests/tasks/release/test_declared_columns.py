@@ -11,7 +11,7 @@ import statsmodels.formula.api as smf
 from data.errors import DataError
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
-from tasks.own_table.file_units import AT_CENTERS, FileUnits
+from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns, checked_request
 from tasks.release.rows import table_as_declared
@@ -268,12 +268,3 @@ def test_codes_are_asked_about_on_the_side_that_is_exceeded(tmp_path, ledger, ce
     table.loc[5, "age"] = cell
     study(tmp_path, table, response="cost")
     refused(lambda: asked(tmp_path, ledger), DataError, named, "age", hidden=[f" {absent}", f"of {absent}"])
-
-
-def test_a_column_without_an_interval_leaves_the_half_widths_of_other_terms():
-    back = np.array([[-1.0, -1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    plain = {"names": ("a", "b", AT_CENTERS), "factor": np.ones(3), "offset": np.zeros(3)}
-    units = FileUnits(**plain, terms=("Intercept", "a", "b"), back=back)
-    names, widths = units.half_widths(("a", "b"), np.array([np.nan, 2.0]))
-    assert names == ("a", "b")
-    np.testing.assert_equal(widths, [np.nan, 2.0])

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import tasks.release.release
+from data.ledger import Ledger
 from tests.builders import release_file, release_words
 from tests.flows.small_project import sentence
+from tests.tasks.analyst_tables import release
 
 SECRET = 987654.321
 
@@ -134,3 +136,17 @@ def test_a_record_has_no_private_value_and_no_path(dpcost, data, config, tmp_pat
     assert record["deployment"]["privacy_loss"]["privacy_unit"] == "Row"
     assert record["release"]["ledger"]["head"] == json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
     assert {each["what"] for each in record["release"]["public"]} >= {"number of rows", "value_bound"}
+
+
+@pytest.mark.parametrize("user_id", [None, "person"])
+def test_progress_tells_how_many_rows_were_read_unless_that_is_private(tmp_path, user_id):
+    ledger, told = Ledger(tmp_path / "home"), []
+    table = pd.DataFrame({"age": np.linspace(-1, 1, 600), "weight": 0.5, "person": np.arange(600) // 2})
+    table.to_csv(tmp_path / "people.csv", index=False)
+    ledger.open_dataset("people", 100.0, 1e-5)
+    columns = 'user_id = "person"' if user_id else ""
+    bounds = "value_bound = 1.0\n" + "concentration_radius = 1.0\n" * bool(user_id)
+    config = release_file(tmp_path, "people", ["age", "weight"], columns=columns, bounds=bounds)
+    name = "user_level_mean" if user_id else "dp_mean"
+    release(ledger, name, tmp_path / "people.csv", config, epsilon=50.0, delta=1e-6, progress=told.append)
+    assert told[-1:] == ([] if user_id else [600])
