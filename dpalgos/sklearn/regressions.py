@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.errors import InputError, PrivacyWarning, shown
+from dpalgos.release.checks import check_same_order
 from dpalgos.rows.units import EQUAL
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
@@ -159,6 +160,7 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return R² of the predictions for these rows, which is not private."""
+        check_same_order(X=X, y=y, sample_weight=sample_weight)
         weights = plain_numbers("sample_weight", sample_weight)
         return float(super().score(X, plain_numbers("y", y), weights))
 
@@ -252,12 +254,15 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of rows with the right label, which is not private."""
+        check_same_order(X=X, y=y, sample_weight=sample_weight)
         labels, weights = labels_of(y), plain_numbers("sample_weight", sample_weight)
         predicted = self.predict(X)
         if len(labels) != len(predicted):
             raise InputError(
                 f"y must have one label per row of X, got {len(labels)} for {len(predicted)} rows"
             )
+        if weights is not None and not (np.shape(weights) == labels.shape and weights.sum() > 0):
+            raise InputError("sample_weight must have one entry per row of X, with a positive sum")
         return float(np.average(labels == predicted, weights=weights))
 
     def __sklearn_tags__(self) -> Any:

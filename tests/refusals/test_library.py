@@ -227,6 +227,9 @@ ROWS = [
     *[(InputError, ("y", "missing"), lambda each=each: labelled(LABELS > 0, each)) for each in (None, pd.NA, np.nan)],
     (InputError, ("y", "per row"), lambda: DPLogisticRegression(**B, classes=[0, 1]).fit(ONES, LABELS % 2).score(ONES, [0])),
     *[(InputError, ("X", "shape"), lambda shape=shape: PublicScaler().fit(ONES).inverse_transform(np.ones(shape))) for shape in ((3,), (4, 1), (4, 2), (2, 3, 3))],
+    *[(InputError, "sample_weight", lambda each=each: DPLogisticRegression(**B, classes=[0, 1]).fit(ONES, LABELS % 2).score(ONES, LABELS % 2, each)) for each in (np.ones(3), np.zeros(50), np.ones((50, 1)))],
+    (InputError, ("y", "order"), lambda: linear(FRAME, FRAME["age"]).score(FRAME, FRAME["age"][::-1])),
+    (InputError, ("y", "order"), lambda: DPLogisticRegression(**B, classes=[False, True]).fit(FRAME, FRAME["age"] > 40).score(FRAME, (FRAME["age"] > 40)[::-1])),
     # Public numbers whose labels are those of the columns in another order
     (InputError, "bounds", lambda: linear(FRAME, bounds=(TURNED, TURNED + 90))),
     (InputError, "lower", lambda: estimate("box_mean", X=FRAME, y=None, lower=TURNED, upper=TURNED + 90)),
