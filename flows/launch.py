@@ -96,7 +96,7 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = list(dict.fromkeys(studies))
-    _prepare_folders(options, _distinct_names(studies))
+    _prepare_folders(options, studies)
     check_shared_store()
     prepare_process()
     with _full_disk_told(), exclusive_run(home()):
@@ -133,13 +133,15 @@ def _distinct_names(studies: Sequence[str]) -> list[str]:
     return names
 
 
-def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
+def _prepare_folders(options: RunOptions, studies: Sequence[str]) -> None:
     """Check DPCOST_HOME and the report folder, and claim the folder of each study's report."""
+    names = _distinct_names(studies)
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", options.reports, SPACE_FOR_REPORTS)
     check_index(options.reports)
-    for name in names:
-        claim_report(folder_of_run(options.reports, name, options.profile) / name)
+    for study, name in zip(studies, names, strict=True):
+        file = Path(study) if study.endswith(".toml") else None
+        claim_report(folder_of_run(options.reports, name, options.profile) / name, file)
 
 
 def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
-from data.store.folders import check_replaceable, file_identity, home, read_small
+from data.store.folders import atomic_write, check_replaceable, file_identity, home, read_small
 
 _BEGUN = ".dpcost-run"  # in a folder that a run made for its report
 _Identity = tuple[int, int]
@@ -33,8 +33,12 @@ def check_outputs(
             raise StoreError(f"{file} would be written twice; use a different name for each output")
 
 
-def claim_report(folder: Path) -> None:
-    """Refuse a report folder with other files; create and mark a missing one."""
+def claim_report(folder: Path, source: Path | None = None) -> None:
+    """Refuse a report folder with other files, or of another source; create a missing one, and mark it.
+
+    ``source`` is the user's study or plan. A source that was moved or deleted does not keep its folder.
+    """
+    mark = folder / _BEGUN
     if folder.is_dir():
         known = {"manifest.json", _BEGUN} & {each.name for each in folder.iterdir()}
         if any(folder.iterdir()) and not known:
@@ -42,10 +46,23 @@ def claim_report(folder: Path) -> None:
                 f"--out must not put a report into {folder}, which holds files that no run wrote; choose "
                 "another folder, or move them"
             )
-        return
-    with suppress(OSError):  # writing the report will give the reason
-        folder.mkdir(parents=True)
-        (folder / _BEGUN).touch()
+    if source and (other := _source_of(mark)) and other != source.resolve():
+        raise StoreError(
+            f"--out must not put the report of {source} into {folder}, which has that of {other}; choose "
+            "another folder, or rename one of the two"
+        )
+    with suppress(OSError, StoreError):  # writing the report will give the reason
+        folder.mkdir(parents=True, exist_ok=True)
+        if source or not mark.exists():
+            atomic_write(mark, str(source.resolve()).encode() if source else b"", private=True)
+
+
+def _source_of(mark: Path) -> Path | None:
+    """Return the study or plan whose report is in a marked folder, if it still exists."""
+    with suppress(OSError, ValueError):
+        source = Path(read_small(mark).decode())
+        return source if source.is_file() else None
+    return None
 
 
 def files_named_by(file: Path) -> Iterator[Path]:
@@ -59,7 +76,7 @@ def files_named_by(file: Path) -> Iterator[Path]:
         yield one
         if one.suffix == ".toml":
             with suppress(OSError, ValueError):
-                texts = _texts(tomllib.loads(read_small(one).decode()))
+                texts = _texts(tomllib.loads(read_small(one).decode("utf-8-sig")))
                 todo += [path for text in texts if text and (path := one.parent / text).exists()]
 
 

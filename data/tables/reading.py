@@ -204,8 +204,9 @@ def _csv(
         names[0] = UNNAMED
     if not following:
         return names, iter(())
+    counted = _CountedLines(handle)
     batches = arrow_csv.open_csv(
-        handle,
+        pa.PythonFile(counted, mode="r"),
         read_options=arrow_csv.ReadOptions(
             column_names=names,
             block_size=max(BLOCK_BYTES, 16 * max(len(first), len(following))),
@@ -222,7 +223,42 @@ def _csv(
             include_columns=[name for name in names if name in columns] or None,
         ),
     )
-    return names, batches
+    return names, _each_in_its_line(path, batches, counted)
+
+
+class _CountedLines(io.RawIOBase):
+    """A file that counts its lines while it is read, without blank ones."""
+
+    def __init__(self, handle: BinaryIO) -> None:
+        self._handle, self._after_text, self.count = handle, False, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._handle.read(size)
+        marks = np.frombuffer(content, dtype=np.uint8)
+        is_text = np.concatenate([[self._after_text], (marks != ord("\n")) & (marks != ord("\r"))])
+        self.count += int(np.count_nonzero(is_text[1:] & ~is_text[:-1]))
+        self._after_text = bool(is_text[-1])
+        return content
+
+
+def _each_in_its_line(path: Source, batches: Batches, lines: _CountedLines) -> Batches:
+    """Yield rows; refuse a file with fewer rows than lines.
+
+    The second of two cells that begin with a quotation mark, in different rows, is read as the end of the
+    first. All between them is then one cell.
+    """
+    n_rows = 0
+    for batch in batches:
+        n_rows += batch.num_rows
+        yield batch
+    if n_rows < lines.count:
+        raise DataError(
+            f"{path} has line breaks inside quoted cells, or a quotation mark without a closing one; rows "
+            "may be joined: remove them, or convert the file to Parquet"
+        )
 
 
 def _first_line_fault(line: bytes) -> str:

@@ -1,6 +1,7 @@
 """``dpcost audit``: attacks on estimators of the catalog and on other mechanisms."""
 
 import importlib
+import inspect
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other
 _ROWS = 10  # of the table for --callable
 _HARDENED_TRIALS = 2000  # one after the other, too
 _COLUMNS = 2
+_MUS = 1e-6, 1e3
 
 
 def audit(
@@ -98,18 +100,27 @@ def _check_options(estimator: str | None, foreign: str | None, others: Mapping[s
 
 def _of_mu(mu: float | None, delta: float) -> dict[str, float]:
     """Return a claim of Gaussian DP if there is one, with the ε that it implies at a δ."""
-    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from dpalgos.accounting.gaussian_dp import DELTAS, gaussian_epsilon
     from tasks.errors import SpecError
 
     if mu is None:
         return {}
-    if not mu > 0 or not delta:
-        raise SpecError(f"--mu and --delta must be above 0, got {mu:g} and {delta:g}")
-    return {"mu": mu, "epsilon": gaussian_epsilon(delta, mu)}
+    if not _MUS[0] <= mu <= _MUS[1] or not DELTAS[0] <= delta <= DELTAS[1]:
+        raise SpecError(
+            f"--mu must lie between {_MUS[0]:g} and {_MUS[1]:g}, and --delta between {DELTAS[0]:g} and "
+            f"{DELTAS[1]:g}, got {mu:g} and {delta:g}"
+        )
+    if not (epsilon := gaussian_epsilon(delta, mu)):
+        raise SpecError(
+            f"--mu must prove an ε above 0 at --delta {delta:g}, got {mu:g}; pass a smaller --delta"
+        )
+    return {"mu": mu, "epsilon": epsilon}
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """Return settings NAME=VALUE with values as in a release file, or as text."""
+    from dpalgos.audit.lower_bound import audit_estimator
+    from dpalgos.params import check_settings
     from tasks.errors import SpecError
 
     settings: dict[str, Any] = {}
@@ -120,9 +131,12 @@ def _settings(given: list[str]) -> dict[str, Any]:
                 f"--param must be NAME=VALUE, each name once, got {each!r}; pass e.g. intercept=true"
             )
         try:
-            settings[name] = tomllib.loads(f"value = {value}")["value"]
+            settings[name] = value if "\n" in value else tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             settings[name] = value
+    check_settings("--param", settings, "use the options of this command")
+    if others := settings.keys() & inspect.signature(audit_estimator).parameters:
+        raise SpecError(f"--param must be a keyword of the estimator, got {min(others)!r}; leave it out")
     return settings
 
 
@@ -198,7 +212,7 @@ def _imported(name: str) -> Callable[..., Any]:
     sys.path.insert(0, os.getcwd())
     try:
         mechanism = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever another's module raises
+    except (Exception, SystemExit) as error:  # whatever another's module raises
         raise SpecError(f"{name} cannot be imported: {type(error).__name__}: {error}; correct it") from None
     finally:
         sys.path.pop(0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic_core import to_json
 
 from flows.cli.options import AsJson, argument, flag, option, print_rows
 
@@ -49,8 +50,10 @@ def estimators(
     model: Annotated[
         str | None, option("[none|central|local|user]", "Only estimators with this privacy model.")
     ] = None,
-    n: Annotated[int | None, option("N", "Rows (or people): print the plan of releases; needs --d.")] = None,
-    d: Annotated[int | None, option("D", "Columns of that plan, including the intercept.")] = None,
+    n: Annotated[
+        int | None, option("N", "Rows (or people): print the plan of releases; needs --d.", min=1)
+    ] = None,
+    d: Annotated[int | None, option("D", "Columns of that plan, including the intercept.", min=1)] = None,
     epsilon: Annotated[float, option("NUMBER", "ε of that plan.")] = 1.0,
     family: Annotated[
         str, option("NAME", "Family of that plan; default: as in the estimator's example.")
@@ -67,7 +70,12 @@ def estimators(
     if name is not None and n is not None and d is not None:
         settings = {"family": family or None, "interval": interval}
         settings = {key: value for key, value in settings.items() if value is not None}
-        typer.echo(_plan(name, n, d, epsilon, settings, people=people))
+        plan = _plan(name, n, d, epsilon, settings, people=people)
+        if as_json:
+            plan["releases"] = [each._asdict() for each in plan["releases"]]
+            typer.echo(to_json(plan, inf_nan_mode="null", indent=1))
+        else:
+            typer.echo(_text_of_plan(plan))
         return
     if name is not None:
         entry = dpalgos.get_estimator(name)
@@ -118,8 +126,10 @@ def _explained(entry: "Estimator") -> str:
     return "\n".join(lines)
 
 
-def _plan(name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *, people: bool) -> str:
-    """Return the table of the releases that an estimator plans, with their noise."""
+def _plan(
+    name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *, people: bool
+) -> dict[str, Any]:
+    """Return the releases that an estimator plans, with their noise, and what they prove."""
     import dpalgos
     from dpalgos.params import describe_keywords
     from dpalgos.planned import planned_releases
@@ -129,12 +139,18 @@ def _plan(name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *
     delta = 1 / n**2
     keywords = {"epsilon": epsilon, "delta": delta, **constant, **settings}
     releases, proved = planned_releases(name, n, d, keywords, people=people)
-    public = ", ".join(f"{key} = {value}" for key, value in {"n": n, "d": d, **constant, **settings}.items())
+    public = {"n": n, "d": d, **constant, **settings}
+    return {"name": name, "public": public, "epsilon": proved, "delta": delta, "releases": releases}
+
+
+def _text_of_plan(plan: dict[str, Any]) -> str:
+    public = ", ".join(f"{key} = {value}" for key, value in plan["public"].items())
     return "\n".join(
         [
-            f"{name}: {public}; together they prove ε = {proved:.6g} at δ = {delta:.3g}",
+            f"{plan['name']}: {public}; together they prove ε = {plan['epsilon']:.6g} at "
+            f"δ = {plan['delta']:.3g}",
             _SIZES,
-            *_aligned([RELEASE_COLUMNS, *release_rows(releases)]),
+            *_aligned([RELEASE_COLUMNS, *release_rows(plan["releases"])]),
         ]
     )
 

@@ -1,7 +1,6 @@
 """``dpcost ledger``: datasets' privacy budgets, what was spent of them, and backups of the record."""
 
 import json
-import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, Epsilon, argument, flag, option
+from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option
 
 if TYPE_CHECKING:
     from data.columns import Marks
@@ -20,9 +19,8 @@ _COPIES = (
     "draw fresh noise about the same people"
 )
 
-ledger_app = typer.Typer(
-    help="Manage the privacy budgets of datasets and their charges.", no_args_is_help=True
-)
+ledger_app = typer.Typer(help="Manage the privacy budgets of datasets and their charges.")
+ledger_app.callback(invoke_without_command=True)(help_without_command)
 
 
 @ledger_app.command("open")
@@ -55,9 +53,10 @@ def ledger_open(
 def _file_of(study: Path) -> tuple[Path | None, "Marks"]:
     """Return the data file that a study file declares, finished or not, or None; and its marks."""
     from data.columns import PLAIN, Marks
+    from tasks.study.own_data import read_toml
 
     try:
-        declared = tomllib.loads(study.read_text(encoding="utf-8"))["data"]
+        declared = read_toml(study)[1]["data"]
         file = study.parent / declared["path"]
         marks = Marks(*(declared.get(name, "") for name in ("decimal", "thousands", "separator")))
         return (file if file.exists() else None), marks

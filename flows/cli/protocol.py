@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from data.store.folders import home
-from flows.cli.options import Yes, argument, flag, option
+from flows.cli.options import Yes, argument, flag, help_without_command, option
 
 if TYPE_CHECKING:
     from data.ledger import Account, Charge
     from tasks.protocol.prepare import PreparedPlan
 
-protocol_app = typer.Typer(
-    help="Check and release an analysis plan: several questions within one budget.", no_args_is_help=True
-)
+protocol_app = typer.Typer(help="Check and release an analysis plan: several questions within one budget.")
+protocol_app.callback(invoke_without_command=True)(help_without_command)
 PlanArgument = Annotated[Path, argument("FILE", "TOML file with [plan], [[question]] and [[table]].")]
 
 
@@ -61,7 +60,7 @@ def release(
     from tasks.protocol.prepare import reserve_plan
 
     folder, ledger = out or Path(file.stem), open_ledger(home())
-    claim_report(folder)
+    claim_report(folder, file)
     prepared, _ = _prepared(file, say)
     plan, total = prepared.plan, prepared.split.total
 

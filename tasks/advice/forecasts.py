@@ -110,7 +110,7 @@ def advise(
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
     what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
     """
-    panel = with_least_noise(spec)
+    panel = _at_headline(spec, with_least_noise(spec))
     if ZERO not in {item.name for item in panel.estimators}:
         panel = panel.model_copy(update={"estimators": (EstimatorSpec(name=ZERO), *panel.estimators)})
     spec = spec.model_copy(update={"panels": (panel,)})
@@ -122,7 +122,7 @@ def advise(
         for number, (prepared, quantities) in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
             drawn.append(quantities)
             for block in spec.blocks("standard", replicates=1, seed=SEED + number):
-                errors.append(compute_block(block, prepared))
+                errors.append(compute_block(block, prepared).assign(table=number))
                 if block.replicates.n == spec.headline.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
                     for cell in block.cells:
@@ -147,7 +147,8 @@ def _guess(spec: StudySpec, advice: Advice, rows: pd.DataFrame, drawn: Sequence[
         return ""
     of_best = rows[(rows["n"] == head.n) & (rows["epsilon"] == head.epsilon)]
     of_best = of_best[(of_best["estimator"] == best.estimator) & (of_best["form"] == best.form)]
-    return matters_most(drawn, of_best.groupby("seed", sort=False)["value"].mean().to_numpy(float))
+    of_best = of_best[of_best["steps"].fillna(0) == (best.steps or 0)]
+    return matters_most(drawn, of_best.groupby("table", sort=False)["value"].mean().to_numpy(float))
 
 
 def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
@@ -252,6 +253,13 @@ def with_least_noise(spec: StudySpec) -> Panel:
         if not item.calibrations or "tight" in item.calibrations
     ]
     return spec.head_panel.model_copy(update={"estimators": tuple(smallest)})
+
+
+def _at_headline(spec: StudySpec, panel: Panel) -> Panel:
+    """Return a panel at the headline's δ and sparsity: a forecast is one number by size and ε."""
+    head = spec.headline
+    grid = {"delta": (head.delta,), "s": () if head.s is None else (head.s,)}
+    return panel.model_copy(update={"grid": spec.grid_of(panel).model_copy(update=grid)})
 
 
 @dataclass(frozen=True, kw_only=True)

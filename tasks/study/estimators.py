@@ -74,7 +74,7 @@ class EstimatorSpec(Strict):
 
     name: str
     form: str = ""
-    calibrations: tuple[Literal["tight", "paper"], ...] = ()
+    calibrations: Annotated[tuple[Literal["tight", "paper"], ...], DISTINCT] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
 

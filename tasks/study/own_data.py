@@ -78,7 +78,7 @@ def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
     """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
     try:
         content = read_small(path)
-        return content, tomllib.loads(content.decode())
+        return content, tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
     except (ValueError, RecursionError) as error:

@@ -126,6 +126,20 @@ def test_the_plan_of_an_estimator_is_printed(command_line):
         assert command_line("estimators", *arguments)[0] == 2
 
 
+def test_the_plan_of_an_estimator_is_one_json_document(command_line):
+    status, out, _ = command_line("estimators", "dp_mean", "--n", 100, "--d", 2, "--json")
+    plan = json.loads(out)
+    assert (status, plan["name"], plan["public"]) == (0, "dp_mean", {"n": 100, "d": 2})
+    assert [each["label"] for each in plan["releases"]] == ["mean"]
+
+
+@pytest.mark.parametrize("group", ["ledger", "protocol", "cache"])
+def test_a_group_without_a_command_prints_its_help(command_line, group):
+    status, out, err = command_line(group)
+    assert (status, err) == (0, "")
+    assert f"dpcost {group} [OPTIONS] COMMAND" in out
+
+
 def test_an_audit_attacks_a_person_with_all_rows(command_line):
     status, out, _ = command_line("audit", "box_mean", "--people", "--trials", "1000")
     assert status == 0

@@ -13,6 +13,7 @@ import pytest
 
 from data.errors import DataError, StoreError
 from data.ledger import Ledger, open_ledger
+from data.store.output_files import claim_report
 from dpalgos import InputError
 from flows.launch import check_table_is_no_output
 from flows.local_server import KEEP_DAYS, keep_days
@@ -148,8 +149,10 @@ def test_a_wrong_command_is_refused_in_one_line_that_names_it(tmp_path, monkeypa
     files |= {"a/wrong.toml": "title = 3", "there.toml": "# mine", "file": ""}
     files |= {"few.csv": "age\n" + "5\n" * 9, "one.csv": "age\n" + "5\n" * 60}
     files |= {"own/housing/report.html": "mine", "site/index.html": "<title>My site</title>"}
+    files |= {"exits.py": "raise SystemExit(0)"}
     for name, content in files.items():
         (tmp_path / name).write_text(content)
+    claim_report(tmp_path / "of/mine", tmp_path / "b/mine.toml")
     said = sentence(command_line(*shlex.split(command)))
     assert [word for word in words(named) if word not in said] == [], said
     assert (tmp_path / "there.toml").read_text() == "# mine"

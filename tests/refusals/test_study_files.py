@@ -37,6 +37,12 @@ def test_a_wrong_line_of_a_study_is_refused_by_its_key(tmp_path, study, old, new
     refused(lambda: find_study(str(tmp_path / "mine.toml")), ValueError, *named)
 
 
+def test_a_study_that_an_editor_saved_with_a_byte_order_mark_is_read(tmp_path):
+    content = (STUDIES / "housing.toml").read_text().replace("\n", "\r\n")
+    (tmp_path / "mine.toml").write_bytes(content.encode("utf-8-sig"))
+    assert find_study(str(tmp_path / "mine.toml")).title == find_study("housing").title
+
+
 BOUNDS = {"age": (0, 120), "dose": (-2, 2), "cost": (-5000, 10000)}
 VISITS = visits()[["patient", "dose"]]
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}

@@ -110,6 +110,14 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "--error" in refusal(command, "housing", -1.0, None, False)
 
 
+def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.advice.forecasts.TABLES", 8)  # enough to name the guess that matters most
+    file = small(study(tmp_path, people(400), response="cost"))
+    one = repr(advise(find_study(str(file))))  # as text, since NaN differs from itself
+    edited(file, '["1/n^2"]', '["1/n^2", "10/n^1.1"]')
+    assert repr(advise(find_study(str(file)))) == one
+
+
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, people(1500), response="cost")))
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 6000)
