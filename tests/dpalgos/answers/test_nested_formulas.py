@@ -1,6 +1,5 @@
 """Nested models by formula are coded as if they were fitted alone."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import statsmodels.formula.api as smf
 
 import dpalgos.formula as private
 from dpalgos import InputError
-from dpalgos.answers.stored import model_of, plain_model
 from dpalgos.formula.nested import submodel_by_formula
 from tests.builders import refused
 
@@ -69,24 +67,6 @@ def test_every_nested_form_is_the_model_that_statsmodels_fits(formula, whole, ta
         assert set(found.params.index) == set(own.params.index)
         np.testing.assert_allclose(found.params[own.params.index], own.params, atol=0.02)
     np.testing.assert_allclose(found.predict(table.head(50)), own.predict(table.head(50)), atol=0.03)
-
-
-@pytest.mark.parametrize(("fit", "y", "atol"), [("logit", "event", 0.08), ("poisson", "count", 0.08)])
-def test_events_and_counts_are_coded_by_the_nested_formula(fit, y, atol, table):
-    bounds = {**BOUNDS, "count": (0, 30), "event": (0, 1)}
-    found = getattr(private, fit)(
-        WHOLE.replace("y ~", f"{y} ~"), table, bounds=bounds, levels=LEVELS, **BUDGET
-    )
-    for right in ("0 + g", "x:g", "h + g:h", "0 + x + g:h", "x:z + g"):
-        own = getattr(smf, fit)(f"{y} ~ {right}", table).fit(disp=0).params
-        np.testing.assert_allclose(found.submodel(f"{y} ~ {right}").params[own.index], own, atol=atol)
-
-
-def test_a_stored_model_is_coded_by_the_nested_formula_too(whole):
-    stored = model_of(json.loads(json.dumps(plain_model(whole.model))))
-    for formula in ("y ~ 0 + g", "y ~ x:h", "y ~ h:g + z"):
-        found = submodel_by_formula(stored, formula)
-        np.testing.assert_allclose(found.params, whole.submodel(formula).params)
 
 
 def test_splines_of_a_nested_model_have_the_knots_of_the_release(table):
