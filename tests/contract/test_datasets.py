@@ -28,20 +28,6 @@ def test_every_layout_has_a_parser_and_every_parser_a_layout(name):
         datasets.parser(name, "no_such_layout")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_public_has_a_source(name):
-    dataset = get_dataset(name)
-    assert all((dataset.license, dataset.citation, dataset.privacy_unit))
-    for column in dataset.columns:
-        assert column.source, column.name
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_file_can_be_checked_or_says_why_not(name):
-    for file in get_dataset(name).source.files:
-        assert file.sha256 or file.note, file.file
-
-
 @pytest.mark.parametrize("name", [name for name in TABLES if name in OF_FILES])
 def test_the_parser_reads_the_file_where_it_is_at_hand(name, tmp_path):
     mirror = os.environ.get("DPCOST_DATA_MIRROR")

@@ -105,11 +105,6 @@ def changed(value, other):
     return differs.reshape(len(differs), -1).any(axis=1)
 
 
-def test_every_generalized_linear_model_is_tested_in_another_family():
-    models = {estimator.name for estimator in dpalgos.catalog() if estimator.task == "glm"}
-    assert {form.name for form, _ in FAMILIES} == models
-
-
 def two_replicates(estimator, params, sample):
     made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
     return run_estimator(estimator, sample, params, made), made
@@ -453,17 +448,6 @@ def test_certified_epsilon(estimator, calibration):
             assert result.certified_epsilon >= 0
             assert result.certified_epsilon < np.inf or epsilon > 2
         assert result.delta == delta
-
-
-@private
-def test_events_do_not_depend_on_the_data(estimator, calibration):
-    def cost(event):
-        noise = getattr(event, "noise_multiplier", getattr(event, "epsilon", None))
-        return type(event), event.label, noise, getattr(event, "support", ())
-
-    data = (problem(50), wild(50, np.random.default_rng(0)))
-    one, other = (list(map(cost, record(estimator, calibration, X, y).events)) for X, y in data)
-    assert one == other
 
 
 @every

@@ -42,11 +42,11 @@ def gaussian(z, count=1, relation=Relation.CENTRAL):
     return GaussianEvent(label="g", noise_multiplier=z, l2_sensitivity=1.0, count=count, relation=relation)
 
 
-def test_budget_shares():
-    events = [dataclasses.replace(gaussian(10.0, count=3), label="a"), FailureEvent(label="c", delta=1e-9)]
+def test_failures_have_no_share_of_a_budget():
+    events = [gaussian(10.0, count=3), FailureEvent(label="c", delta=1e-9)]
     events.append(dataclasses.replace(gaussian(10.0), label="b"))
-    assert budget_shares(events, 1e-5) == pytest.approx({"a": 0.75, "b": 0.25})
-    assert budget_shares([], 1e-5) == {}
+    assert budget_shares(events, DELTA) == pytest.approx({"g": 0.75, "b": 0.25})
+    assert budget_shares([], DELTA) == {}
 
 
 def test_a_delta_near_one_is_refused_and_any_below_is_accounted_for():

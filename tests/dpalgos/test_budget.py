@@ -15,7 +15,6 @@ from sklearn.multioutput import MultiOutputRegressor
 import dpalgos
 from dpalgos import Budget, InputError
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.sklearn import DPBoundedMean, DPLinearRegression
 from tests.builders import refused
 
@@ -68,18 +67,6 @@ def test_an_answer_that_ends_in_an_error_stays_charged(monkeypatch):
         mean(budget)
     assert str(failed.value) == str(refused.value)
     assert budget.spent_epsilon == pytest.approx(1.0, rel=1e-3)
-
-
-def test_events_count_before_their_noise_is_drawn(monkeypatch):
-    budget, spent_at_draw, draw = Budget(epsilon=9.0, delta=1e-6), [], Transcript._publish
-
-    def noted(self, value, noisy):
-        spent_at_draw.append(budget.spent_epsilon)
-        return draw(self, value, noisy)
-
-    monkeypatch.setattr(Transcript, "_publish", noted)
-    mean(budget)
-    assert spent_at_draw == [pytest.approx(1.0, rel=1e-3)]
 
 
 def answers_or_not(budget):

@@ -5,9 +5,7 @@ import pytest
 import scipy
 
 from dpalgos.central.preconditioned.intercept import positive_mean
-from dpalgos.central.preconditioned.queries import mean_logarithm, mean_within
 from dpalgos.models.families import get_family
-from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
 
 N, DELTA = 2000, 1e-6
@@ -55,15 +53,6 @@ def test_slopes_are_given_where_there_are_events_enough(n_events, least, most):
     assert least <= answers(X, y, 0.5).estimate[:-1].any(axis=0).mean() <= most
 
 
-def test_what_is_released_and_its_cost_do_not_depend_on_the_events():
-    rare, usual = (answers(*table(N, n_events), 0.5) for n_events in (20, 600))
-    costs = [[event.noise_multiplier for event in found.events] for found in (rare, usual)]
-    assert costs[0] == costs[1]
-    labels = [[event.label for event in found.events] for found in (rare, usual)]
-    assert [each.count("mean response") for each in labels] == [13, 1]  # in the place of all steps
-    assert rare.certified_epsilon == pytest.approx(0.5, rel=1e-3)
-
-
 @pytest.mark.parametrize(("n_events", "unsure"), [(10, True), (600, False)])
 def test_a_rate_that_is_not_known_within_a_factor_of_two_is_a_caution(n_events, unsure):
     found = answers(*table(N, n_events), 0.5, replicates=1)
@@ -78,16 +67,3 @@ def test_the_mean_of_counts_with_many_zeros_is_not_cut(n, epsilon):
     y = rng.poisson(20, n) * (rng.random(n) < 0.4).astype(float)
     share = mean_prediction(X, answers(X, y, epsilon, "poisson"), "poisson")
     assert 0.92 < np.median(share) / y.mean() < 1.08
-
-
-@pytest.mark.parametrize(("family", "largest"), [("logistic", 1.0), ("poisson", 31.0)])
-def test_a_mean_response_moves_by_what_is_charged(family, largest):
-    X = np.ones((5, 2))
-    low, high = (Sample(X, np.array([label, 0, 1, 1, 0])) for label in (0.0, 1.0 if largest == 1 else 1e9))
-    one, other = (
-        mean_within(each, lambda group: np.clip(group.y, 0, largest), largest) for each in (high, low)
-    )
-    assert one.value - other.value == pytest.approx(one.sensitivity)
-    if family == "poisson":
-        one, other = (mean_logarithm(sample, 3.0, 0.9) for sample in (low, high))
-        assert np.abs(one.value - other.value).sum() == pytest.approx(one.sensitivity)

@@ -51,6 +51,9 @@ def test_every_family_equals_scikit_learn():
         theirs = np.squeeze(model.fit(X, y).coef_.T)
         ours = answer("glm", X, y, family=family, **classes(family))
         assert np.abs(ours - theirs).max() <= 1e-5, family
+        law = get_family(family, **classes(family))
+        fitted, null = (law.deviance((X @ coef)[..., None], law.encode(y)).sum() for coef in (ours, 0 * ours))
+        assert 0 < fitted < null
 
 
 @pytest.mark.parametrize("nearly", [False, True])
@@ -110,52 +113,6 @@ def made(name):
 
 def predictors(family, n=3, n_replicates=4, seed=0):
     return np.random.default_rng(seed).standard_normal((n, *family.classes, n_replicates))
-
-
-@by_name
-def test_derivatives_of_the_loss(name):
-    family, step = made(name), 1e-6
-    unclipped = get_family(name, **classes(name))
-    u, y = predictors(family), family.encode(RESPONSES[name])
-    for k in range(family.classes[0] if family.classes else 1):
-        moved = np.zeros_like(u)
-        moved[(slice(None), k) if family.classes else ...] = step
-        slope = (unclipped.loss(u + moved, y) - unclipped.loss(u - moved, y)) / (2 * step)
-        bend = (unclipped.residual(u + moved, y) - unclipped.residual(u - moved, y)) / (2 * step)
-        residual, second = unclipped.residual(u, y), unclipped.second_derivative(u)
-        if family.classes:
-            residual, second = residual[:, k], second[:, :, k]
-        np.testing.assert_allclose(slope, residual, atol=1e-7)
-        np.testing.assert_allclose(bend, second, atol=1e-6)
-
-
-@by_name
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_finite_and_of_the_given_precision(name, dtype):
-    family = made(name)
-    y = family.encode(RESPONSES[name].astype(dtype))
-    for size in (1.0, 80.0, 1e4, 1e15):
-        u = (size * predictors(family)).astype(dtype)
-        with np.errstate(over="raise", invalid="raise"):
-            values = [family.mean(u), family.second_derivative(u), family.residual(u, y)]
-            values += [family.loss(u, y), family.deviance(u, y), family.log_partition(u)]
-        for value in values:
-            assert value.dtype == dtype
-            assert np.isfinite(value).all()
-
-
-@by_name
-def test_residuals_keep_their_bound(name):
-    family = made(name)
-    y = family.encode(RESPONSES[name])
-    for size in (0.1, 1.0, 10.0, 1e6):
-        u = size * predictors(family)
-        residual = family.residual(u, y)
-        norm = np.linalg.norm(residual, axis=1) if family.classes else np.abs(residual)
-        assert norm.max() <= family.residual_bound
-        spread = np.ptp(u, axis=1).max() if family.classes else np.abs(u).max()
-        assert norm.max() <= family.largest_residual(spread) * (1 + 1e-12)
-        assert family.largest_residual(spread) <= family.residual_bound
 
 
 @by_name

@@ -6,10 +6,9 @@ from scipy.stats import gumbel_r, kstest, laplace, norm, uniform
 
 import dpalgos
 from dpalgos.accounting.composition import Spending
-from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.central.preconditioned.plan import STEP, WHITE_MOMENTS
 from dpalgos.hardened_release import draw_release, rehearse_release
-from dpalgos.release.hardened_noise import SecureTranscript, grid_step
+from dpalgos.release.hardened_noise import grid_step
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
@@ -50,21 +49,6 @@ def test_answers_lie_on_the_public_grid_and_one_whose_events_differ_is_withheld(
     cheaper = type(plan)(**{**vars(plan), "cost": Spending(rho=plan.cost.rho / 2)})
     with pytest.raises(dpalgos.InputError, match="withheld"):
         draw_release(cheaper, Sample(X))
-
-
-def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
-    event = BoundedRangeEvent(label="s", epsilon=0.5, sensitivity=1.0, count=1)
-    scores = np.array([[0.0], [2.0], [-4.0]])
-    counts = np.zeros(3)
-    for _ in range(4000):
-        counts[SecureTranscript().choose(scores, None, event)[0, 0]] += 1
-    # The exponential mechanism with range ε0: probabilities proportional to exp(ε0 score / 2Δ).
-    law = np.exp(0.25 * scores[:, 0])
-    law /= law.sum()
-    assert np.abs(counts / 4000 - law).max() < 6.5 * np.sqrt(0.25 / 4000)
-    by_magnitude = BoundedRangeEvent(label="s", epsilon=50.0, sensitivity=1.0, count=2, by_magnitude=True)
-    chosen = SecureTranscript().choose(scores, None, by_magnitude)
-    assert chosen[:, 0].tolist() == [2, 1]
 
 
 LAWS = {"normal": norm, "laplace": laplace, "uniform": uniform, "gumbel": gumbel_r}

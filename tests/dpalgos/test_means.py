@@ -1,4 +1,4 @@
-"""Means: printed ones, in boxes, along public axes, and as printed."""
+"""Means: what printed ones prove, and the noise of those in boxes."""
 
 import subprocess
 import sys
@@ -9,7 +9,6 @@ import pytest
 import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.box_mean import column_groups
-from dpalgos.central.public_axes_mean import PublicAxes
 from tests.dpalgos.silence import estimated
 
 
@@ -65,29 +64,3 @@ def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
         together = (d + 1) * (d + 2) / 3 * (widths**2).sum() / epsilon**2
         gaussian = (widths.sum() * noise_multiplier(epsilon, 1e-9)) ** 2
         assert variance(result.events, widths) <= min(evenly, at_best, together, gaussian) * (1 + 1e-9)
-
-
-D, GROUPS = 300, 6
-RNG = np.random.default_rng(0)
-AXES = np.linalg.qr(RNG.standard_normal((D, 3)))[0].T
-SPREADS = np.array([4.0, 3.0, 2.0])  # of centers along the axes
-CENTERS = RNG.standard_normal((GROUPS, 3)) * SPREADS @ AXES
-LABELS = np.repeat(np.arange(GROUPS), 40)
-AXES_BUDGET = {"epsilon": 0.5, "delta": 1e-4}
-
-
-def people(center, n, rng):
-    return center + rng.standard_normal((n, D))
-
-
-PUBLIC = np.concatenate([people(center, 40, RNG) for center in CENTERS])
-
-
-@pytest.mark.parametrize("groups", [None, LABELS])
-def test_answers_lie_along_the_axes(groups):
-    axes = PublicAxes(PUBLIC, groups).spectrum.vectors
-    X = people(CENTERS[2], 100, np.random.default_rng(3))
-    keywords = {**AXES_BUDGET, "public_X": PUBLIC, "public_groups": groups}
-    answer = dpalgos.estimate("public_axes_mean", X, rng=np.random.default_rng(4), **keywords).estimate
-    offset = answer - PUBLIC.mean(axis=0)
-    np.testing.assert_allclose(axes.T @ (axes @ offset), offset, atol=1e-9)

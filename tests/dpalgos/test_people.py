@@ -86,28 +86,6 @@ def test_people_of_one_row_each_are_rows():
     assert {event.relation.unit_of_privacy for event in people.events} == {"user"}
 
 
-@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
-def test_streamed_people_and_their_order_do_not_matter(family):
-    X, y, people = visits(family=family)
-    held = fit(X, y, user_ids=people, interval=0.95, family=family, **B)
-    streamed = fit(stream(X, y), None, user_ids=people, interval=0.95, family=family, **B)
-    order = np.random.default_rng(3).permutation(len(X))
-    turned = fit(X[order], y[order], user_ids=people[order], interval=0.95, family=family, **B)
-    for other in (streamed, turned):
-        np.testing.assert_allclose(other.estimate, held.estimate, rtol=1e-6)
-        np.testing.assert_allclose(other.interval, held.interval, rtol=1e-6)
-
-
-def test_masked_people_are_those_whose_rows_are_used():
-    X, y, people = visits()
-    mask = (people % 2 == 0)[:, None]
-    masked = fit(X, y, user_ids=people, row_mask=mask, **B)
-    kept = mask[:, 0]
-    np.testing.assert_array_equal(masked.estimate, fit(X[kept], y[kept], user_ids=people[kept], **B).estimate)
-    streamed = fit(stream(X, y), None, user_ids=people, row_mask=mask, **B)
-    np.testing.assert_allclose(streamed.estimate, masked.estimate, rtol=1e-6)
-
-
 def units_of(n_first, family="gaussian", counting=None, more=0):
     """Return the sample in units of people, the first of whom has any number of rows; add columns."""
     X, y, people = visits(300, family=family)
@@ -246,42 +224,3 @@ def test_no_person_that_is_admitted_shows(family, counting, interval):
     rng = np.random.default_rng(0)
     for _ in range(4):
         assert_no_person_shows(rng, family, counting, interval)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("counting", COUNTING)
-@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
-def test_no_person_that_is_admitted_shows_in_many_tables(family, counting):
-    rng = np.random.default_rng(1)
-    for _ in range(300):
-        assert_no_person_shows(rng, family, counting, {"interval": 0.95} if rng.random() < 0.5 else {})
-
-
-def ill_people_come_more_often(n_people=20_000, seed=0):
-    """Return covariates, responses and people whose numbers of rows depend on their responses."""
-    rng = np.random.default_rng(seed)
-    group, health = rng.integers(0, 2, n_people), rng.uniform(-1, 1, n_people)
-    sizes = np.where(health + group > 0.7, 8, 1)
-    people = np.repeat(np.arange(n_people), sizes)
-    y = 0.5 * group[people] + health[people] + rng.uniform(-0.2, 0.2, len(people))
-    return np.column_stack([group[people], np.ones(len(people))]), y, people
-
-
-def test_the_guide_says_which_coefficient_each_person_weight_is():
-    X, y, people = ill_people_come_more_often()
-    m = np.bincount(people)[people]
-    gee = {"exog": X, "groups": people}
-    expected = {
-        "equal": sm.WLS(y, X, weights=1 / m).fit().params,
-        "rows": sm.GEE(y, **gee, cov_struct=sm.cov_struct.Independence()).fit().params,
-        "exchangeable": sm.GEE(y, **gee, cov_struct=sm.cov_struct.Exchangeable()).fit().params,
-    }
-    np.testing.assert_allclose(expected["rows"], sm.OLS(y, X).fit().params, rtol=1e-6)
-    equal = np.ravel(fit(X, y, user_ids=people, **HIGH).estimate)
-    rows = np.ravel(fit(X, y, user_ids=people, person_weight="rows", max_rows=8, **HIGH).estimate)
-    fewer = np.ravel(fit(X, y, user_ids=people, person_weight="rows", max_rows=3, **HIGH).estimate)
-    np.testing.assert_allclose(equal, expected["equal"], atol=1e-3)
-    np.testing.assert_allclose(rows, expected["rows"], atol=1e-3)
-    assert abs(equal[0] - 0.5) < 0.02 < abs(rows[0] - 0.5)  # the effect in people, and not
-    for between in (fewer, expected["exchangeable"]):
-        assert min(equal[1], rows[1]) < between[1] < max(equal[1], rows[1])

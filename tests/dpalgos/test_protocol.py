@@ -193,13 +193,6 @@ def test_targets_that_leave_nothing_for_the_others_are_refused():
     assert "left for 'mean'" in split.refusal
 
 
-def test_registered_questions_keep_their_epsilon():
-    plan = plan_of(TARGET, MEAN)
-    split = split_budget(plan, {"primary": curve(0.5), "mean": curve(1.0)}, {"primary": 1.5})
-    assert split.epsilons["primary"] == 1.5
-    assert sum(rhos(split).values()) <= concentrated_rho(plan.epsilon, DELTA)
-
-
 def test_pure_noise_next_to_gaussian_noise_stays_within_the_budget():
     pure = Curve(
         half_widths=lambda epsilon: {"x": np.full(20, 1 / epsilon)},

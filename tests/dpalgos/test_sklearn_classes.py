@@ -112,17 +112,6 @@ def frame_of_people(n=4000):
     return frame, 20 * frame.age - 30 * frame.visits + rng.normal(0, 100, n)
 
 
-def test_units_by_name_are_those_by_position():
-    X, y = frame_of_people()
-    options = {"interval": 0.95, "y_bounds": (-1000, 3000), **ASKED}
-    named = ours.DPLinearRegression(bounds={"visits": (0, 30), "age": (18, 90)}, **options).fit(X, y)
-    placed = ours.DPLinearRegression(bounds=([18, 0], [90, 30]), **options).fit(X, y)
-    np.testing.assert_array_equal(named.coef_, placed.coef_)
-    assert list(named.table()["term"]) == ["age", "visits", "intercept"]
-    np.testing.assert_array_equal(named.conf_int().to_numpy(), named.interval_.T)
-    assert list(named.conf_int().index) == ["age", "visits", "intercept"]
-
-
 def test_declared_levels_are_those_of_columns_of_0_and_1():
     X, y = frame_of_people()
     region = np.random.default_rng(5).choice(["north", "south", "west"], len(X))
@@ -351,17 +340,6 @@ def test_further_questions_to_a_fit_without_intervals_are_refused():
         with pytest.raises(InputError, match=r"interval=0\.95"):
             _ = fitted.model_
         assert not hasattr(fitted, "model_")
-
-
-def test_a_binary_classification_has_the_shapes_of_scikit_learn():
-    X, u, _ = table()
-    y = (u > 0).astype(int)
-    for intercept in (True, False):
-        asked = {**BUDGET, "classes": [0, 1], "random_state": 0, "fit_intercept": intercept}
-        fitted = ours.DPLogisticRegression(**asked).fit(X, y)
-        assert fitted.coef_.shape == (1, X.shape[1])
-        assert fitted.intercept_.shape == (1,)
-        np.testing.assert_allclose(fitted.decision_function(X), X @ fitted.coef_[0] + fitted.intercept_[0])
 
 
 class OtherFrame:

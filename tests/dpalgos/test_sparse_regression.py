@@ -8,15 +8,10 @@ import dpalgos
 from dpalgos.accounting.composition import spending
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.hardened_release import rehearse_release
-from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.declared import Release
-from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning import sparsity, truncation
-from dpalgos.tuning.quantiles import exponential_quantiles
+from dpalgos.tuning import sparsity
 from tests.builders import refused
-from tests.dpalgos.silence import estimated, recorded, silent
+from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
 BOUNDS = {"covariate_bound": 1.0, "response_bound": 3.0}
@@ -103,25 +98,6 @@ def test_printed_frank_wolfe_under_replace_one():
     assert result.certified_epsilon < 0.5
 
 
-def test_logistic_sensitivity_follows_the_iterate():
-    """Equal residuals sigmoid(σ ‖β‖₁) and opposite entries off the support: attained at any iterate."""
-    d, bound = 6, 2.0
-    settings = {**BUDGET, "family": "logistic", "covariate_bound": bound, "sparsity": 1, "n_iterations": 6}
-
-    def run(row, script=None):
-        return recorded("dp_sparse_glm", Sample(row[None], np.zeros(1)), settings, script, seed=3)[0]
-
-    first, coef, found = run(np.ones(d)), np.zeros(d), []
-    for t in range(6):
-        along, off = bound * np.sign(coef), bound * (coef == 0)
-        one, two = (run(row, first.published) for row in (along + off, along - off))
-        found.append(np.abs(one.values[2 * t] - two.values[2 * t]).max())
-        assert found[-1] == pytest.approx(float(np.max(first.events[2 * t].sensitivity)), rel=1e-12)
-        coef = np.zeros(d)
-        coef[first.published[2 * t][:, 0].astype(int)] = first.published[2 * t + 1][:, 0]
-    assert max(found) > 1.5 * found[0]  # rises from half of its supremum
-
-
 ASKED = {"epsilon": 0.5, "delta": 1e-4}
 MEAN = {"value_bound": 4.0}
 REGRESSION = {"covariate_bound": 1.0, "response_bound": 3.0, "coef_bound": 1.0}
@@ -183,30 +159,3 @@ def test_every_row_is_tested_once_and_folds_are_even_those_of_a_mask_too(n):
         own = sparsity.fold(masked, k)
         np.testing.assert_array_equal(own.X[own.weights[:, 0] > 0], 2 * part.X)
         np.testing.assert_array_equal(X[own.train.row_mask[:, 0]], 2 * part.train.X)
-
-
-def test_replicates_ask_about_columns_of_their_own():
-    X = np.random.default_rng(0).standard_normal((400, 5)) + 10 * np.arange(5)
-    columns = np.array([[4, 0, 2], [1, 3, 0]])
-    options = {
-        "levels": (0.5,),
-        "lower": -60,
-        "upper": 60,
-        "epsilon": 20.0,
-        "release": Release("quantiles", count),
-    }
-    transcript = Transcript(Noise(np.random.default_rng(1).spawn(3)))
-    medians = exponential_quantiles(transcript, X, columns=columns, **options)[:, 0]
-    np.testing.assert_allclose(medians, 10 * columns, atol=0.5)
-    assert transcript.events[0].count == 2
-    for r, rng in enumerate(np.random.default_rng(1).spawn(3)):
-        single = exponential_quantiles(Transcript(Noise([rng])), X, columns=columns[:, [r]], **options)
-        np.testing.assert_array_equal(medians[:, [r]], single[:, 0])
-
-
-def test_reversed_and_equal_quantiles_become_an_interval_of_a_public_width():
-    quantiles = np.array([[[1.0], [-2.0]], [[3.0], [3.0]], [[4.0], [4.0]]])
-    lower, upper = truncation.truncation_interval(quantiles, 4.0)
-    assert (lower < upper).all()
-    assert (np.abs([lower, upper]) <= 4.0).all()
-    assert (lower[0, 0], upper[0, 0]) == (-2.0, 1.0)

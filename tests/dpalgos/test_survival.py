@@ -73,20 +73,6 @@ def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(p
     np.testing.assert_array_equal(cells.sum(axis=1), stop >= CUTS[0])
 
 
-def test_cells_put_events_before_a_cut_point_and_censored_persons_after_it():
-    time, event = np.array([1.0, 1.0, 4.0, 4.0, 9.0]), np.array([True, False, True, False, True])
-    cells = cell_indicators(time, event, np.zeros(5, dtype=int), 1, CUTS).reshape(5, 2, 4)
-    assert [tuple(map(int, np.argwhere(each)[0])) for each in cells] == [
-        (0, 0),
-        (1, 1),
-        (0, 2),
-        (1, 3),
-        (0, 3),
-    ]
-    assert not cell_indicators(time, event, np.full(5, -1), 1, CUTS).any()
-    assert not cell_indicators(time, event, np.zeros(5, dtype=int), 1, CUTS + 10).any()
-
-
 def test_a_curve_begins_with_those_who_are_followed_to_the_first_cut_point():
     frame, options = patients(), {"bounds": {}, "levels": ARMS, "epsilon": 1e6, **BUDGET}
     late = survival("Surv(time, died) ~ arm", frame, periods=[1, 2, 4], **options).curves()

@@ -72,24 +72,6 @@ def test_every_nested_form_is_the_model_that_statsmodels_fits(formula, whole, ta
     np.testing.assert_allclose(found.predict(table.head(50)), own.predict(table.head(50)), atol=0.03)
 
 
-@pytest.mark.parametrize(("fit", "y", "atol"), [("logit", "event", 0.08), ("poisson", "count", 0.08)])
-def test_events_and_counts_are_coded_by_the_nested_formula(fit, y, atol, table):
-    bounds = {**BOUNDS, "count": (0, 30), "event": (0, 1)}
-    found = getattr(private, fit)(
-        WHOLE.replace("y ~", f"{y} ~"), table, bounds=bounds, levels=LEVELS, **BUDGET
-    )
-    for right in ("0 + g", "x:g", "h + g:h", "0 + x + g:h", "x:z + g"):
-        own = getattr(smf, fit)(f"{y} ~ {right}", table).fit(disp=0).params
-        np.testing.assert_allclose(found.submodel(f"{y} ~ {right}").params[own.index], own, atol=atol)
-
-
-def test_a_stored_model_is_coded_by_the_nested_formula_too(whole):
-    stored = model_of(json.loads(json.dumps(plain_model(whole.model))))
-    for formula in ("y ~ 0 + g", "y ~ x:h", "y ~ h:g + z"):
-        found = submodel_by_formula(stored, formula)
-        np.testing.assert_allclose(found.params, whole.submodel(formula).params)
-
-
 def test_splines_of_a_nested_model_have_the_knots_of_the_release(table):
     whole = private.ols("y ~ z + h + bs(x, df=5):g", table, bounds=BOUNDS, levels=LEVELS, **BUDGET)
     few, formula = table.head(30), "y ~ bs(x, df=5)"

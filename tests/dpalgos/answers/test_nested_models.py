@@ -1,4 +1,4 @@
-"""Answers that follow from one release: nested models, tests, predictions; what they cover."""
+"""Answers that follow from one release: nested models, predictions, and tests that keep their level."""
 
 import json
 import tomllib
@@ -22,6 +22,7 @@ from dpalgos.answers.stored import model_of, plain_model
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.interval import HIDDEN
 from tests.builders import refused
+from tests.dpalgos.test_glm import responses
 
 N = 4_000
 BETA = np.array([0.5, -0.4, 0.6, 0.0, 0.2])
@@ -88,15 +89,6 @@ def test_noise_and_sampling_of_what_is_left_out_count(table, epsilon):
         errors.append(nested.std_error[:-1])
     ratio = np.nanstd(middles, axis=0) / np.nanmedian(errors, axis=0)
     assert ((ratio > 0.5) & (ratio < 1.35)).all()
-
-
-def test_a_list_of_terms_keeps_the_intercept_and_all_terms_are_the_whole_model():
-    found = whole()
-    every = found.submodel([f"x{j}" for j in range(5)]).coefficients()
-    np.testing.assert_allclose(every.limits, found.interval, rtol=1e-9)
-    assert found.submodel(["x0"]).terms == ("x0", "x4")
-    assert found.model.submodel(["x0"], intercept=False).terms == ("x0",)
-    assert list(found.wald_test_terms().index) == ["x0", "x1", "x2", "x3"]
 
 
 def test_a_direction_that_noise_hides_has_no_nested_answer_either():
@@ -319,11 +311,41 @@ def test_submodels_take_both_quotations_and_the_offset_of_the_release(people):
     refused(lambda: submodel_by_formula(stored, "visits ~ age"), InputError, "age")
 
 
-def test_a_model_without_an_offset_takes_none(costs):
-    refused(lambda: costs.submodel("cost ~ age + offset(age)"), InputError, "offset", "none")
-
-
 def test_of_two_columns_the_longer_one_is_quoted_within_a_name():
     """``a-b`` is the beginning of ``a-b-c``: quoted first, it would split the other one."""
     for columns in (["a-b", "a-b-c"], ["a-b-c", "a-b"]):
         assert find_name("C(`a-b-c`)[T.x]", ["C(a-b-c)[T.x]"], columns) == "C(a-b-c)[T.x]"
+
+
+N_TABLES, N_ROWS = 500, 8000
+COEF = np.array([0.4, -0.3, 0.2, 0.0, 0.2])
+SLOPES = np.eye(5)[:4]
+
+
+def rejections(family):
+    """Return whether t tests of slopes, and a joint test, reject in one release per table, (N_TABLES, 5)."""
+    found = []
+    for rng in np.random.default_rng(17).spawn(N_TABLES):
+        Z = rng.standard_normal((N_ROWS, 4))
+        Z[:, 0] = rng.random(N_ROWS) < 0.3
+        Z[:, 1] += 0.6 * Z[:, 2]
+        X = np.column_stack([Z, np.ones(N_ROWS)])
+        asked = {"family": family, "intercept": True, "interval": 0.95, "epsilon": 3.0, "delta": 1e-6}
+        y = responses(family, X @ COEF, rng)
+        model = dpalgos.estimate("preconditioned_glm", X, y, rng=rng, **asked).model
+        hypotheses = SLOPES, COEF[:4]
+        pvalues = np.append(model.t_test(hypotheses).pvalue, model.wald_test(hypotheses).pvalue)
+        found.append(np.where(np.isnan(pvalues), np.nan, pvalues < 0.05))
+    return np.array(found)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_sizes_are_near_their_level(family):
+    """3 to 7%, with two binomial standard errors; variances that are 0.7 or 1.5 times as large fail."""
+    rejected = rejections(family)
+    assert np.isnan(rejected).mean() < 0.05
+    for tests in (rejected[:, :4], rejected[:, 4]):
+        bounds = np.array([0.03, 0.07])
+        low, high = bounds + [-2, 2] * np.sqrt(bounds * (1 - bounds) / np.isfinite(tests).sum())
+        assert low < np.nanmean(tests) < high

@@ -9,13 +9,13 @@ from scipy.special import ndtr
 
 import dpalgos
 from dpalgos.accounting.calibration import gaussians
-from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent, Relation
+from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit.drawn_noise import DrawnNoise
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
-from dpalgos.audit.trials import BatchNoise, ReleasedVector, pairs
+from dpalgos.audit.trials import BatchNoise, ReleasedVector
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.sensitivity import count
@@ -173,19 +173,6 @@ def test_the_seed_decides_and_the_result_is_plain_data():
     first, again = (audit_estimator("dp_mean", rng=np.random.default_rng(4), **options) for _ in range(2))
     assert first == again
     assert json.loads(json.dumps(first.to_dict()))["verdict"] == "no violation found"
-
-
-def test_pairs_are_neighbors():
-    for estimator, calibration in PRIVATE:
-        budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration}
-        params = build_params(estimator, {**estimator.example, **budget})
-        found = pairs(estimator, params, 3)
-        of_users = estimator.relation is Relation.USER
-        assert len(found) >= (1 if of_users else 5)
-        for pair in found if not of_users else ():  # any two users are neighbors, whatever their rows
-            assert pair.X.shape == pair.other_X.shape
-            other_y = False if pair.y is None else pair.other_y != pair.y
-            assert ((pair.other_X != pair.X).any(axis=1) | other_y).sum() == 1
 
 
 # Their noise hides no number that an adversary could compare with; tests of their laws see what is wrong.

@@ -1,11 +1,10 @@
-"""Local reports: of bounded norm, of public size, in rounds; reference errors, standard errors."""
+"""Local reports: printed noise, levels and radii, and what they come to without noise."""
 
 import numpy as np
 import pytest
 
 import dpalgos
 from dpalgos.local import ldp_iht, rounds
-from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -27,30 +26,6 @@ def estimate(name, X, y, seed=1, **keywords):
 
 def without_noise(name, X, y, **keywords):
     return silent(name, X, y, **{**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords})
-
-
-SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
-
-
-@pytest.mark.parametrize(("d", "part"), SHAPES)
-def test_no_clipped_row_is_longer_than_the_scaled_products_allow(d, part):
-    row, rng = part * np.sqrt(d), np.random.default_rng(0)
-    gram = least_noise_scaling(d, row, 1.0)
-    X = rng.uniform(-1, 1, (4000, d)) * (rng.random((4000, d)) < rng.random((4000, 1)))
-    X[:2000] = np.sign(X[:2000])
-    X *= np.minimum(1, row / np.maximum(np.linalg.norm(X, axis=1), 1e-9))[:, None]
-    assert np.linalg.norm(gram.vectors(X), axis=1).max() <= 1 + 1e-12
-    totals = np.append(np.arange(int(row**2 * (1 + 1e-12)) + 1), row**2)[:, None]
-    longest = np.sqrt(np.clip(np.minimum(totals, d) - np.arange(d), 0, 1))  # squares at the vertices
-    assert np.linalg.norm(gram.vectors(longest), axis=1).max() == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize(("d", "part"), SHAPES)
-def test_scaled_products_are_read_back(d, part):
-    X = np.random.default_rng(1).uniform(-0.3, 0.3, (7, d))
-    for gram in (least_noise_scaling(d, part * np.sqrt(d), 1.0), isometric(d, 1.0)):
-        found = gram.matrices(gram.vectors(X).T)
-        np.testing.assert_allclose(found, X[:, :, None] * X[:, None, :], atol=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "l2", "privunit", "gaussian"])
@@ -86,24 +61,6 @@ def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper
         assert found == pytest.approx(level, rel=0.03)
     doubled = rounds.heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
     assert doubled == pytest.approx(2 * balanced, rel=0.03)
-
-
-@pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7), (1003, 4)])
-def test_every_person_is_asked_once(n, n_rounds):
-    groups = rounds.public_groups(n, n_rounds)
-    assert sorted(np.concatenate(groups)) == list(range(n))
-    assert [len(group) for group in groups[:-1]] == [n // n_rounds] * (n_rounds - 1)
-    for again, group in zip(rounds.public_groups(n, n_rounds), groups, strict=True):
-        np.testing.assert_array_equal(again, group)
-
-
-def test_people_in_blocks_get_reports_as_if_at_once(monkeypatch):
-    X, y, _ = people(3000, 3)
-    at_once = estimate("ldp_nldp", X, y, mechanism="gaussian")
-    monkeypatch.setattr("dpalgos.local.rounds._ENTRIES_AT_ONCE", 4096)
-    in_blocks = estimate("ldp_nldp", X, y, mechanism="gaussian")
-    assert len(in_blocks.events) > len(at_once.events) == 2
-    assert in_blocks.certified_epsilon == at_once.certified_epsilon <= BUDGET["epsilon"]
 
 
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}

@@ -1,26 +1,21 @@
-"""Selections: top-k and peeling, random stopping, private ranges, quantiles: laws, costs, replay."""
+"""Selections: laws and costs of random stopping, private ranges and quantiles."""
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import log_softmax
 from scipy.stats import chisquare, kstest
 
-from dpalgos.accounting.composition import renyi_epsilon
-from dpalgos.accounting.events import ApproximateEvent, BoundedRangeEvent
+from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
 from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.mechanisms.top_k import gumbel_top_k, selected_l2_sensitivity
 from dpalgos.release.declared import Release
-from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
 
 TOP = Release("top", count)
-SPARSE = TOP, Release("values", selected_l2_sensitivity)
 
 
 def seeded(seed=0, n_replicates=1):
@@ -30,37 +25,6 @@ def seeded(seed=0, n_replicates=1):
 def many(n_replicates):
     """Return replicates of one generator: for the laws of mechanisms, not for a batch."""
     return Transcript(BatchNoise(np.random.default_rng(0), n_replicates))
-
-
-def test_the_range_of_log_ratios_is_what_the_event_says():
-    """Exactly, over all corners of the box of neighbors: at most ε0, and attained."""
-    scores, transcript = np.array([0.0, 0.3, 1.1, -0.5, 0.8, 0.2]), seeded()
-    asked = {"sensitivity": 0.4, "noise_multiplier": 3.0, "k": 1}
-    gumbel_top_k(transcript, TOP, scores[:, None], **asked)
-    (event,) = transcript.events
-    assert isinstance(event, BoundedRangeEvent)
-    corners = scores + 0.4 * (2 * np.array(list(np.ndindex(*(2,) * len(scores)))) - 1)
-    ranges = np.ptp(log_softmax(corners / 1.2, axis=1) - log_softmax(scores / 1.2), axis=1)
-    assert max(ranges) <= event.epsilon * (1 + 1e-9)
-    assert max(ranges) >= 0.999 * event.epsilon
-
-
-@pytest.mark.parametrize("sparsity", [1, 20, 400])
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "certified"),
-    [(0.5, 1e-5, 0.3555), (0.5, 0.0516, 0.133), (1.0, 1e-5, 0.752), (2.0, 1e-5, 1.602)],
-)
-def test_printed_peeling_certifies_the_same_for_every_sparsity(sparsity, epsilon, delta, certified):
-    transcript, multiplier = seeded(), printed_multiplier(epsilon, delta, sparsity)
-    asked = {"linf_sensitivity": 0.1, "noise_multiplier": multiplier}
-    peeling(transcript, SPARSE, np.zeros((400, 1)), sparsity=sparsity, **asked)
-    assert [event.count for event in transcript.events] == [sparsity, sparsity]
-    rho = sum(event.count * event.epsilon**2 / 2 for event in transcript.events)
-    assert rho == pytest.approx(5 / 24 * epsilon**2 / np.log(1 / delta), rel=1e-12)
-    proved = renyi_epsilon(transcript.events, delta)
-    assert proved <= certified * (1 + 5e-3)
-    if sparsity >= 20:  # a few pure events are certified by the sum of their ε
-        assert proved == pytest.approx(certified, rel=5e-3)
 
 
 def test_the_number_of_draws_is_geometric():
@@ -165,12 +129,3 @@ def test_the_law_is_the_exponential_mechanism():
     assert kstest(drawn, distribution(0.5)).pvalue > 1e-3
     for wrong in (2 / 3, 3 / 2):
         assert kstest(drawn, distribution(0.5 / wrong)).pvalue < 1e-9
-
-
-def test_large_epsilon_gives_the_empirical_quantile():
-    values = np.random.default_rng(4).uniform(-1, 1, (999, 1))
-    asked = {"levels": [0.25], "lower": -1, "upper": 1, "release": TOP}
-    silent = Transcript(NoNoise([np.random.default_rng(0)]))
-    for transcript, epsilon, most in ((seeded(), 1e3, 1), (silent, 10.0, 2)):
-        found = exponential_quantiles(transcript, values, epsilon=epsilon, **asked)[0, 0]
-        assert abs((values < found).sum() - 249.75) <= most

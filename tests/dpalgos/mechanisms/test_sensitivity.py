@@ -7,7 +7,6 @@ import scipy.stats
 from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.central.preconditioned.estimator import PreconditionedParams, preconditioned_regression
 from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
 from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
 from dpalgos.central.preconditioned.scores import WhiteRows
@@ -92,17 +91,6 @@ def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
     assert abs(fine.mean()) < 0.003
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 8, 33])
-def test_the_rotation_keeps_norms_and_comes_back(d):
-    rotation, rng = winsorized.HadamardRotation(d, 3), np.random.default_rng(d)
-    X = rng.normal(size=(7, d))
-    rotated = rotation.rotate(X)
-    assert rotated.shape == (7, rotation.size)
-    assert rotation.size in (d, 1 << (d - 1).bit_length())
-    np.testing.assert_allclose(np.linalg.norm(rotated, axis=1), np.linalg.norm(X, axis=1))
-    np.testing.assert_allclose(rotation.rotate_back(rotated.T), X.T, atol=1e-12)
-
-
 WIDTH, STEPS = 5, 6
 
 
@@ -165,15 +153,6 @@ def test_one_pass_over_streamed_rows_finds_the_thresholds_of_held_ones(masked, t
     assert [len(record.events) for record in records] == [4, 4]
     norms = np.linalg.norm(X if mask is None else X[mask[:, 1]], axis=1)
     assert (norms > found[0]).sum() <= target < (norms > candidates[candidates < found[0]][-1]).sum()
-
-
-def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search():
-    reader = Reader()
-    sample = Sample(reader)
-    before = reader.passes
-    params = PreconditionedParams(epsilon=1.0, delta=1e-5)
-    preconditioned_regression(sample, params, transcript().for_replicate(0))
-    assert reader.passes - before <= 1 + 1 + 1 + 12 + 7  # rows, response, moments, steps, and searches
 
 
 def gradient_levels(share, sizes, mu=1.0):
