@@ -6,7 +6,7 @@ Not even the header is quoted: in a file without one, the first row of data stan
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import BinaryIO
@@ -223,7 +223,7 @@ def _csv(
             include_columns=[name for name in names if name in columns] or None,
         ),
     )
-    return names, _each_in_its_line(path, batches, counted)
+    return names, _each_in_its_line(path, batches, counted, mark, len(names))
 
 
 class _CountedLines(io.RawIOBase):
@@ -244,21 +244,44 @@ class _CountedLines(io.RawIOBase):
         return content
 
 
-def _each_in_its_line(path: Source, batches: Batches, lines: _CountedLines) -> Batches:
-    """Yield rows; refuse a file with fewer rows than lines.
-
-    The second of two cells that begin with a quotation mark, in different rows, is read as the end of the
-    first. All between them is then one cell.
-    """
+def _each_in_its_line(
+    path: Source, batches: Batches, lines: _CountedLines, mark: str, n_columns: int
+) -> Batches:
+    """Yield rows; if a file has fewer rows than lines, refuse it unless each row is surely one."""
     n_rows = 0
     for batch in batches:
         n_rows += batch.num_rows
         yield batch
-    if n_rows < lines.count:
+    if n_rows < lines.count and _may_join_rows(path, mark, n_columns - 1):
         raise DataError(
-            f"{path} has line breaks inside quoted cells, or a quotation mark without a closing one; rows "
-            "may be joined: remove them, or convert the file to Parquet"
+            f"{path} has a quotation mark that may join rows: a cell that begins with it ends in another "
+            "line; remove the mark, or convert the file to Parquet"
         )
+
+
+def _may_join_rows(path: Source, mark: str, n_marks: int) -> bool:
+    """Return whether two lines of one row each hold the ``n_marks`` separators of a whole row.
+
+    The second of two cells that begin with a quotation mark, in different rows, is read as the end of the
+    first. All between them is then one cell.
+    """
+    counts: list[int] = []
+
+    def counted(lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            counts.append(line.count(mark))
+            yield line
+
+    with _opened(path) as handle:
+        lines = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
+        try:
+            for _ in csv.reader(counted(lines), delimiter=mark):
+                if sum(count >= n_marks for count in counts) > 1:
+                    return True
+                counts.clear()
+        except csv.Error:  # a cell is too long
+            return True
+    return False
 
 
 def _first_line_fault(line: bytes) -> str:

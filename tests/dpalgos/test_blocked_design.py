@@ -213,6 +213,16 @@ def test_rows_that_are_held_by_column_give_what_they_give_otherwise(sample, boun
     np.testing.assert_array_equal(runs[0]()[0], alone[0])
 
 
+@pytest.mark.parametrize("n_used", [D, 2])
+def test_a_sum_of_many_blocks_is_the_plain_one(sample, n_used):
+    coef = np.random.default_rng(1).standard_normal((D, R))
+    coef[n_used:] = 0
+    y, mask = sample.response()[:, None], sample.row_mask
+    found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
+    plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
+    np.testing.assert_allclose(found, plain, atol=1e-12)
+
+
 def test_an_error_of_one_is_raised_when_the_others_have_ended(sample):
     ended, design = [], Design(sample)
 

@@ -195,6 +195,17 @@ def test_points_are_drawn_by_their_depth():
     assert np.abs(observed - law).max() < 5 * np.sqrt(0.25 / len(found))
 
 
+def test_whether_to_go_on_is_decided_by_noise():
+    X, y = regression(2000)
+    shares = []
+    for epsilon in np.linspace(0.4, 0.6, 17):
+        answers = estimated("tukey_em", X, y, replicates=50, epsilon=epsilon, delta=1e-6).estimate
+        shares.append(answers.any(axis=0).mean())
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert any(0.05 < share < 0.95 for share in shares)
+
+
 def test_too_few_models_are_not_let_through():
     transcript, answer = recorded("tukey_em", Sample(*regression(50)), BUDGET)
     np.testing.assert_array_equal(answer, 0)
