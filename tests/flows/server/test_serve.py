@@ -250,6 +250,12 @@ LATE = (
     "next_scheduled_start_time = datetime(next_scheduled_start_time, '-1 day') WHERE auto_scheduled"
 )
 
+LATE_STATES = (  # a process waits for the time that its run's state has
+    "UPDATE flow_run_state SET state_details = json_set(state_details, '$.scheduled_time', strftime("
+    "'%Y-%m-%dT%H:%M:%SZ', json_extract(state_details, '$.scheduled_time'), '-1 day')) "
+    "WHERE flow_run_id IN (SELECT id FROM flow_run WHERE auto_scheduled)"
+)
+
 
 def test_while_the_runner_is_busy_only_the_last_late_run_is_kept(project, running):
     study = project / "flows" / "studies" / "housing.toml"
@@ -262,6 +268,7 @@ def test_while_the_runner_is_busy_only_the_last_late_run_is_kept(project, runnin
         ]
     )
     assert change_history(serving, LATE) >= 3
+    assert change_history(serving, LATE_STATES) >= 3
 
     def late():
         runs = [run for run in serving.ask("flow_runs") if run["auto_scheduled"] and "housing" in run["tags"]]
