@@ -273,7 +273,8 @@ def _may_join_rows(path: Source, mark: str, n_marks: int) -> bool:
             yield line
 
     with _opened(path) as handle:
-        lines = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
+        # A column that is not read may hold text in another encoding.
+        lines = io.TextIOWrapper(handle, encoding="utf-8-sig", errors="replace", newline="")
         try:
             for _ in csv.reader(counted(lines), delimiter=mark):
                 if sum(count >= n_marks for count in counts) > 1:

@@ -285,3 +285,9 @@ def test_rows_are_not_left_out_without_a_word(tmp_path, name):
     file.parent.mkdir(exist_ok=True)
     pq.write_table(pa.table({"x": [1.0]}), file)
     refused(lambda: parts_of(tmp_path), DataError, name.split("/")[0])
+
+
+def test_line_breaks_in_quoted_cells_of_another_column_are_read_in_any_encoding(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes('x,y,note\n1,2,"caf\xe9\nau lait"\n3,4,tea\n'.encode("latin-1"))
+    assert load_numbers(path, ["x"])["x"].tolist() == [1, 3]
