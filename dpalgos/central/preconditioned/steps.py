@@ -10,8 +10,8 @@ swing about the estimate or creep towards it. With m = θ_t − θ_{t−1}, two 
 the second term since m follows g_{t−1}. If that differs from the model by three standard deviations and a
 factor of 1.5, H is scaled along m; in nonlinear models only upwards. For
 events, the curvature falls or rises along a step. The step then uses the mean of the curvatures at its two
-points. The far point counts as far as noise does not explain it. A step of counts is at most 1 long, since
-ψ'' has no bound.
+points. The far point counts as far as noise does not explain it. A step of counts is at most 0.4 long. ψ'' has
+no bound, and in a rare group a predictor changes by several times the length of a step.
 
 **Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
 (:func:`dpalgos.models.newton_steps.combination_weights`). James–Stein shrinks the slopes, orthogonal to the
@@ -44,6 +44,7 @@ _VISIBLE = 2.0  # standard deviations of the squares of noise
 _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
 _OWN_VARIANCE = 0.02  # of steps that are not linear
+_LONGEST = 0.4  # step of counts
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _STANDS_OUT = 2.0  # A/V
@@ -100,17 +101,17 @@ class Steps(NamedTuple):
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
         Therefore linear models whiten only if a unit is wrong, or if an interval has to know each direction.
-        In other models, the first step whitens if rows are enough. Later steps whiten on two conditions. A
-        doubt is four times the one that noise of new moments would leave. A unit is far too small, or the
-        last score shows more than noise in unknown directions. Otherwise a direction in which a rare group
-        differs would be stretched for nothing.
+        In other models, new moments must tell much: a doubt is four times the one that their noise would
+        leave. Then the first step whitens if rows are enough. Later steps whiten only if a unit is wrong,
+        too: after a whitening if it is far too small, after a score if that shows more than noise in unknown
+        directions. Otherwise a direction in which a rare group differs would be stretched for nothing.
         """
         white, linear = self.white, of.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and of.interval)
+        tells_much = white.is_doubtful(float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows)))
         if t == 0:
-            return (is_far or not linear) and of.size >= WHITENED_TWICE * of.root
-        noise = float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows))
-        if t >= N_WHITENINGS or not is_far or not white.is_doubtful(noise):
+            return (is_far or (tells_much and not linear)) and of.size >= WHITENED_TWICE * of.root
+        if t >= N_WHITENINGS or not is_far or not tells_much:
             return False
         if not self.scores:
             return white.is_far(linear=False) or of.interval
@@ -137,7 +138,7 @@ class Steps(NamedTuple):
         std, here = float(released.std), self._normal_curvature(self.theta)
         scales = self._scales(released, here)
         step, gain, taken = self._replace(scales=scales).newton_step(released, here)
-        length = max(float(np.linalg.norm(step)), 1.0) if self.family.has_counts else 1.0
+        length = max(float(np.linalg.norm(step)) / _LONGEST, 1.0) if self.family.has_counts else 1.0
         return self._replace(
             theta=self.theta + step / length,
             points=(*self.points, self.theta),
