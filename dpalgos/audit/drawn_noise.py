@@ -48,12 +48,13 @@ _HALF, _REJECTED = 0.5, (0.99, 0.75)  # of the declared noise of a selection
 
 @dataclass
 class DrawnNoise:
-    """Gamma variables of the noise by the label of its release, with their shape and power, over runs.
+    """Gamma variables of the noise by the label of its release over runs: number, sum, shape and power.
 
     For selections, ``evidence`` is the logarithm of each likelihood ratio.
     """
 
-    sizes: dict[str, list[FloatArray]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
     shapes: dict[str, float] = field(default_factory=dict)
     powers: dict[str, float] = field(default_factory=dict)
     evidence: dict[str, FloatArray] = field(default_factory=dict)
@@ -69,7 +70,8 @@ class DrawnNoise:
             if event is None or law is None:
                 continue
             sizes, self.shapes[event.label], self.powers[event.label] = law
-            self.sizes.setdefault(event.label, []).append(sizes)
+            self.counts[event.label] = self.counts.get(event.label, 0) + len(sizes)
+            self.sums[event.label] = self.sums.get(event.label, 0.0) + float(sizes.sum())
 
     def _add_selection(self, release: ReleasedVector, event: BoundedRangeEvent) -> None:
         def log_likelihood(factor: float) -> FloatArray | None:
@@ -86,13 +88,11 @@ class DrawnNoise:
 
     def ratios(self) -> dict[str, float]:
         """Return, by label, an upper confidence limit of the noise scale over the declared one."""
-        tail, limits = (1 - CONFIDENCE) / max(len(self.sizes) + len(self.evidence), 1), {}
-        for label, parts in self.sizes.items():
-            sizes = np.concatenate(parts)
-            if len(sizes) < _FEWEST:
-                continue
-            limit = float(sizes.sum() / scipy.special.gammaincinv(self.shapes[label] * len(sizes), tail))
-            limits[label] = limit ** self.powers[label]
+        tail, limits = (1 - CONFIDENCE) / max(len(self.counts) + len(self.evidence), 1), {}
+        for label, count in self.counts.items():
+            if count >= _FEWEST:
+                limit = float(self.sums[label] / scipy.special.gammaincinv(self.shapes[label] * count, tail))
+                limits[label] = limit ** self.powers[label]
         for label, evidence in self.evidence.items():
             for factor, found in zip(_REJECTED, evidence, strict=True):
                 if found > -np.log(tail):
