@@ -36,13 +36,16 @@ from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
-_FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
+_FAMILIES = {
+    "gaussian": "preconditioned_regression",
+    "logistic": "preconditioned_glm",
+    "poisson": "preconditioned_glm",
+}
 # Keywords that follow from the formula, the frame and random_state.
 OF_DESIGN = (
     *("name", "X", "y", "rng", "replicates", "row_mask", "user_ids"),
     *("family", "intercept", "offset_bounds", "n_classes"),
 )
-_FAMILIES["poisson"] = "preconditioned_glm"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
