@@ -8,10 +8,10 @@ swing about the estimate or creep towards it. With m = θ_t − θ_{t−1}, two 
     m'(g_{t−1} − g_t) = m' H m + s² tr(H⁻¹) ± s ‖m‖ √2,   s the noise of a score,
 
 the second term since m follows g_{t−1}. If that differs from the model by three standard deviations and a
-factor of 1.5, H is scaled along m; in nonlinear models only upwards. For
-events, the curvature falls or rises along a step. The step then uses the mean of the curvatures at its two
-points. The far point counts as far as noise does not explain it. A step of counts is at most 0.4 long. ψ'' has
-no bound, and in a rare group a predictor changes by several times the length of a step.
+factor of 1.5, H is scaled along m; in nonlinear models only upwards. For events, the curvature falls or rises
+along a step. The step then uses the mean of the curvatures at its two points. The far point counts as far as
+noise does not explain it. A step of counts is at most 0.4 long. Their ψ'' has no bound, and in a rare group
+a predictor changes by several times the length of a step.
 
 **Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
 (:func:`dpalgos.models.newton_steps.combination_weights`). James–Stein shrinks the slopes, orthogonal to the
@@ -102,8 +102,8 @@ class Steps(NamedTuple):
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
         Therefore linear models whiten only if a unit is wrong, or if an interval has to know each direction.
         In other models, new moments must tell much: a doubt is four times the one that their noise would
-        leave. Then the first step whitens if rows are enough. Later steps whiten only if a unit is wrong,
-        too: after a whitening if it is far too small, after a score if that shows more than noise in unknown
+        leave. Then the first step whitens if rows are enough. Later steps whiten only if a unit is wrong, too.
+        After a whitening, it must be far too small. After a score, that must show more than noise in unknown
         directions. Otherwise a direction in which a rare group differs would be stretched for nothing.
         """
         white, linear = self.white, of.family.is_linear
