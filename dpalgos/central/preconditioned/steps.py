@@ -102,7 +102,7 @@ class Steps(NamedTuple):
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
         Therefore linear models whiten only if a unit is wrong, or if an interval has to know each direction.
         In other models, new moments must tell much: a doubt is four times the one that their noise would
-        leave. Then the first step whitens if rows are enough. Later steps whiten only if a unit is wrong, too.
+        leave. Then the first step whitens if rows are enough. Later steps whiten only if a unit is wrong too.
         After a whitening, it must be far too small. After a score, that must show more than noise in unknown
         directions. Otherwise a direction in which a rare group differs would be stretched for nothing.
         """
