@@ -102,6 +102,10 @@ def estimate(
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(
+            f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
+        )
     counted = budget if estimator.private else None
     if counted is not None:
         generators = [_generator_within(counted, generators)]
@@ -116,12 +120,8 @@ def estimate(
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
 
 
-def _generator_within(budget: object, generators: Sequence[np.random.Generator]) -> np.random.Generator:
+def _generator_within(budget: Budget, generators: Sequence[np.random.Generator]) -> np.random.Generator:
     """Return the generator of one estimate that counts in a budget."""
-    if not isinstance(budget, Budget):
-        raise InputError(
-            f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
-        )
     if len(generators) != 1:
         raise InputError(
             f"replicates must be 1 with a budget, got {len(generators)}: each would be another release"

@@ -25,6 +25,7 @@ from dpalgos.coefficients import (
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, check_reach, goodness
 from dpalgos.interval import Interval
+from dpalgos.rows.blocks import float_array, largest_magnitude
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:  # the source of further estimates is imported when one is requested
@@ -174,7 +175,19 @@ class Result(ShowsCoefficients):
         value : (k,) array
         limits : (2, k) array or None
             Lower and upper confidence limits; NaN where there is no valid interval.
+
+        Raises
+        ------
+        InputError
+            If the combinations are not finite numbers, or not of d columns.
         """
+        combinations = float_array("combinations", combinations, n_dimensions=2)
+        largest_magnitude("combinations", [combinations])
+        if combinations.shape[1] != len(self.estimate):
+            raise InputError(
+                f"combinations must have a column for each of {len(self.estimate)} coefficients, got "
+                f"{combinations.shape[1]}"
+            )
         value = combinations @ self.estimate
         if self.intervals is None:
             return value, None

@@ -279,6 +279,11 @@ class RowSimulator:
                 f"guesses.mean of {name!r} must lie between its bounds {low:g} and "
                 f"{column.upper:g}, got {mean:g}; correct it"
             )
+        if guesses.std.get(name, 0.0) > width / 2:
+            raise InputError(
+                f"guesses.std of {name!r} must be at most {width / 2:g}, half the width of its bounds, got "
+                f"{guesses.std[name]:g}; correct it"
+            )
         for _ in range(_TRIES):
             share = float(scipy.special.expit(rng.normal(*position)))
             most = width * np.sqrt(share * (1 - share))

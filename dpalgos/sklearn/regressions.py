@@ -46,7 +46,7 @@ class _LinearPredictor(UnitModel):
         self, X: FloatArray, y: FloatArray, response: Units | None = None, **settings: object
     ) -> None:
         """Fit in public units; keep coefficients, (d,) or (d, K), and intervals in raw units."""
-        if self.fit_intercept not in (True, False):
+        if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, got {shown(self.fit_intercept)}")
         if self.fit_intercept and "intercept" in self._names():
             raise InputError(
