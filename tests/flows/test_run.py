@@ -97,8 +97,12 @@ OF_AN_AUDIT = {"module": "dpalgos.audit.lower_bound", "function": "audit_estimat
 @pytest.mark.parametrize(("times", "status"), [(1, 0), (20, 2)])
 @pytest.mark.parametrize("killed", [OF_A_BLOCK, OF_AN_AUDIT], ids=["block", "audit"])
 def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, status):
+    """No audit is stored of this ε."""
     text, trials = project.study.read_text(), "\naudit_trials = { standard = 1000 }"
-    project.study.write_text(text.replace("\nheadline", trials + "\nheadline"))
+    text = text.replace("\nheadline", trials + "\nheadline")
+    project.study.write_text(
+        text.replace("epsilon = [0.5]", "epsilon = [0.51]").replace("epsilon = 0.5,", "epsilon = 0.51,")
+    )
     path = patched(project, KILLED.format(place=str(project.folder), times=times, **killed))
     run = ["run", project.study, "--profile", "standard", "--out", project.out]
     _, err = project.dpcost(*run, status=status, PYTHONPATH=path)
