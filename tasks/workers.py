@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import forkserver, get_context, parent_process, resource_tracker
+from multiprocessing import forkserver, get_context, resource_tracker
+from multiprocessing.connection import Connection
 from typing import Any, NoReturn, TypeVar
 
 import psutil
@@ -61,6 +62,7 @@ class Workers:
         try:
             return executor.submit(function).result()
         except (BrokenExecutor, EOFError, ConnectionError):
+            let_go(executor)
             with self._renewing:
                 if self.executor is executor:
                     self.executor = self._make()
@@ -104,7 +106,12 @@ def map_on_workers(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T
     """Yield what a function returns for each item, in order, from workers if there are any."""
     one_blas_thread()
     if _open:
-        yield from _open[-1].executor.map(partial(_on_one_thread, function), items)
+        executor = _open[-1].executor
+        try:
+            yield from executor.map(partial(_on_one_thread, function), items)
+        except BrokenExecutor:
+            let_go(executor)
+            raise
     else:
         yield from map(function, items)
 
@@ -136,7 +143,7 @@ def local_workers(count: int | None, *, in_threads: bool = False) -> Iterator[No
         return
     count = count or os.cpu_count() or 1
     one_blas_thread()
-    with opened(Workers(partial(ThreadPoolExecutor if in_threads else _processes, count), count)):
+    with opened(Workers(partial(ThreadPoolExecutor if in_threads else _Processes, count), count)):
         yield
 
 
@@ -161,20 +168,28 @@ def start_loading() -> None:
         os.environ["PYTHONWARNINGS"] = shown_before
 
 
-def _processes(count: int) -> ProcessPoolExecutor:
-    start_loading()
-    context = get_context("forkserver")
-    return ProcessPoolExecutor(count, context, initializer=_begin, initargs=(dict(os.environ),))
+class _Processes(ProcessPoolExecutor):
+    """Processes that end with this one, or when this one closes a pipe."""
+
+    def __init__(self, count: int) -> None:
+        start_loading()
+        context = get_context("forkserver")
+        ended, self.pipe = context.Pipe(duplex=False)
+        super().__init__(count, context, initializer=_begin, initargs=(dict(os.environ), ended))
 
 
-def _begin(environment: dict[str, str]) -> None:
+def let_go(executor: Executor) -> None:
+    """Let a broken executor's processes end; the pool misses those that start while it ends the others."""
+    if isinstance(executor, _Processes):
+        executor.pipe.close()
+
+
+def _begin(environment: dict[str, str], ended: Connection) -> None:
     os.environ.update(environment)
     warnings.simplefilter("ignore")
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_after, args=[ended], daemon=True).start()
 
 
-def _end_with_parent() -> NoReturn:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
+def _end_after(ended: Connection) -> NoReturn:
+    ended.poll(None)  # nothing is ever sent
     os._exit(1)

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import psutil
 import pytest
 
+import tasks.workers
 from data.store.folders import PROJECT_ROOT
 from tasks.workers import WorkerKilled, Workers, compute, compute_here, local_workers, opened
 from tests.flows.small_project import until
@@ -59,6 +60,20 @@ def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
         with pytest.raises(WorkerKilled, match=last_try_of):
             compute(worker_calls.killed, n_bytes=5e6, last_try_of=last_try_of)
         assert compute(worker_calls.process) != os.getpid()
+
+
+def test_a_worker_that_begins_while_its_broken_pool_ends_the_others_ends_too():
+    """The pool knows nothing of it, and waited for it for ever."""
+    with local_workers(1):
+        broken = tasks.workers._open[-1].executor
+        with pytest.raises(WorkerKilled):
+            compute(worker_calls.killed)
+        assert broken.pipe.closed
+    late = tasks.workers._Processes(1)
+    tasks.workers.let_go(late)
+    with pytest.raises(BrokenExecutor):
+        late.submit(worker_calls.process_later).result(timeout=60)
+    late.shutdown()
 
 
 def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path):

@@ -10,6 +10,11 @@ def process():
     return os.getpid()
 
 
+def process_later():
+    time.sleep(1)
+    return os.getpid()
+
+
 def environment(name):
     return os.environ[name]
 
