@@ -42,6 +42,8 @@ def to_parquet(
     """
     if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
         return stored
+    if raw.is_stand_in and not dataset.fallback:
+        raise raw.absence()
     path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     try:
         if dataset.kind == "frames":

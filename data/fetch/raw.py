@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal
 from pydantic.dataclasses import dataclass
 
 from data.dataset import PACKAGED, Dataset, Source
+from data.datasets import get_dataset
 from data.errors import CorruptSource, Unreachable
 from data.store.folders import atomic_file, open_regular, sha256_file, store_dir
 
@@ -50,7 +51,8 @@ class RawFile:
     def absence(self) -> Unreachable:
         """Return an error which says that no source has the file."""
         why = f"{self.dataset} is not available here: {'; '.join(self.reasons)}"
-        remedy = "put its files into a folder, and name it in DPCOST_DATA_MIRROR"
+        files = ", ".join(each.file for each in get_dataset(self.dataset).source.files)
+        remedy = f"put {files} into a folder, and name that folder in DPCOST_DATA_MIRROR"
         return Unreachable(f"{why}; {remedy}", reasons=(why,))
 
     def provenance(self, table: Path) -> dict[str, Any]:

@@ -55,6 +55,15 @@ def test_order_is_store_then_mirror_then_official(tmp_path, web):
     assert stored_files(tmp_path / "other") == ["store/raw/housing/cal_housing.tgz"]
 
 
+@pytest.mark.parametrize("name", ["league_sick_days", "wang2018_wine"])
+def test_a_table_that_no_source_has_is_refused_with_how_to_get_it(tmp_path, name):
+    dataset = get_dataset(name)
+    raw = fetch_or_stand_in(dataset, home=tmp_path, mirror=None, offline=True)
+    with pytest.raises(Unreachable, match="DPCOST_DATA_MIRROR") as caught:
+        to_parquet(dataset, raw, home=tmp_path)
+    assert dataset.source.file in str(caught.value)
+
+
 def test_offline_never_asks_the_network(tmp_path, web):
     dataset, payload = small_housing()
     dataset = at(dataset, web.serve("/data", payload))
