@@ -361,9 +361,11 @@ def check(
         _, own, faults = checked_request(file)
         table = own.data if own else None
     else:
+        from flows.studies.find_study import name_fault
         from tasks.study.study_file import checked_study
 
         study, faults = checked_study(file)
+        faults += [name_fault(study, file)] if study and name_fault(study, file) else []
         table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))

@@ -42,14 +42,21 @@ def find_study(name: str) -> StudySpec:
         raise SpecError(f"study must be a known name or a .toml file, got {name!r}{hint}")
     by_path = name.endswith(".toml")
     spec = load_study(Path(name) if by_path else STUDIES / f"{name}.toml")
-    if by_path and spec.name in known and Path(name).resolve().parent != STUDIES:
-        raise SpecError(
-            f"{name} must not have the name {spec.name!r}: its report would replace another one; rename "
-            f"the file, or set another name in it, e.g. name = 'my_{spec.name}'"
-        )
+    if by_path and (fault := name_fault(spec, Path(name))):
+        raise SpecError(fault)
     spec = with_outside_estimators(spec)
     spec.check_data()
     return spec
+
+
+def name_fault(spec: StudySpec, file: Path) -> str:
+    """Return what is wrong with the name of a study in a user's file, or an empty string."""
+    if spec.name not in study_names() or file.resolve().parent == STUDIES:
+        return ""
+    return (
+        f"{file} must not have the name {spec.name!r}: its report would replace another one; rename "
+        f"the file, or set another name in it, e.g. name = 'my_{spec.name}'"
+    )
 
 
 def with_outside_estimators(spec: StudySpec) -> StudySpec:

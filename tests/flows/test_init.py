@@ -172,6 +172,14 @@ def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp
     assert ["grid.n" in fault for fault in checked_study(file)[1]] == [True]  # which depends on the table
 
 
+def test_the_name_of_a_study_of_the_project_is_refused_as_by_its_run(tmp_path, command_line):
+    file = study_of_patients(tmp_path, response="cost")
+    taken = file.rename(file.with_name("housing.toml"))
+    said = command_line("check", taken)
+    assert said[0] == 2
+    assert refusal(find_study, str(taken)) in said[2]
+
+
 def test_codes_are_asked_about_in_a_few_columns(tmp_path, command_line):
     table = pd.DataFrame({f"c{j}": range(100) for j in range(40)})
     said = command_line("check", study_of(lambda: table, bounds=dict.fromkeys(table, (0, 100)))(tmp_path))[1]
