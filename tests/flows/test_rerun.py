@@ -3,17 +3,21 @@
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 from small_project import sentence
 
+from data.errors import StoreError
 from data.store.folders import sha256_file
 from flows.history import recent_runs
+from flows.launch import launch
 from flows.lock import exclusive_run, holder
 from flows.studies.results import folder_of_run, rebuild_reports, rerun_options, stored_page
 from reports.results import to_parquet_bytes
 from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
+from tasks.run_options import RunOptions
 from tests.builders import BOUNDS, CATEGORIES, people, refused
 from tests.tasks.analyst_tables import initialized
 from tests.tasks.blocks import results_table
@@ -177,3 +181,19 @@ def test_its_holder_may_take_it_again_and_it_is_free_after_an_error(tmp_path, ca
     with exclusive_run(tmp_path):
         assert holder(tmp_path)
     assert capsys.readouterr().err == ""
+
+
+def test_a_report_folder_is_claimed_after_the_run_that_is_under_way(tmp_path, home, monkeypatch):
+    folder = tmp_path / "smoke" / "housing"
+
+    @contextmanager
+    def wait_for_other_run(_):
+        folder.mkdir(parents=True)
+        (folder / "notes.txt").touch()
+        (tmp_path / "housing").mkdir()
+        (tmp_path / "housing" / "manifest.json").write_text(json.dumps(LAST | {"profile": "standard"}))
+        yield
+
+    monkeypatch.setattr("flows.launch.exclusive_run", wait_for_other_run)
+    options = RunOptions(profile="smoke", out=str(tmp_path), offline=True)
+    refused(lambda: launch(["housing"], options), StoreError, folder, "no run wrote")
