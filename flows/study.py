@@ -155,8 +155,7 @@ def report(studies: parameters.StudyNames = [], out: parameters.Folder = None) -
         out: The folder below reports/out that has them; reports/out by default.
     """
     parameters.check_studies(*studies)
-    with exclusive_run(home()):
-        return rebuild_reports(studies or None, parameters.reports_folder(out))[0]
+    return rebuild_reports(studies or None, parameters.reports_folder(out))[0]
 
 
 @flow(name=SCORECARD)

@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from data.errors import Unreachable, nearest_name
-from data.store.folders import REPORTS, read_json, sha256_file
+from data.store.folders import REPORTS, home, read_json, sha256_file
 from flows.history import last_run
+from flows.lock import exclusive_run
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, study_names
 from reports.page import StudyPage
@@ -124,15 +125,16 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
         which = "none of the project's studies" if left_out else "no study"
         raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
     specs = {name: find_study(name) for name in names if name != SCORECARD}
-    for spec, stored in [(spec, _stored(name, spec, out)) for name, spec in specs.items()]:
-        write_report(spec, *stored)
     rebuilt = [spec.name for spec in specs.values()]
-    if SCORECARD in names:
-        from flows.studies.scorecard import write_scorecard  # a study needs none of it
+    with exclusive_run(home()):  # a run replaces results, and their manifest later
+        for spec, stored in [(spec, _stored(name, spec, out)) for name, spec in specs.items()]:
+            write_report(spec, *stored)
+        if SCORECARD in names:
+            from flows.studies.scorecard import write_scorecard  # a study needs none of it
 
-        write_scorecard(folder)
-        rebuilt.append(SCORECARD)
-    return write_index(folder), rebuilt
+            write_scorecard(folder)
+            rebuilt.append(SCORECARD)
+        return write_index(folder), rebuilt
 
 
 def last_manifest(study: str, spec: StudySpec, out: str | Path | None) -> dict[str, Any]:

@@ -81,6 +81,15 @@ def test_results_that_are_not_the_manifests_are_refused(out):
         rebuild_reports(["housing"], out)
 
 
+def test_reports_are_rebuilt_after_a_run_that_is_under_way(out, home, monkeypatch):
+    holders = []
+    monkeypatch.setattr("flows.studies.results._stored", lambda *_: holders.append(holder(home)) or ((), {}))
+    monkeypatch.setattr("flows.studies.results.write_report", lambda *_: None)
+    rebuild_reports(["housing"], out)
+    assert all(holders)
+    assert holders
+
+
 def test_results_of_another_study_file_are_not_shown_as_a_studys_own(out):
     path = out / "housing" / "results.parquet"
     path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
