@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 import dpalgos
 from dpalgos.accounting.calibration import gaussians
-from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent
+from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent, Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit.drawn_noise import DrawnNoise
@@ -33,6 +33,7 @@ QUICK = {"sheffet_ols": {"n_sketch_rows": 5}, "boosted_adassp": {"n_rounds": 5}}
 def audited(estimator, calibration, seed, **options):
     settings = {**estimator.example, **QUICK.get(estimator.name, {})}
     options = {"epsilon": 2.0, "delta": 1e-5, **settings, **options}
+    options["people"] = estimator.takes_people and estimator.relation is Relation.USER
     rng = np.random.default_rng(seed)
     return audit_estimator(estimator.name, calibration=calibration, rng=rng, **options)
 
