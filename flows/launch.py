@@ -96,11 +96,12 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = list(dict.fromkeys(studies))
-    _prepare_folders(options, studies)
+    names = _distinct_names(studies)
+    _check_folders(options)
     check_shared_store()
     prepare_process()
     with _full_disk_told(), exclusive_run(home()):
-        _claim_reports(options, studies)
+        _claim_reports(options, studies, names)
         for study in studies:
             _check_table(study, options)
         if left := _show_stored(studies, options):
@@ -126,25 +127,25 @@ def prepare_process() -> None:
             signal.signal(each, lambda *_: leave("interrupted"))
 
 
-def _require_distinct_names(studies: Sequence[str]) -> None:
-    """Refuse two studies with the same name, because they share a report folder."""
+def _distinct_names(studies: Sequence[str]) -> list[str]:
+    """Return the names of studies; refuse two with the same name, because they share a report folder."""
     names = [find_study(study).name for study in studies]
     what = "studies must differ in name, since it names the report's folder"
     require_once(what, names, "run one after another with different --out, or rename one")
+    return names
 
 
-def _prepare_folders(options: RunOptions, studies: Sequence[str]) -> None:
+def _check_folders(options: RunOptions) -> None:
     """Check DPCOST_HOME and the report folder before anything starts."""
-    _require_distinct_names(studies)
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", options.reports, SPACE_FOR_REPORTS)
     check_index(options.reports)
 
 
-def _claim_reports(options: RunOptions, studies: Sequence[str]) -> None:
+def _claim_reports(options: RunOptions, studies: Sequence[str], names: Sequence[str]) -> None:
     """Claim the folder of each study's report, which a run that just ended may have changed."""
-    for study in studies:
-        file, name = Path(study) if study.endswith(".toml") else None, find_study(study).name
+    for study, name in zip(studies, names, strict=True):
+        file = Path(study) if study.endswith(".toml") else None
         claim_report(folder_of_run(options.reports, name, options.profile) / name, file)
 
 

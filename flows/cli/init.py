@@ -365,7 +365,8 @@ def check(
         from tasks.study.study_file import checked_study
 
         study, faults = checked_study(file)
-        faults += [name_fault(study, file)] if study and name_fault(study, file) else []
+        if study and (fault := name_fault(study, file)):
+            faults.append(fault)
         table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
