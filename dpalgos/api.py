@@ -102,11 +102,7 @@ def estimate(
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
-    if budget is not None and not isinstance(budget, Budget):
-        raise InputError(
-            f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
-        )
-    counted = budget if estimator.private else None
+    counted = _counted_in(budget, estimator)
     if counted is not None:
         generators = [_generator_within(counted, generators)]
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
@@ -118,6 +114,15 @@ def estimate(
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
+
+
+def _counted_in(budget: Budget | None, estimator: Estimator) -> Budget | None:
+    """Return the budget that counts an estimate, which costs nothing if the estimator is not private."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(
+            f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
+        )
+    return budget if estimator.private else None
 
 
 def _generator_within(budget: Budget, generators: Sequence[np.random.Generator]) -> np.random.Generator:

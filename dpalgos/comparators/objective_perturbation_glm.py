@@ -76,9 +76,7 @@ class ObjectivePerturbationGLMParams(PrivateFamilyParams):
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100
     )
-    step_size: float = positive(
-        "factor on a Newton step, before it is halved; only with at most 200 columns", default=1.0
-    )
+    step_size: float = positive("factor on a Newton step, before it is halved where need be", default=1.0)
     coef_bound: float | None = positive(
         "the estimate is projected onto the ℓ2 ball of this radius; None: no projection",
         default=None,

@@ -64,8 +64,7 @@ PREDICTED = UsualTables(
     explained={"": (0.0, 1.3), "logistic": (0.7, 1.3), "poisson": (-0.7, 0.7), "multinomial": (0.0, 1.3)},
     log_rows=(0.5, 1.0),
 )
-# An analysis that is planned with a target estimates small effects, of columns that do not say the same, and
-# knows that its event is not rare.
+# A planned analysis estimates small effects, of columns that do not say the same. Its event is not rare.
 STUDIED = UsualTables(rate=(-1.0, 1.0), rare=0.0, explained={"": (-1.5, 1.0)}, log_rows=(1.1, 0.6))
 
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails

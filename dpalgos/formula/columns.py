@@ -13,7 +13,7 @@ import scipy
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import read_formula
-from dpalgos.release.checks import are_levels, check_by_column, check_levels, check_positive, unmasked
+from dpalgos.release.checks import as_levels, check_by_column, check_levels, check_positive, unmasked
 from dpalgos.typing import FloatArray, is_number
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
@@ -187,9 +187,9 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):
-            if not are_levels(values, declared.levels):
+            if (own := as_levels(values, declared.levels)) is None:
                 raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
-            rows[name] = values
+            rows[name] = own
             continue
         if values.dtype.kind in "cMm":
             raise InputError(

@@ -61,14 +61,21 @@ def check_left_out(options: Collection[str], *names: str) -> None:
         raise InputError(f"{found[0]} must be left out here: it follows from the other arguments")
 
 
-def are_levels(values: Any, levels: Collection[Any]) -> bool:
-    """Return whether all values (n,) are among levels; what cannot be compared, as `pandas.NA`, is not."""
-    listed: Any = np.empty(len(levels), dtype=object)
-    listed[:] = list(levels)
+def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
+    """Return values (n,) as the levels that they equal, 1 for True; None if one equals no level."""
+    known = {level: level for level in levels}
     try:
-        return bool(np.isin(listed if values is levels else values, listed).all())
-    except TypeError:
-        return False
+        found = (known[value] for value in np.asarray(values).tolist())
+        return np.fromiter(found, dtype=object, count=len(values))
+    except (KeyError, TypeError):  # a value that cannot be a key is no level either
+        return None
+
+
+def _is_missing(level: Any) -> bool:
+    try:
+        return level is None or bool(level != level)  # NaN
+    except TypeError:  # pandas.NA
+        return True
 
 
 def check_levels(name: object, levels: Any) -> tuple[Any, ...]:
@@ -76,7 +83,7 @@ def check_levels(name: object, levels: Any) -> tuple[Any, ...]:
     is_ordered = not isinstance(levels, str | Set | Mapping) and np.ndim(levels) > 0
     listed = tuple(levels) if is_ordered else ()
     n_distinct = min(len(set(listed)), len(set(map(str, listed))))
-    if not 2 <= n_distinct == len(listed) or not are_levels(listed, listed) or None in listed:
+    if not 2 <= n_distinct == len(listed) or any(map(_is_missing, listed)):
         raise InputError(
             f"levels must be like {{{name!r}: ['a', 'b']}}, two or more in order, each written differently "
             f"and none missing, got {shown(levels)}"

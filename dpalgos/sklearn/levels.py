@@ -7,7 +7,7 @@ import numpy as np
 
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
-from dpalgos.release.checks import are_levels, check_levels
+from dpalgos.release.checks import as_levels, check_levels
 
 
 def level_columns(levels: Mapping[str, Sequence[Any]] | None) -> dict[str, tuple[str, ...]]:
@@ -35,7 +35,7 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
             continue
         if both := [column for column in level_columns(levels)[name] if column in X.columns]:
             raise InputError(f"X must have no column {both[0]!r} next to levels of {name!r}; rename one")
-        if not are_levels(values, levels[name]):
+        if as_levels(values, levels[name]) is None:
             raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
         coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
         columns |= {column: (values == level) * 1.0 for column, level in coded}

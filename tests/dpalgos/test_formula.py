@@ -262,3 +262,15 @@ def test_a_formula_is_described_by_its_exact_columns(one, other):
     described = [design_of(each, declared).described for each in (one, other)]
     codes = [(each["response"], each["factors"], each["offset"]) for each in described]
     assert codes[0] != codes[1]
+
+
+@pytest.mark.parametrize("levels", [[1, 0], [0.0, 1.0], [True, False]])
+@pytest.mark.parametrize("stored_as", [bool, int, float, object, "boolean", "Int8", "category"])
+def test_a_category_is_what_its_levels_equal_in_any_type_of_column(levels, stored_as):
+    frame = pd.DataFrame({"treated": [True, False] * 300})
+    frame["y"] = 1.0 + frame["treated"]
+    frame["treated"] = frame["treated"].astype(stored_as)
+    settings = {"epsilon": 1e6, "delta": 1e-6, "bounds": {"y": (-1, 5)}, "levels": {"treated": levels}}
+    fit = private.ols("y ~ treated", frame, random_state=0, **settings)
+    for rows in (frame[:2], frame[:1]):
+        np.testing.assert_allclose(fit.predict(rows), [2, 1][: len(rows)], atol=0.05)
