@@ -20,6 +20,7 @@ from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
 from dpalgos.formula.design import design_of
 from dpalgos.release.transcript import Transcript
+from tests.builders import refused
 from tests.dpalgos.silence import ScriptedReleases
 
 DECLARED = {
@@ -262,6 +263,13 @@ def test_a_formula_is_described_by_its_exact_columns(one, other):
     described = [design_of(each, declared).described for each in (one, other)]
     codes = [(each["response"], each["factors"], each["offset"]) for each in described]
     assert codes[0] != codes[1]
+
+
+@pytest.mark.parametrize("formula", ["y ~ C(g) + `C(g)`", "y ~ g*h + `g:h`"])
+def test_a_column_that_is_named_like_a_term_is_refused(formula):
+    numbers = dict.fromkeys(("y", "C(g)", "g:h"), NumberColumn(0, 1))
+    declared = numbers | dict.fromkeys("gh", CategoryColumn(("a", "b")))
+    refused(lambda: design_of(formula, declared), dpalgos.InputError, "rename the column")
 
 
 @pytest.mark.parametrize("levels", [[1, 0], [0.0, 1.0], [True, False]])

@@ -296,6 +296,7 @@ REFUSED = [
     ("(1.0, 2.0)", "Surv(time, died) ~ arm", {"bounds": {"died": (1, 2)}}),
     ("intercept", "Surv(time, died) ~ 0 + arm", {}),
     ("not known here", "died ~ Surv(time, arm)", {"bounds": {"died": (0, 1)}}),
+    ("called 'period'", "Surv(time, died) ~ period", {"levels": {"period": ["before", "after"]}}),
 ]
 
 
