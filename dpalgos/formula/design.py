@@ -37,6 +37,7 @@ from dpalgos.formula.columns import (
     declared_of,
     plain_columns,
 )
+from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:  # imported if a response is a time
@@ -127,6 +128,18 @@ class FormulaDesign:
     def response_column(self) -> str:
         """The column of a table that is its response, or ""."""
         return self.derived_response or (self.response.column if self.response else "")
+
+    def check_response(self, family: Family) -> None:
+        """Refuse a response that might be no label of a family, by its declaration alone."""
+        response = self.response
+        if response is None or self.survival or family.is_linear:
+            return
+        if self.derived_response:
+            raise InputError(
+                f"formula: the response {response.name!r} must be a column for family={family.name!r}, not "
+                "computed; add it to the table as a column"
+            )
+        family.check_bounds(response.name, response.lower, response.upper)
 
     @property
     def covariates(self) -> tuple[str, ...]:

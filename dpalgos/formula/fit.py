@@ -25,6 +25,7 @@ from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import warn_of_none
+from dpalgos.models.families import get_family
 from dpalgos.release.checks import (
     check_left_out,
     check_positive,
@@ -309,6 +310,7 @@ def fit_design(
             f"formula: offset({name}) is for logistic and Poisson regressions; in a linear one, subtract it "
             f"from the response, I({response.name} - {name})"
         )
+    design.check_response(get_family(family))
     rows, is_clipped = _clipped_rows(family, design, frame)
     user_ids = None if user is None else column_of(frame, user, "user")
     row_weights = None if weights is None else column_of(frame, weights, "weights")

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.release.checks import as_levels
 from dpalgos.rows.person_periods import cell_indicators, exposure_bounds, person_periods
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -142,8 +143,11 @@ class SurvivalTime:
         )
 
     def happened(self, rows: Mapping[str, Any]) -> BoolArray:
-        """Return whether the event of each person happened, (n,)."""
-        return np.asarray(np.asarray(rows[self.event]) == self.event_levels[1])
+        """Return whether the event of each person happened, (n,); refuse what is none of its levels."""
+        events = as_levels(rows[self.event], self.event_levels)
+        if events is None:
+            raise InputError(f"column {self.event!r} must be one of {shown(self.event_levels)} in every row")
+        return np.asarray(events == self.event_levels[1])
 
     def expand(self, rows: Mapping[str, Any]) -> tuple[dict[str, Any], IntArray]:
         """Return person-periods of rows of persons as columns, and the row (m,) that each is of."""

@@ -184,6 +184,7 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
     named = read_formula(formula, list(frame.columns))
     used = (*named.left, *named.right)
     bounds = {c: (float(frame[c].min()) - 0.01, float(frame[c].max()) + 0.01) for c in used}
+    bounds |= {c: tuple(map(round, bounds[c])) for c in named.left if model == "poisson"}
     answer = fit(formula, frame, epsilon=1e6, delta=1e-9, bounds=bounds, random_state=0)
     table = answer.table().set_index("term")
     options = {} if reference is smf.ols else {"disp": 0}
@@ -270,6 +271,27 @@ def test_a_column_that_is_named_like_a_term_is_refused(formula):
     numbers = dict.fromkeys(("y", "C(g)", "g:h"), NumberColumn(0, 1))
     declared = numbers | dict.fromkeys("gh", CategoryColumn(("a", "b")))
     refused(lambda: design_of(formula, declared), dpalgos.InputError, "rename the column")
+
+
+@pytest.mark.parametrize(
+    ("formula", "bounds"),
+    [
+        ("I(30 - visits) ~ age", (0, 20)),
+        ("I(visits / 2) ~ age", (0, 1)),
+        ("visits ~ age", (0, 0.5)),
+        ("visits ~ age", (0.5, 20)),
+    ],
+)
+@pytest.mark.parametrize("family", [private.poisson, private.logit])
+def test_a_response_that_clipping_or_arithmetic_may_spoil_is_refused_before_a_row_is_read(
+    formula, bounds, family
+):
+    """Refusals of rows, for one bound after another, would find the largest response."""
+
+    def fit():
+        return family(formula, None, bounds={"visits": bounds, "age": (0, 1)}, epsilon=1.0, delta=1e-6)
+
+    refused(fit, dpalgos.InputError, "response")
 
 
 @pytest.mark.parametrize("levels", [[1, 0], [0.0, 1.0], [True, False]])

@@ -97,6 +97,18 @@ class Family(ABC):
             )
         return np.asarray(y)[:, None]
 
+    def check_bounds(self, name: str, lower: float, upper: float) -> None:
+        """Refuse public bounds at which events or counts are clipped to what is none.
+
+        A refusal of such responses would show that some lie outside the bounds.
+        """
+        ends = np.array([0.0, 1.0 if self.has_events else np.inf])
+        if not self.allows(np.clip(ends, lower, upper)).all():
+            raise InputError(
+                f"bounds of the response {name!r} must be {self.labels} for family={self.name!r}, got "
+                f"({lower:g}, {upper:g}); declare such bounds or choose another family"
+            )
+
     @abstractmethod
     def allows(self, y: FloatArray) -> np.ndarray:
         """Return which of the responses (n,) are labels of the family."""
