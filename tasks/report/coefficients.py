@@ -1,7 +1,7 @@
 """The table of releases, from their records."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +61,23 @@ def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
     """Return the record of a release with the estimate of a nested model, which costs nothing."""
     model = submodel_by_formula(released_model(record), formula)
     table = model.coefficients()
-    answer = [
-        {"name": term, "estimate": estimate, "lower": low, "upper": high}
-        for term, estimate, low, high in zip(table.terms, table.estimate, *table.limits, strict=True)
-    ]
+    return _nested(record, model, formula, zip(table.terms, table.estimate, *table.limits, strict=True))
+
+
+def _nested(
+    record: Mapping[str, Any], model: ReleasedModel, formula: str, rows: Iterable[tuple[Any, ...]]
+) -> dict[str, Any]:
+    """Return a record with the rows (term, estimate, lower, upper) of a nested model."""
     name = model.summary().title if model.offset else formula
-    deployment = {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}}
-    release = {**record["release"], "answer": answer, "fit": {}, "fit_note": ""}
     return {
-        "deployment": deployment,
-        "release": {**release, "nested_note": model.nested_note * (model.omitted is not None)},
+        "deployment": {**record["deployment"], "product": {**record["deployment"]["product"], "name": name}},
+        "release": {
+            **record["release"],
+            "answer": [dict(zip(("name", "estimate", "lower", "upper"), row, strict=True)) for row in rows],
+            "fit": {},
+            "fit_note": "",
+            "nested_note": model.nested_note * (model.omitted is not None),
+        },
     }
 
 
@@ -82,15 +89,21 @@ def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
             f"version 2.2 or later; release e.g. 'y ~ {by}'"
         )
     response, formula = means_formula(design_of_declaration(declaration), by)
-    nested = nested_record(record, formula)
-    answer = [{**each, "name": f"{response}, {each['name']}"} for each in nested["release"]["answer"]]
-    return {**nested, "release": {**nested["release"], "answer": answer, "by": by}}
+    model = submodel_by_formula(released_model(record), formula)
+    n_levels = len(model.terms)
+    means = model.means(np.eye(n_levels), np.zeros(n_levels), model.level).to_numpy()
+    rows = ((f"{response}, {term}", *map(float, row)) for term, row in zip(model.terms, means, strict=True))
+    nested = _nested(record, model, formula, rows)
+    about = {**nested["release"].get("model", {}), "family": ""}  # means have no ratios
+    return {**nested, "release": {**nested["release"], "model": about, "by": by}}
 
 
 def means_formula(design: FormulaDesign, by: str) -> tuple[str, str]:
-    """Return the response, and the nested formula whose coefficients are its means by a category."""
+    """Return the response, and the nested formula whose predictions are its means by a category."""
     if not isinstance(design.declared.get(by), CategoryColumn):
         raise SpecError(f"by must be a category of the release's formula, {design.formula!r}, got {by!r}")
+    if design.offset:
+        raise SpecError(f"by must be of a response without exposure or offset, got {design.formula!r}")
     response = design.reading.names.spell(design.reading.response)
     formula = f"{response} ~ 0 + {by if by.isidentifier() else f'Q({by!r})'}"
     check_nested(design, formula)

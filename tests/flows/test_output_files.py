@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ from small_project import sentence
 import dpalgos.formula as private
 from data.ledger import open_ledger
 from dpalgos.answers.stored import plain_model
+from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.design import design_of
+from tasks.errors import SpecError
 from tasks.release.record import record_of, write_record
-from tasks.report.coefficients import released_model
+from tasks.report.coefficients import means_formula, record_by_group, released_model
 from tasks.report.write import write_report
-from tests.builders import release_file, release_words
+from tests.builders import refused, release_file, release_words
 from tests.tasks import analyst_tables
 
 MINE = b"nobody else has this\n"
@@ -225,6 +229,31 @@ def test_means_by_a_category_have_a_row_for_each_level(stored, command_line):
     for record, category in (("formula", "age"), ("formula", "bmi"), ("plain", "region")):
         status, _, err = command_line("table", record, "--by", category)
         assert (status, category in err) == (2, True), record
+
+
+@pytest.mark.parametrize("family", ["poisson", "logit"])
+def test_means_of_counts_and_events_by_a_category_are_on_the_scale_of_the_response(made, family):
+    rng, n = np.random.default_rng(4), 20_000
+    table = pd.DataFrame({"arm": rng.choice(["drug", "placebo"], n), "age": rng.uniform(18, 75, n)})
+    mean = np.where(table.arm == "drug", 0.2, 0.6)
+    table["y"] = rng.binomial(1, mean) if family == "logit" else rng.poisson(5 * mean)
+    declared = {"bounds": {"age": (18, 75), "y": (0, table.y.max())}, "levels": {"arm": ["drug", "placebo"]}}
+    ask = {"epsilon": 1e6, "delta": 1e-6, "random_state": 0, **declared}
+    record = deepcopy(made["formula"])
+    model = getattr(private, family)("y ~ arm + age", table, **ask).model
+    record["release"]["released_model"] = plain_model(model)
+    release = record_by_group(record, "arm")["release"]
+    found = {each["name"]: each["estimate"] for each in release["answer"]}
+    true = table.groupby("arm").y.mean()
+    assert found == pytest.approx({f"y, arm[{arm}]": true[arm] for arm in true.index}, rel=0.02)
+    assert all(each["lower"] < each["estimate"] < each["upper"] for each in release["answer"])
+
+
+def test_times_and_rates_have_no_mean_by_a_category():
+    numbers = {"time": NumberColumn(0, 5), "days": NumberColumn(1, 9), "visits": NumberColumn(0, 9)}
+    declared = {**numbers, "died": NumberColumn(0, 1), "arm": CategoryColumn(("drug", "placebo"))}
+    for formula in ("Surv(time, died) ~ arm", "visits ~ arm + offset(log(days))"):
+        refused(lambda each=formula: means_formula(design_of(each, declared), "arm"), SpecError, "offset")
 
 
 def test_a_study_without_a_formula_nests_by_its_columns(stored, command_line):
