@@ -230,8 +230,9 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
                 f"formula must be spelled as in the charge of {question.dataset!r} for the same model; for "
                 f"its result, at no cost, write the terms {terms} in this order. To charge this, add --again"
             )
-        if {name: set(part) for name, part in one.parameters.items() if name in known} != known:
-            version = facts.get("software", {}).get("dpcost", "1.1")
+        version = facts.get("software", {}).get("dpcost", "1.1")
+        is_other = {name: set(part) for name, part in one.parameters.items() if name in known} != known
+        if is_other and version != dpalgos.__version__:
             raise AnswerLost(
                 f"nothing was charged: version {version} charged {question.dataset!r} for {one.estimator} at "
                 f"epsilon {one.epsilon:g} and delta {one.delta:g}, and its request cannot be compared with "

@@ -279,4 +279,7 @@ def test_stored_answers_of_this_version_bar_no_other_question(folder):
     for request in QUESTIONS["requests"][1:5]:
         config = asked(folder, **request)
         assert not release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).replayed
-    assert len(ledger.account("t").charges) == 4
+    config = asked(folder, bounds="max_weight = 3.0")
+    edited(config, 'y = "y"', 'y = "y"\nweights = "c"')
+    assert not release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).replayed
+    assert len(ledger.account("t").charges) == 5
