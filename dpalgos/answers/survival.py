@@ -253,6 +253,8 @@ class SurvivalCurves:
     def restricted_means(self, until: float | None = None) -> Any:
         """Return mean survival times up to a cut point, and differences to the first group.
 
+        They are means of persons who reach the first cut point.
+
         Parameters
         ----------
         until : float, optional
@@ -274,7 +276,7 @@ class SurvivalCurves:
         means, variances = [], []
         for table in self._tables:
             at = weights * table.survival[:last]
-            means.append(widths[0] / 2 + at.sum())
+            means.append(self.periods[0] + widths[0] / 2 + at.sum())
             variances.append(at @ np.add(*table.errors)[:last, :last] @ at)
         mean, half = np.array(means), z * np.sqrt(variances)
         apart = z * np.sqrt(np.array(variances) + variances[0])

@@ -175,6 +175,14 @@ def test_pointwise_limits_cover_and_the_logrank_test_keeps_its_size(n, epsilon, 
     assert np.mean(ratios) > 0.9
 
 
+def test_a_restricted_mean_counts_the_time_before_the_first_cut_point():
+    time = np.random.default_rng(0).exponential(3, 20_000)
+    frame = {"time": np.minimum(time, 6), "died": (time <= 6) * 1}
+    curves = survival("Surv(time, died) ~ 1", frame, periods=[1, 2, 3, 4], epsilon=1e6, **BUDGET)
+    expected = np.minimum(time[time >= 1], 4).mean()
+    assert curves.restricted_means(4)["mean"].iloc[0] == pytest.approx(expected, rel=0.02)
+
+
 def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
     for curves in simulated(200, 0.5, 12, range(20)):
         for _, own in curves.curves().groupby("group"):
