@@ -10,6 +10,7 @@ from data.ledger import Account, Charge
 from data.ledger.charges import RESERVED
 from data.store.folders import atomic_write
 from dpalgos import InputError
+from dpalgos.coefficients import RATIOS
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.protocol import PlanQuestion
 from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
@@ -55,7 +56,12 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         for each in plan.plan.questions
     }
     results = [
-        {**answer, "question": each.name, "level": records[each.name]["release"]["level"]}
+        {
+            **answer,
+            "question": each.name,
+            "level": records[each.name]["release"]["level"],
+            "of": _scale(each, records),
+        }
         for each in plan.plan.questions
         if each.name in records
         for answer in records[each.name]["release"]["answer"]
@@ -90,6 +96,12 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
             columns = [record_by_group(each, table.by) for each in columns] if table.by else columns
             write_table(columns, folder / table.out)
     return methods
+
+
+def _scale(question: PlanQuestion, records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what coefficients of a question are, "the log odds ratio of", or "" if they are differences."""
+    ratio = RATIOS.get(records[question.name]["release"].get("model", {}).get("family", ""), "")
+    return f"the log {ratio.replace('_', ' ')} of " if ratio else ""
 
 
 def _records(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[str, dict[str, Any]]:

@@ -51,7 +51,8 @@ def test_a_plan_of_times_is_forecast_reserved_and_released(file):
     folder = file.parent / "out"
     (methods,) = flows.protocol.protocol.fn(str(file), str(folder))
     page = (folder / "protocol.md").read_text()
-    assert all(word in page for word in ("planned test", "Logrank test", "age, mean (SD)", "hazard ratio"))
+    found = "the log hazard ratio of arm"
+    assert all(word in page for word in ("planned test", "Logrank test", "age, mean (SD)", found))
     assert all(word in methods for word in ("hazard ratios", "survival curves by group", "baseline table"))
     assert "ours" not in methods
     assert "– III" in (folder / "table1.md").read_text()
