@@ -20,7 +20,7 @@ from data.columns import Column, Declaration, Marks, Number, Text
 from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
-from data.tables.marks import FileMarks, fault_of_code, odd_codes
+from data.tables.marks import FileMarks
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
@@ -154,14 +154,6 @@ class AnalystTable(Strict):
                 f"no column may be called {INTERCEPT!r}, the name of the intercept; rename it in the file"
             )
         return columns
-
-    @model_validator(mode="after")
-    def _codes_are_numbers_of_the_file(self) -> "AnalystTable":
-        marks = self.marks
-        for column in self.columns:
-            if not column.categories and (odd := odd_codes(column.missing, marks)):
-                raise ValueError(fault_of_code(column.name, odd[0]))
-        return self
 
     @field_validator("clusters")
     @classmethod
