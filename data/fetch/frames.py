@@ -24,7 +24,7 @@ from data import datasets
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource
 from data.fetch.raw import RawFile
-from data.fetch.tables import require_few_dropped, require_none_outside
+from data.fetch.tables import require_few_dropped, require_none_outside, require_published
 from data.formats.archives import damaged
 from data.simulations import flock
 from data.store.folders import atomic_file
@@ -81,10 +81,7 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
             f"{name}: the label {dataset.label!r} must be 0 or 1, it is not in {others:,} rows; get the file "
             "again"
         )
-    if published and rows_read != published:
-        raise CorruptSource(
-            f"{name}: the file has {rows_read:,} rows, {published:,} were published; get the file again"
-        )
+    require_published(name, "rows", rows_read, published)
     dropped, names = Counter[str](), (*dataset.frame_columns, dataset.label)
     for frame in frames[:, faulty].T:
         place = int(np.flatnonzero(~np.isfinite(frame))[0])

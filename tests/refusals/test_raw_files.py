@@ -348,7 +348,7 @@ def test_a_parser_that_gives_other_columns_is_refused(tmp_path, monkeypatch):
     parse = housing.PARSERS["cal_housing_tgz"]
     for change, named in (
         (lambda table: table.drop(columns="population"), "'population'"),
-        (lambda table: table.assign(extra=1), ("10 columns", "9")),
+        (lambda table: table.assign(extra=1), "'extra'"),
     ):
         other = lambda path, change=change: change(parse(path))  # noqa: E731
         monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", other)
