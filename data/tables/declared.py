@@ -178,9 +178,9 @@ class DeclaredReader(PartReader):
         faults = _other_size("rows", self._n_rows, declaration.n_rows)
         if self._faults:
             faults.append(
-                f"{_listed(list(self._faults))}; correct the file or [[data.columns]], where "
-                'levels = { … } merges spellings (capitals count), missing = ["99", "."] names codes and '
-                'text for a missing cell, and categories = ["1", "2"] allows other codes than 0 and 1'
+                f"{_listed(list(self._faults))}; correct the file or [[data.columns]]; levels = {{ … }} "
+                'merges spellings (capitals count), missing = ["99", "."] names texts of a missing cell, '
+                'categories = ["1", "2"] allows other codes than 0 and 1'
             )
         if self._lacks_cells:
             faults.append(
