@@ -72,9 +72,7 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
     Refuse other labels, too few frames, and values outside their public bounds.
     """
     name, rows_read = dataset.name, frames.shape[1]
-    # The sum of a frame is finite if all its entries are.
-    suspects = np.flatnonzero(~np.isfinite(frames.sum(axis=0)))
-    faulty = suspects[~np.isfinite(frames[:, suspects]).all(axis=0)]
+    faulty = np.flatnonzero(~np.isfinite(frames).all(axis=0))
     kept = np.delete(frames, faulty, axis=1) if len(faulty) else frames
     if others := int((~np.isin(kept[-1], (0, 1))).sum()):
         raise CorruptSource(

@@ -79,12 +79,6 @@ class UserIds:
         ids = np.concatenate([np.zeros(0), *self._pieces])
         return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
 
-    def names(self) -> list[str]:
-        """Return the id of each row as canonical text, the same in every file."""
-        self.codes()  # refuses what has none
-        ids, texts = np.concatenate(self._pieces), list(self._texts)
-        return [texts[int(each)] for each in ids] if texts else [f"{each:.0f}" for each in ids]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredTable:

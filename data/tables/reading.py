@@ -133,19 +133,6 @@ def _with_keys(batch: pa.RecordBatch, keys: Sequence[tuple[str, str | None]]) ->
     return batch
 
 
-def n_rows_stated(source: Source) -> int | None:
-    """Return how many rows Parquet files say that they have; None where they must be read."""
-    if is_address(source):
-        return None
-    try:
-        files = [part.file for part in parts_of(source)]
-        if all(str(file).lower().endswith(".parquet") for file in files):
-            return sum(int(pq.read_metadata(file).num_rows) for file in files)
-    except (OSError, pa.ArrowException):
-        pass  # reading it says what is wrong
-    return None
-
-
 def _opened(path: Source) -> BinaryIO:
     if not is_address(path):
         return Path(path).open("rb")
