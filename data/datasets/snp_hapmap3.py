@@ -95,17 +95,17 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
         others_expected=True,
     )
     elsewhere = set(zip(plink.families, plink.people, strict=True)) - listed.keys()
-    joined = {
-        "listed without genotypes": len(population_of.keys() - set(plink.people)),
-        "in another family's list": sum(person in cohort.people for _, person in elsewhere),
-    }
-    repair = "passed over", "joined by the individual identifier alone"
-    repairs = tuple(
-        Repair(reason, count, "person", each)
-        for (reason, count), each in zip(joined.items(), repair, strict=True)
-        if count
+    without, joined = (
+        population_of.keys() - set(plink.people),
+        [p for _, p in elsewhere if p in cohort.people],
     )
-    return replace(cohort, repairs=cohort.repairs + repairs)
+    repairs = (
+        Repair("listed without genotypes", len(without), "person", "passed over"),
+        Repair(
+            "in another family's list", len(joined), "person", "joined by the individual identifier alone"
+        ),
+    )
+    return replace(cohort, repairs=(*cohort.repairs, *(each for each in repairs if each.count)))
 
 
 def _populations(path: Path) -> dict[tuple[str, str], str]:

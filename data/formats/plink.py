@@ -4,7 +4,6 @@ Each may be compressed by gzip. Calls are copies of the bim file's first allele,
 """
 
 import codecs
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from data.errors import CorruptSource
-from data.formats.archives import open_plain
+from data.formats.archives import read_bytes
 from data.formats.cohort import MISSING, Calls
 
 HEADER = b"\x6c\x1b\x01"  # of a file that lists all people of one SNP after another
@@ -77,12 +76,3 @@ def _fields(path: Path) -> list[tuple[str, ...]]:
     if any(len(row) != len(_COLUMNS) for row in rows):
         raise CorruptSource(f"{path.name} has rows without exactly 6 fields; get it again")
     return rows
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if it is a gzip file with any name."""
-    try:
-        with open_plain(path) as handle:
-            return handle.read()
-    except (EOFError, OSError, zlib.error):
-        raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
