@@ -5,9 +5,9 @@ Each may be compressed by gzip. Calls are copies of the bim file's first allele,
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,17 +21,12 @@ BED_READER_MISSING = -127
 _COLUMNS = ("chromosome", "snp", "centimorgans", "position", "allele_1", "allele_2")  # of bim files
 
 
-@dataclass(frozen=True, eq=False)
-class PlinkSet:
-    """A checked set of PLINK 1 files.
+class PlinkSet(NamedTuple):
+    """A checked set of PLINK 1 files."""
 
-    ``families`` and ``people`` are the fam file's first two columns; ``snps`` and ``calls`` are as in
-    `data.formats.cohort.Cohort`.
-    """
-
-    families: tuple[str, ...]
-    people: tuple[str, ...]
-    snps: pd.DataFrame
+    families: tuple[str, ...]  # the first column of the fam file
+    people: tuple[str, ...]  # the second
+    snps: pd.DataFrame  # as in `data.formats.cohort.Cohort`, and so are the calls
     calls: Calls
 
 

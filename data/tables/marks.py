@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from data.columns import PLAIN, Marks
 from data.errors import DataError
-from data.formats.canonical import Cells, text_array
+from data.formats.canonical import Cells
 from data.tables.sources import Source
 
 _MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
@@ -59,7 +59,7 @@ class FileMarks:
 
     def plain_codes(self, path: Source, name: str, codes: Sequence[str]) -> list[str]:
         """Return codes for a missing number with plain decimal points; refuse one that no cell can equal."""
-        texts = text_array(codes)
+        texts = pa.array(codes, pa.string())
         of_file = rf"{self._number}|{_MARKED}" if self._is_open else self._number
         is_number = pc.match_substring_regex(texts, rf"{_MARKED}|{_GROUPED}")
         if odd := texts.filter(pc.and_not(is_number, pc.match_substring_regex(texts, of_file))).to_pylist():
