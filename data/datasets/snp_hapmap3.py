@@ -84,7 +84,8 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     has the whole panel, including children. Some of its rows therefore have no genotypes here.
     """
     plink, panel = read_plink(bed, companions), companions["populations"]
-    listed = _populations(panel)
+    table = pd.read_csv(panel, sep=r"\s+", dtype=str)
+    listed = {(family, person): name for family, person, name in table[[*_POPULATIONS.columns]].to_numpy()}
     population_of = {person: population for (_, person), population in listed.items()}
     cohort = labeled_cohort(
         plink.people,
@@ -106,12 +107,6 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
         ),
     )
     return replace(cohort, repairs=(*cohort.repairs, *(each for each in repairs if each.count)))
-
-
-def _populations(path: Path) -> dict[tuple[str, str], str]:
-    table = pd.read_csv(path, sep=r"\s+", dtype=str)
-    family, person, population = (table[name] for name in _POPULATIONS.columns)
-    return dict(zip(zip(family, person, strict=True), population, strict=True))
 
 
 PARSERS = {"plink1": parse_plink1}
