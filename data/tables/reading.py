@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -178,7 +179,8 @@ def _csv(
                 'separator = ";" below [data] (dpcost init --separator)'
             )
         marks.set_separator(mark)
-        lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
+        # A quoted name may go on in the next line.
+        lines = (line.decode("utf-8-sig") for line in chain([first], iter(handle.readline, b"")))
         names = next(csv.reader(lines, delimiter=mark), [])
         if any("\0" in name for name in names):  # UTF-16
             raise _malformed(path)
@@ -239,11 +241,3 @@ def _only_separator(header: str) -> str:
     outside = "".join(header.split('"')[::2])
     marks = [mark for mark in (",", ";", "\t") if mark in outside]
     return "" if len(marks) > 1 or (not marks and "|" in outside) else (marks or [","])[0]
-
-
-def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that belong to the header because a quoted name goes on there."""
-    quotes = first.count(b'"')
-    while quotes % 2 and (line := handle.readline()):
-        quotes += line.count(b'"')
-        yield line
