@@ -86,7 +86,7 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
         kind = "blank or NaN in column" if np.isnan(frame[place]) else "infinity in column"
         dropped[f"{kind} {names[place]}"] += 1
     repairs = tuple(Repair(reason, count) for reason, count in dropped.items())
-    require_few_dropped(name, repairs, rows_read)
+    require_few_dropped(name, "rows", repairs, rows_read)
     features = kept[:-1].reshape(dataset.n_boids, len(dataset.columns), -1)
     bounds = [(np.float32(column.lower), np.float32(column.upper)) for column in dataset.columns]
     outside = (

@@ -71,7 +71,7 @@ def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataF
                 usable &= ~rows
         numbers[column.name] = values
 
-    require_few_dropped(dataset.name, repairs, len(frame))
+    require_few_dropped(dataset.name, "rows", repairs, len(frame))
     table = pd.DataFrame({c.name: numbers[c.name][usable].astype(c.dtype) for c in dataset.columns})
     return table, tuple(repairs)
 
@@ -111,12 +111,12 @@ def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> 
         )
 
 
-def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) -> None:
-    """Refuse a table with too many dropped rows: it is not the published one."""
+def require_few_dropped(name: str, what: str, repairs: Sequence[Repair], n_read: int) -> None:
+    """Refuse data with too many dropped rows or people: they are not the published ones."""
     dropped = sum(repair.count for repair in repairs)
-    if dropped > MAX_DROPPED_FRACTION * rows_read:
+    if dropped > MAX_DROPPED_FRACTION * n_read:
         raise CorruptSource(
-            f"{name}: {dropped:,} of {rows_read:,} rows are unusable ({describe_repairs(repairs)}), "
+            f"{name}: {dropped:,} of {n_read:,} {what} are unusable ({describe_repairs(repairs)}), "
             f"at most {MAX_DROPPED_FRACTION:.0%} may be dropped; get the file again"
         )
 

@@ -8,7 +8,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from itertools import chain
 from pathlib import Path, PurePath
@@ -132,6 +132,15 @@ def _with_keys(batch: pa.RecordBatch, keys: Sequence[tuple[str, str | None]]) ->
     for name, value in keys:
         batch = batch.append_column(name, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows))
     return batch
+
+
+def n_rows_stated(source: Source) -> int | None:
+    """Return how many rows Parquet files say that they have; None where they must be read."""
+    with suppress(OSError, pa.ArrowException):  # reading it says what is wrong
+        files = [] if is_address(source) else [part.file for part in parts_of(source)]
+        if files and all(str(file).lower().endswith(".parquet") for file in files):
+            return sum(int(pq.read_metadata(file).num_rows) for file in files)
+    return None
 
 
 def _opened(path: Source) -> BinaryIO:

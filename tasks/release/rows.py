@@ -22,7 +22,7 @@ from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredReader, DeclaredTable
 from data.tables.marks import FileMarks
-from data.tables.reading import Numbers, Watch, opened_table
+from data.tables.reading import Numbers, Watch, n_rows_stated, opened_table
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
@@ -142,6 +142,7 @@ def read_rows(
 ) -> ReleaseRows:
     """Read and check the file once; of a large file without users keep no number."""
     columns, analyst_table = request.columns, request.table
+    reader.expect(n_rows_stated(data))
 
     def watch(batch: CanonicalBatch) -> None:
         reader.add(batch)
