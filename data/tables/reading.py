@@ -233,6 +233,9 @@ def _whole_rows(path: Source, batch: pa.RecordBatch, mark: str) -> pa.RecordBatc
     The second of two cells that begin with a quotation mark, in different rows, is read as the end of the
     first. All between them is then one cell.
     """
+    contents = [bytes(column.buffers()[2] or b"") for column in batch.columns]
+    if not any(end in content for content in contents for end in (b"\r", b"\n")):
+        return batch
     has_break = [pc.match_substring_regex(column, r"[\r\n]") for column in batch.columns]
     cells = [column.cast(pa.binary()) for column in batch.filter(reduce(pc.or_, has_break)).columns]
     for row in zip(*(column.to_pylist() for column in cells), strict=True):
