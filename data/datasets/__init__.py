@@ -49,16 +49,13 @@ def get_dataset(name: str) -> Dataset:
         raise DataError(f"dataset {name!r} is not in the registry{known_names(name, _names())}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
-    faults = [] if hasattr(module, "PARSERS") else ["it has no PARSERS"]
-    if not isinstance(dataset, Dataset):
-        faults.append("DATASET must be a data.dataset.Dataset")
-    elif dataset.name != name:
-        faults.append(f"name must be the file's, got {dataset.name!r}")
-    elif dataset.n_rows < 1:
-        faults.append("it needs n_rows of at least 1")
-    if faults or not isinstance(dataset, Dataset):
-        raise DataError(f"data/datasets/{name}.py is left out: {'; '.join(faults)}")
-    return dataset
+    if not isinstance(dataset, Dataset) or not hasattr(module, "PARSERS"):
+        fault = "DATASET must be a data.dataset.Dataset, and PARSERS its parsers"
+    elif dataset.name != name or dataset.n_rows < 1:
+        fault = f"name must be the file's and n_rows at least 1, got {dataset.name!r} and {dataset.n_rows}"
+    else:
+        return dataset
+    raise DataError(f"data/datasets/{name}.py is left out: {fault}")
 
 
 def _names() -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """The RAND Health Insurance Experiment: 20,190 years of people whose insurance was drawn by lot."""
 
-from pathlib import Path
-
 import pandas as pd
 
 from data.columns import Column
@@ -62,10 +60,4 @@ DATASET = Dataset(
     ),
 )
 
-
-def parse_csv(path: Path) -> pd.DataFrame:
-    """Read ``randhie.csv`` of statsmodels: a header, then numbers."""
-    return pd.read_csv(path)
-
-
-PARSERS = {"csv": parse_csv}
+PARSERS = {"csv": pd.read_csv}

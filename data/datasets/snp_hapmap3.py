@@ -84,7 +84,8 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     has the whole panel, including children. Some of its rows therefore have no genotypes here.
     """
     plink, panel = read_plink(bed, companions), companions["populations"]
-    listed = _populations(panel)
+    table = pd.read_csv(panel, sep=r"\s+", dtype=str)
+    listed = {(family, person): name for family, person, name in table[[*_POPULATIONS.columns]].to_numpy()}
     population_of = {person: population for (_, person), population in listed.items()}
     cohort = labeled_cohort(
         plink.people,
@@ -95,23 +96,17 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
         others_expected=True,
     )
     elsewhere = set(zip(plink.families, plink.people, strict=True)) - listed.keys()
-    joined = {
-        "listed without genotypes": len(population_of.keys() - set(plink.people)),
-        "in another family's list": sum(person in cohort.people for _, person in elsewhere),
-    }
-    repair = "passed over", "joined by the individual identifier alone"
-    repairs = tuple(
-        Repair(reason, count, "person", each)
-        for (reason, count), each in zip(joined.items(), repair, strict=True)
-        if count
+    without, joined = (
+        population_of.keys() - set(plink.people),
+        [p for _, p in elsewhere if p in cohort.people],
     )
-    return replace(cohort, repairs=cohort.repairs + repairs)
-
-
-def _populations(path: Path) -> dict[tuple[str, str], str]:
-    table = pd.read_csv(path, sep=r"\s+", dtype=str)
-    family, person, population = (table[name] for name in _POPULATIONS.columns)
-    return dict(zip(zip(family, person, strict=True), population, strict=True))
+    repairs = (
+        Repair("listed without genotypes", len(without), "person", "passed over"),
+        Repair(
+            "in another family's list", len(joined), "person", "joined by the individual identifier alone"
+        ),
+    )
+    return replace(cohort, repairs=(*cohort.repairs, *(each for each in repairs if each.count)))
 
 
 PARSERS = {"plink1": parse_plink1}

@@ -76,20 +76,16 @@ DATASET = Dataset(
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     """Read the set and the clinical table; a person is a family identifier, here one per person."""
     plink, clinical = read_plink(bed, companions), companions["clinical"]
+    table = pd.read_csv(clinical, dtype=str)
+    person, disease = (table[name] for name in _CLINICAL.columns)
     return labeled_cohort(
         plink.families,
         plink.snps,
         plink.calls,
-        _disease(clinical),
+        dict(zip(person, disease.where(disease.isin(["0", "1"]), ""), strict=True)),
         labels_file=clinical.name,
         others_expected=False,
     )
-
-
-def _disease(path: Path) -> dict[str, str]:
-    table = pd.read_csv(path, dtype=str)
-    person, disease = (table[name] for name in _CLINICAL.columns)
-    return dict(zip(person, disease.where(disease.isin(["0", "1"]), ""), strict=True))
 
 
 PARSERS = {"plink1": parse_plink1}

@@ -24,7 +24,7 @@ from data import datasets
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource
 from data.fetch.raw import RawFile
-from data.fetch.tables import require_few_dropped, require_none_outside
+from data.fetch.tables import require_few_dropped, require_none_outside, require_published
 from data.formats.archives import damaged
 from data.simulations import flock
 from data.store.folders import atomic_file
@@ -72,26 +72,21 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
     Refuse other labels, too few frames, and values outside their public bounds.
     """
     name, rows_read = dataset.name, frames.shape[1]
-    # The sum of a frame is finite if all its entries are.
-    suspects = np.flatnonzero(~np.isfinite(frames.sum(axis=0)))
-    faulty = suspects[~np.isfinite(frames[:, suspects]).all(axis=0)]
+    faulty = np.flatnonzero(~np.isfinite(frames).all(axis=0))
     kept = np.delete(frames, faulty, axis=1) if len(faulty) else frames
     if others := int((~np.isin(kept[-1], (0, 1))).sum()):
         raise CorruptSource(
             f"{name}: the label {dataset.label!r} must be 0 or 1, it is not in {others:,} rows; get the file "
             "again"
         )
-    if published and rows_read != published:
-        raise CorruptSource(
-            f"{name}: the file has {rows_read:,} rows, {published:,} were published; get the file again"
-        )
+    require_published(name, "rows", rows_read, published)
     dropped, names = Counter[str](), (*dataset.frame_columns, dataset.label)
     for frame in frames[:, faulty].T:
         place = int(np.flatnonzero(~np.isfinite(frame))[0])
         kind = "blank or NaN in column" if np.isnan(frame[place]) else "infinity in column"
         dropped[f"{kind} {names[place]}"] += 1
     repairs = tuple(Repair(reason, count) for reason, count in dropped.items())
-    require_few_dropped(name, repairs, rows_read)
+    require_few_dropped(name, "rows", repairs, rows_read)
     features = kept[:-1].reshape(dataset.n_boids, len(dataset.columns), -1)
     bounds = [(np.float32(column.lower), np.float32(column.upper)) for column in dataset.columns]
     outside = (

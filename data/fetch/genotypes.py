@@ -19,9 +19,10 @@ from data import datasets
 from data.dataset import Dataset
 from data.errors import CorruptSource
 from data.fetch.raw import RawFile
+from data.fetch.tables import require_few_dropped, require_published
 from data.formats.cohort import MISSING, Calls, Cohort
 from data.store.folders import atomic_file
-from data.store.references import GenotypeRef, Repair, verified_path
+from data.store.references import LEFT_OUT, GenotypeRef, Repair, verified_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,11 +57,9 @@ class Genotypes:
 def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
     companions = {file.layout: Path(file.path) for file in raw.companions}
     cohort: Cohort = datasets.parser(dataset.name, raw.layout)(Path(raw.path), companions)
-    if cohort.people_read != dataset.n_rows:
-        raise CorruptSource(
-            f"{dataset.name}: the files hold {cohort.people_read:,} people, {dataset.n_rows:,} were "
-            "published; get the files again"
-        )
+    require_published(dataset.name, "people", cohort.people_read, dataset.n_rows)
+    left_out = [each for each in cohort.repairs if each.done == LEFT_OUT]
+    require_few_dropped(dataset.name, "people", left_out, cohort.people_read)
     group_of = {label: code for code, group in enumerate(dataset.groups) for label in group.labels}
     group = np.array([group_of.get(label, NO_GROUP) for label in cohort.labels], dtype=np.int8)
     sizes = tuple(int((group == code).sum()) for code in range(len(dataset.groups)))
@@ -73,24 +72,24 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
     n_snps, n_people = cohort.calls.shape
     absent = cohort.calls == MISSING
     missing = absent.sum(axis=0, dtype=np.int64)
-    _check_snps(dataset, n_snps, cohort.snps["snp"].nunique())
+    require_published(dataset.name, "SNPs", n_snps, dataset.n_snps)
+    if shared := n_snps - cohort.snps["snp"].nunique():
+        raise CorruptSource(
+            f"{dataset.name}: {shared:,} of {n_snps:,} SNPs share a name with another; correct it"
+        )
     if absent.all():
         raise CorruptSource(
-            f"{dataset.name}: every call of {n_people:,} people at {n_snps:,} SNPs is missing; "
+            f"{dataset.name}: no SNP has a call, of {n_people:,} people at {n_snps:,} SNPs; all are missing; "
             "get the files again"
         )
     few_calls = int(((group != NO_GROUP) & ~has_enough_calls(missing, n_snps)).sum())
-    left_out = Repair(
-        f"more than {_MAX_MISSING:.0%} of the calls missing",
-        few_calls,
-        "person",
-        "left out where groups are compared",
-    )
+    reason = f"more than {_MAX_MISSING:.0%} of the calls missing"
+    not_compared = Repair(reason, few_calls, "person", "left out where groups are compared")
     ref = GenotypeRef(
         **raw.provenance(path),
         n_rows=n_people,
         rows_read=cohort.people_read,
-        repairs=(*cohort.repairs, *([left_out] if few_calls else [])),
+        repairs=(*cohort.repairs, *([not_compared] if few_calls else [])),
         n_snps=n_snps,
         group_names=tuple(one.name for one in dataset.groups),
         group_sizes=sizes,
@@ -133,17 +132,3 @@ def read_genotypes(ref: GenotypeRef) -> Genotypes:
         labels=tuple(people["label"]),
         snps=table.select(SNP_COLUMNS).to_pandas(),
     )
-
-
-def _check_snps(dataset: Dataset, n_snps: int, n_names: int) -> None:
-    if not n_snps:
-        raise CorruptSource(f"{dataset.name}: the files have no SNP; get them again")
-    if n_names < n_snps:
-        raise CorruptSource(
-            f"{dataset.name}: {n_snps - n_names:,} of {n_snps:,} SNPs share a name with another; correct it"
-        )
-    if dataset.n_snps and n_snps != dataset.n_snps:
-        raise CorruptSource(
-            f"{dataset.name}: the files hold {n_snps:,} SNPs, {dataset.n_snps:,} were published; "
-            "get the files again"
-        )

@@ -5,6 +5,7 @@ import logging
 import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -51,9 +52,7 @@ class RawFile:
     def absence(self) -> Unreachable:
         """Return an error which says that no source has the file."""
         why = f"{self.dataset} is not available here: {'; '.join(self.reasons)}"
-        files = ", ".join(each.file for each in get_dataset(self.dataset).source.files)
-        remedy = f"put {files} into a folder, and name that folder in DPCOST_DATA_MIRROR"
-        return Unreachable(f"{why}; {remedy}", reasons=(why,))
+        return Unreachable(f"{why}; {_remedy(get_dataset(self.dataset))}", reasons=(why,))
 
     def provenance(self, table: Path) -> dict[str, Any]:
         """Return the origin facts for a reference to a table from this file."""
@@ -84,19 +83,18 @@ def fetch(
     The sources are, in order, the store, the mirror, the package and the official address. With ``again``,
     the store is skipped, and its file stays unless another source delivers one.
     """
-    raw_dir, source = store_dir(home) / "raw", dataset.source
     files: list[RawFile] = []
-    for file in source.files:
-        target = raw_dir / file.file
+    for file in dataset.source.files:
+        target = store_dir(home) / "raw" / file.file
         places: dict[Origin, Place] = {"mirror": partial(_from_mirror, mirror)}
         if file.embedded:
             places["embedded"] = _from_package
         places["official"] = partial(_from_address, offline=offline, progress=progress)
-        if sha256 := "" if again else _stored(target, file):
-            origin: Origin = "store"
+        if again or not _is_stored(target, file):
+            origin = _first_of(places, file, target, dataset)
         else:
-            origin, sha256 = _first_of(places, file, target, dataset), sha256_file(target)
-        files.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
+            origin = "store"
+        files.append(RawFile(dataset.name, str(target), sha256_file(target), file.url, file.layout, origin))
     farthest = max((each.origin for each in files), key=_ORDER.index)
     first, *others = (replace(each, origin=farthest) for each in files)
     return replace(first, companions=tuple(others))
@@ -116,17 +114,13 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
-def _stored(path: Path, file: Source) -> str:
-    """Return the checksum of the stored file, or "" if it is missing or another file."""
-    try:
-        if not path.exists():
-            return ""
-        if file.sha256 in ("", sha256 := sha256_file(path)):
-            return sha256
-        _log.warning("the stored copy %s differs and is fetched again", path)
-    except OSError as error:
-        _log.warning("the stored copy %s cannot be read (%s) and is fetched again", path, error.strerror)
-    return ""
+def _is_stored(path: Path, file: Source) -> bool:
+    with suppress(OSError):  # one that cannot be read is fetched again
+        if path.exists() and file.sha256 in ("", sha256_file(path)):
+            return True
+    if path.exists():
+        _log.warning("the stored copy %s is not the published file, and is fetched again", path)
+    return False
 
 
 def _first_of(places: dict[Origin, Place], file: Source, target: Path, dataset: Dataset) -> Origin:
@@ -142,10 +136,7 @@ def _first_of(places: dict[Origin, Place], file: Source, target: Path, dataset: 
                 _log.warning("%s; %s was found elsewhere", refused, dataset.name)
             return origin
     reasons = tuple(map(str, faults))
-    message = (
-        f"{'; '.join(reasons)}; put {', '.join(file.file for file in dataset.source.files)} into a folder, "
-    )
-    message += "name that folder in DPCOST_DATA_MIRROR and run again"
+    message = f"{'; '.join(reasons)}; {_remedy(dataset)} and run again"
     if any(isinstance(fault, CorruptSource) for fault in faults):
         raise CorruptSource(f"dataset {dataset.name!r} was refused: {message}")
     raise Unreachable(
@@ -153,6 +144,11 @@ def _first_of(places: dict[Origin, Place], file: Source, target: Path, dataset: 
         reasons=reasons,
         transient=any(fault.transient for fault in faults),
     )
+
+
+def _remedy(dataset: Dataset) -> str:
+    files = ", ".join(file.file for file in dataset.source.files)
+    return f"put {files} into a folder, and name that folder in DPCOST_DATA_MIRROR"
 
 
 def _bring(place: Place, file: Source, target: Path) -> None:

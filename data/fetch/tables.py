@@ -22,11 +22,7 @@ from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, desc
 def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
     frame = _parsed(dataset, raw)
     table, repairs = with_registry_types(frame, dataset)
-    if len(frame) != dataset.n_rows:
-        raise CorruptSource(
-            f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
-            "get the file again"
-        )
+    require_published(dataset.name, "rows", len(frame), dataset.n_rows)
     outside = [(~table[each.name].between(each.lower, each.upper)).sum() for each in dataset.columns]
     require_none_outside(dataset, outside, "rows")
     digest = table_digest(table)
@@ -57,17 +53,11 @@ def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataF
 
     A table with more than 1% of such rows, or with other columns than the registry's, is refused.
     """
-    for name in dataset.column_names:
-        if name not in frame.columns:
-            raise CorruptSource(f"{dataset.name}: column {name!r} is missing; get the file again")
-    if frame.shape[1] != len(dataset.columns):
+    if different := sorted(set(dataset.column_names) ^ set(frame.columns)):
         raise CorruptSource(
-            f"{dataset.name}: the file has {frame.shape[1]} columns, the registry {len(dataset.columns)}; "
-            "get the file again"
+            f"{dataset.name}: column {different[0]!r} is only in the file or only in the registry; get the "
+            "file again"
         )
-    if frame.empty:
-        raise CorruptSource(f"{dataset.name}: the file has no rows; get the file again")
-
     usable = np.ones(len(frame), dtype=bool)
     repairs: list[Repair] = []
     numbers: dict[str, npt.NDArray[np.float64]] = {}
@@ -81,7 +71,7 @@ def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataF
                 usable &= ~rows
         numbers[column.name] = values
 
-    require_few_dropped(dataset.name, repairs, len(frame))
+    require_few_dropped(dataset.name, "rows", repairs, len(frame))
     table = pd.DataFrame({c.name: numbers[c.name][usable].astype(c.dtype) for c in dataset.columns})
     return table, tuple(repairs)
 
@@ -100,6 +90,14 @@ def _numbers_and_faults(
     }
 
 
+def require_published(name: str, what: str, found: int, published: int) -> None:
+    """Refuse another number of rows, people or SNPs than was published; 0 if that is not known."""
+    if published not in (0, found):
+        raise CorruptSource(
+            f"{name}: the file has {found:,} {what}, {published:,} were published; get the file again"
+        )
+
+
 def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> None:
     """Refuse a table with values outside the public bounds, given their number per column."""
     faults = ", ".join(
@@ -113,12 +111,12 @@ def require_none_outside(dataset: Dataset, counts: Iterable[int], what: str) -> 
         )
 
 
-def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) -> None:
-    """Refuse a table with too many dropped rows: it is not the published one."""
+def require_few_dropped(name: str, what: str, repairs: Sequence[Repair], n_read: int) -> None:
+    """Refuse data with too many dropped rows or people: they are not the published ones."""
     dropped = sum(repair.count for repair in repairs)
-    if dropped > MAX_DROPPED_FRACTION * rows_read:
+    if dropped > MAX_DROPPED_FRACTION * n_read:
         raise CorruptSource(
-            f"{name}: {dropped:,} of {rows_read:,} rows are unusable ({describe_repairs(repairs)}), "
+            f"{name}: {dropped:,} of {n_read:,} {what} are unusable ({describe_repairs(repairs)}), "
             f"at most {MAX_DROPPED_FRACTION:.0%} may be dropped; get the file again"
         )
 

@@ -119,13 +119,6 @@ def meanings(texts: Sequence[str]) -> list[str | float]:
     ]
 
 
-def text_array(texts: Collection[str]) -> pa.StringArray:
-    """Return texts as an array, without pandas, which `pyarrow.array` would import."""
-    encoded = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
-
-
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the numbers rounded to single precision; copies stored in single precision then agree.
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data.errors import CorruptSource
-from data.store.references import MAX_DROPPED_FRACTION, Repair
+from data.store.references import Repair
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,11 +57,6 @@ def labeled_cohort(
     labels = [label_of.get(person, "") for person in people]
     kept = np.array([label != "" for label in labels])
     without = len(people) - int(kept.sum())
-    if without > MAX_DROPPED_FRACTION * len(people):
-        raise CorruptSource(
-            f"{labels_file} has no label for {without:,} of {len(people):,} people, at most "
-            f"{MAX_DROPPED_FRACTION:.0%} may be left out; complete the labels"
-        )
     repairs = (Repair("person without a label", without, "person"),) if without else ()
     names = tuple(np.array(people)[kept].tolist())
     return Cohort(names, tuple(filter(None, labels)), snps, calls[:, kept], len(people), repairs)

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from data.errors import CorruptSource
+from data.formats.archives import read_bytes
 from data.formats.cohort import MISSING, Cohort, labeled_cohort
-from data.formats.plink import read_bytes
 
 CALLS = {"AA": 2, "AB": 1, "BA": 1, "BB": 0, "NoCall": MISSING, "NC": MISSING, "": MISSING, "null": MISSING}
 _BEGIN, _END = "!series_matrix_table_begin", "!series_matrix_table_end"

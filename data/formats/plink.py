@@ -4,17 +4,16 @@ Each may be compressed by gzip. Calls are copies of the bim file's first allele,
 """
 
 import codecs
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from data.errors import CorruptSource
-from data.formats.archives import open_plain
+from data.formats.archives import read_bytes
 from data.formats.cohort import MISSING, Calls
 
 HEADER = b"\x6c\x1b\x01"  # of a file that lists all people of one SNP after another
@@ -22,17 +21,12 @@ BED_READER_MISSING = -127
 _COLUMNS = ("chromosome", "snp", "centimorgans", "position", "allele_1", "allele_2")  # of bim files
 
 
-@dataclass(frozen=True, eq=False)
-class PlinkSet:
-    """A checked set of PLINK 1 files.
+class PlinkSet(NamedTuple):
+    """A checked set of PLINK 1 files."""
 
-    ``families`` and ``people`` are the fam file's first two columns; ``snps`` and ``calls`` are as in
-    `data.formats.cohort.Cohort`.
-    """
-
-    families: tuple[str, ...]
-    people: tuple[str, ...]
-    snps: pd.DataFrame
+    families: tuple[str, ...]  # the first column of the fam file
+    people: tuple[str, ...]  # the second
+    snps: pd.DataFrame  # as in `data.formats.cohort.Cohort`, and so are the calls
     calls: Calls
 
 
@@ -77,12 +71,3 @@ def _fields(path: Path) -> list[tuple[str, ...]]:
     if any(len(row) != len(_COLUMNS) for row in rows):
         raise CorruptSource(f"{path.name} has rows without exactly 6 fields; get it again")
     return rows
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if it is a gzip file with any name."""
-    try:
-        with open_plain(path) as handle:
-            return handle.read()
-    except (EOFError, OSError, zlib.error):
-        raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None

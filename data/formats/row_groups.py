@@ -30,15 +30,12 @@ class RowBlocks:
 
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
         self._path, self._response = path, response
-        self._read_columns = [*columns, response] if response else list(columns)
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            schema, self._footer = file.schema_arrow, file.metadata
+        self._read_columns = [*columns, *filter(None, [response])]
+        self._footer = pq.read_metadata(path)
         self.n_rows = self._footer.num_rows
         for name in self._read_columns:
-            if name not in schema.names:
-                raise DataError(f"columns must be columns of {path.name}, got {name!r}")
-            if self._read_columns.count(name) > 1:
-                raise DataError(f"columns must have each column once, got {name!r} twice")
+            if name not in self._footer.schema.names or self._read_columns.count(name) > 1:
+                raise DataError(f"columns must be columns of {path.name}, each once, got {name!r}")
 
     def __call__(self) -> Iterator[Columns | tuple[Columns, npt.NDArray[np.generic]]]:
         """Yield columns (m,) by name, or pairs of columns and responses (m,), without a copy."""

@@ -25,7 +25,6 @@ from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
 CLIP = 3.0
-_TOGETHER = 16  # columns per step: float32 entries of a row in one cache line
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,12 @@ def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
     """Return the centers and scales of a table's columns, either public or from the data."""
     ref, names = replace(ref, path=name_below_home(Path(ref.path))), dataset.frame_columns
     if units == "standardised":
-        center, scale = _moments(ref, len(names))
+        from sklearn.preprocessing import StandardScaler  # here: it takes long to load
+
+        scaler = StandardScaler()
+        for block, _ in stream_frames(ref):
+            scaler.partial_fit(block.T)
+        center, scale = scaler.mean_, np.sqrt(scaler.var_)
         if not (scale > 0).all():
             name = names[int(np.argmin(scale))]
             raise DataError(f"column {name!r} of {ref.name} is constant; use public constants instead")
@@ -59,12 +63,8 @@ def load_frames(about: Scales) -> PreparedTable:
     center, scale = (np.array(values, dtype=np.float32) for values in (about.center, about.scale))
     start = 0
     for block, labels in stream_frames(ref):
-        rows = X[start : start + len(labels), :d]
-        for few in _few(d):
-            values = block[few] - center[few, None]
-            values /= scale[few, None]
-            rows[:, few] = np.clip(values, -CLIP, CLIP, out=values).T
-        y[start : start + len(labels)] = labels
+        rows = slice(start, start + len(labels))
+        X[rows, :d], y[rows] = np.clip((block.T - center) / scale, -CLIP, CLIP), labels
         start += len(labels)
     X[:, d] = 1.0
     X.flags.writeable = False  # a wide design, which an estimator would otherwise copy
@@ -88,22 +88,3 @@ def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt
 def _columns(table: pa.Table) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]:
     (features,) = table.drop_columns([FRAME_LABEL]).combine_chunks().to_batches()
     return features.to_tensor(row_major=False).to_numpy().T, table.column(FRAME_LABEL).to_numpy()
-
-
-def _few(d: int) -> Iterator[slice]:
-    return (slice(first, min(first + _TOGETHER, d)) for first in range(0, d, _TOGETHER))
-
-
-def _moments(ref: FramesRef, d: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return mean and standard deviation (divisor n) of every column, over shifted values."""
-    shift, first, second = np.zeros((3, d))
-    for i, (block, _) in enumerate(stream_frames(ref)):
-        for few in _few(d):
-            values = block[few].astype(np.float64)
-            if i == 0:
-                shift[few] = values.mean(axis=1)
-            values -= shift[few, None]
-            first[few] += values.sum(axis=1)
-            second[few] += np.square(values, out=values).sum(axis=1)
-    mean = first / ref.n_rows
-    return shift + mean, np.sqrt(np.maximum(second / ref.n_rows - mean**2, 0.0))

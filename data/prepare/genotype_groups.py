@@ -87,14 +87,6 @@ class GroupDifference:
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnPeople:
-    """Rows of `GroupDifference.X` drawn from each group, (m, R), in the random order of the draw."""
-
-    first: IntArray
-    second: IntArray
-
-
-@dataclass(frozen=True, eq=False)
 class TracedGroup:
     """A group of people whose mean is released: X (n, d), and the mean of a public panel, (d,)."""
 
@@ -183,41 +175,39 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
     )
 
 
-def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generator]) -> DrawnPeople:
-    """Draw m people of each group per replicate, uniformly and without replacement.
+def draw_people(sizes: tuple[int, int], m: int, rngs: Sequence[np.random.Generator]) -> IntArray:
+    """Draw m people of each group per replicate, without replacement: rows of `GroupDifference.X`, (2, m, R).
 
-    Replicate r depends on ``rngs[r]`` only. Its draw of m people is the beginning of a draw of any larger m
-    from a generator in the same state.
+    They are in the random order of the draw. Replicate r depends on ``rngs[r]`` only. Its draw of m people is
+    the beginning of a draw of any larger m from a generator in the same state.
     """
     require_size("m", m, min(sizes), "the people of the smaller group")
-    first, second = [], []
-    for rng in rngs:
+    drawn = np.empty((2, m, len(rngs)), dtype=np.int64)
+    for r, rng in enumerate(rngs):
         # Whole permutations for any m: smaller draws are then the beginnings of larger ones.
-        first.append(rng.permutation(sizes[0])[:m])
-        second.append(sizes[0] + rng.permutation(sizes[1])[:m])
-    return DrawnPeople(np.array(first).reshape(-1, m).T, np.array(second).reshape(-1, m).T)
+        drawn[0, :, r] = rng.permutation(sizes[0])[:m]
+        drawn[1, :, r] = sizes[0] + rng.permutation(sizes[1])[:m]
+    return drawn
 
 
-def person_mask(draw: DrawnPeople, n_rows: int) -> Mask:
+def person_mask(drawn: IntArray, n_rows: int) -> Mask:
     """Return which rows of `GroupDifference.X` each replicate uses: 2m of them, one per person.
 
     The mean of the rows is the difference of the drawn group means; its sensitivity to one person is 2/m
     per coordinate (see the module). The mask is (n_rows, R) and Fortran-ordered, as estimators take it.
     """
-    mask = np.zeros((draw.first.shape[1], n_rows), dtype=bool)
-    for row, first, second in zip(mask, draw.first.T, draw.second.T, strict=True):
-        row[first] = True
-        row[second] = True
+    mask = np.zeros((drawn.shape[2], n_rows), dtype=bool)
+    np.put_along_axis(mask, np.concatenate(drawn).T, True, axis=1)
     return mask.T
 
 
-def paired_rows(X: FloatArray, draw: DrawnPeople, replicate: int) -> FloatArray:
+def paired_rows(X: FloatArray, drawn: IntArray, replicate: int) -> FloatArray:
     """Return the paper's rows of one replicate, (m, d): x1 − x2 for pairs in the order of the draw.
 
     Their mean is that of the 2m rows of the same replicate. With ``value_bound=2`` and m rows an estimator
     takes 4/m for its sensitivity, twice what a person can do.
     """
-    return (X[draw.first[:, replicate]] + X[draw.second[:, replicate]]) / VALUE_BOUND
+    return (X[drawn[0, :, replicate]] + X[drawn[1, :, replicate]]) / VALUE_BOUND
 
 
 def traced_group(genotypes: Genotypes) -> TracedGroup:

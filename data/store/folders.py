@@ -64,8 +64,7 @@ def home() -> Path:
         return Path(chosen).expanduser().resolve()
     except (OSError, RuntimeError):
         raise StoreError(
-            f"DPCOST_HOME must be a reachable folder, got {chosen!r}: its user, a link in it or the "
-            "current folder does not exist; set it to an absolute path"
+            f"DPCOST_HOME must be a reachable folder, got {chosen!r}; set it to an absolute path"
         ) from None
 
 

@@ -3,8 +3,8 @@
 No message holds a value or an id, or says how many rows or users are concerned: a server records messages.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,6 @@ class UserIds:
         ids = np.concatenate([np.zeros(0), *self._pieces])
         return np.asarray(np.unique(ids, return_inverse=True)[1], dtype=np.int64)
 
-    def names(self) -> list[str]:
-        """Return the id of each row as canonical text, the same in every file."""
-        self.codes()  # refuses what has none
-        ids, texts = np.concatenate(self._pieces), list(self._texts)
-        return [texts[int(each)] for each in ids] if texts else [f"{each:.0f}" for each in ids]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredTable:
@@ -142,7 +136,7 @@ class DeclaredReader(PartReader):
         self._columns = tuple(column for column in declaration.columns if column.derived is None)
         user_id, codes = declaration.user_id, declaration.missing_codes
         self.ids = UserIds(source, user_id, codes) if user_id else None
-        self._faults: dict[str, set[str]] = defaultdict(set)  # column → its kinds of faults
+        self._faults: dict[str, None] = {}  # cells that no declaration allows, in order
         self._clipped, self._missing = Counter[str](), Counter[str]()
         self._n_rows, self._has_complete = 0, False
         derived = [each.derived for each in declaration.columns if each.derived]
@@ -151,14 +145,16 @@ class DeclaredReader(PartReader):
     @property
     def repairs(self) -> tuple[Repair, ...]:
         """How many rows lack a cell, by the first such column."""
-        named = ((f"blank or NaN in column {each.name}", self._missing[each.name]) for each in self._columns)
-        return tuple(Repair(reason, count) for reason, count in named if count)
+        return self._counted("blank or NaN in column", self._missing)
 
     @property
     def clipped(self) -> tuple[Repair, ...]:
         """How many rows have a clipped number, by column."""
-        named = ((f"column {each.name}", self._clipped[each.name]) for each in self._columns)
-        return tuple(Repair(reason, count) for reason, count in named if count)
+        return self._counted("column", self._clipped)
+
+    def _counted(self, reason: str, counts: Counter[str]) -> tuple[Repair, ...]:
+        names = (column.name for column in self._columns)
+        return tuple(Repair(f"{reason} {name}", counts[name]) for name in names if counts[name])
 
     def tables(self, part: Part, watch: Watch | None = None) -> Iterator[DeclaredTable]:
         """Yield the rows of a file as declared, piece by piece, until one has a fault."""
@@ -174,7 +170,12 @@ class DeclaredReader(PartReader):
         if not self._n_rows:
             raise DataError(f"{path} has no rows; at least one is needed, check the file")
         faults = _other_size("rows", self._n_rows, declaration.n_rows)
-        faults += _undeclared(self._columns, self._faults)
+        if self._faults:
+            faults.append(
+                f"{_listed(list(self._faults))}; correct the file or [[data.columns]]; levels = {{ … }} "
+                'merges spellings (capitals count), missing = ["99", "."] names texts of a missing cell, '
+                'categories = ["1", "2"] allows other codes than 0 and 1'
+            )
         if self._lacks_cells:
             faults.append(
                 f"{_listed([repair.reason for repair in self.repairs])}; correct those rows. In a study "
@@ -230,8 +231,7 @@ class DeclaredReader(PartReader):
         times = {name: values[name].copy() for name in self._times}
         sides = self._clip(values)
         for column in self._columns:
-            if kinds := _faults_of(column, values[column.name]):
-                self._faults[column.name] |= kinds
+            self._faults |= dict.fromkeys(_faults_of(column, values[column.name]))
         is_complete = self._fill(values)
         if self._faults or self._lacks_cells:
             return None
@@ -287,37 +287,20 @@ def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
     ]
 
 
-def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> set[str]:
-    """Return what no declaration allows; cells that are missing are another matter."""
+def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> Iterator[str]:
+    """Yield what no declaration allows; cells that are missing are another matter."""
     if column.categories:
-        return {"unlisted"} if (numbers == _UNLISTED).any() else set()
-    finite = numbers[np.isfinite(numbers)]
-    kinds = {"text": np.isinf(numbers), "below": finite < column.lower, "above": finite > column.upper}
-    return {kind for kind, cells in kinds.items() if cells.any()}
-
-
-def _undeclared(columns: Sequence[Column], kinds: Mapping[str, Collection[str]]) -> list[str]:
-    """Return a sentence about all cells that no declaration allows."""
-    faults, outside = [], set[bool]()
-    for column in columns:
-        found = kinds.get(column.name, ())
-        if "unlisted" in found:
-            faults.append(f"column {column.name!r} has text outside its categories")
-        if "text" in found:
-            faults.append(f"text, a truth value or infinity in number column {column.name!r}")
-        if "below" in found or "above" in found:
-            cut = column.cut_codes(below="below" in found, above="above" in found)
-            codes = f" (is one of {cut} a code for missing?)" if cut else ""
-            outside.add(column.is_zero_to_one)
-            faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
-    if not faults:
-        return []
-    return [
-        f"{_listed(faults)}; correct the file or [[data.columns]], where levels = {{ … }} merges spellings "
-        '(capitals count) and missing = ["99", "."] names codes and text for a missing cell'
-        + ', or use outside = "clip"' * (False in outside)
-        + ', or categories = ["1", "2"] for other codes than 0 and 1' * (True in outside)
-    ]
+        if (numbers == _UNLISTED).any():
+            yield f"column {column.name!r} has text outside its categories"
+        return
+    if np.isinf(numbers).any():
+        yield f"text, a truth value or infinity in number column {column.name!r}"
+    outside = numbers[_outside(column, numbers)]
+    for side, found in (("below", outside < column.lower), ("above", outside > column.upper)):
+        if found.any():
+            codes = column.cut_codes(below=side == "below", above=side == "above")
+            question = f" (is one of {codes} a code for missing?)" if codes else ""
+            yield f"column {column.name!r} is {side} its declared bounds{question}"
 
 
 def _outside(column: Column, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

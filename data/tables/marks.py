@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from data.columns import PLAIN, Marks
 from data.errors import DataError
-from data.formats.canonical import Cells, text_array
+from data.formats.canonical import Cells
 from data.tables.sources import Source
 
 _MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
@@ -59,20 +59,16 @@ class FileMarks:
 
     def plain_codes(self, path: Source, name: str, codes: Sequence[str]) -> list[str]:
         """Return codes for a missing number with plain decimal points; refuse one that no cell can equal."""
-        if odd := self.odd_codes(codes):
-            raise DataError(f"{path}: {fault_of_code(name, odd[0])}")
-        if not (self._is_declared or self._is_open):
-            return list(codes)
-        return list(self._translated(name, pa.array(codes, pa.string())).to_pylist())
-
-    def odd_codes(self, codes: Sequence[str]) -> list[str]:
-        """Return codes that look like numbers with other marks than the file's."""
-        texts = text_array(codes)
-        fits = pc.match_substring_regex(
-            texts, rf"{self._number}|{_MARKED}" if self._is_open else self._number
-        )
-        odd = pc.and_not(pc.match_substring_regex(texts, rf"{_MARKED}|{_GROUPED}"), fits)
-        return list(texts.filter(odd).to_pylist())
+        texts = pa.array(codes, pa.string())
+        of_file = rf"{self._number}|{_MARKED}" if self._is_open else self._number
+        is_number = pc.match_substring_regex(texts, rf"{_MARKED}|{_GROUPED}")
+        if odd := texts.filter(pc.and_not(is_number, pc.match_substring_regex(texts, of_file))).to_pylist():
+            raise DataError(
+                f"{path}: missing of {name!r} must be written as the file writes numbers, got {odd[0]!r}; "
+                'correct it, or declare decimal = "," or thousands = "." below [data]'
+            )
+        is_plain = not (self._is_declared or self._is_open)
+        return list((texts if is_plain else self._translated(name, texts)).to_pylist())
 
     def notice(self, name: str, cells: Cells) -> None:
         """Remember a column some of whose cells are text only for their marks."""
@@ -108,19 +104,3 @@ def has_words(cells: Cells) -> bool:
     """Return whether some text of a column is no number, whatever its marks mean."""
     texts = pa.array(cells.values, pa.string())
     return bool(pc.any(pc.invert(pc.match_substring_regex(texts, _GROUPED))).as_py())
-
-
-def fault_of_code(name: str, code: str) -> str:
-    return (
-        f"missing of {name!r} must be written as the file writes numbers, got {code!r}; correct it, or "
-        'declare decimal = "," or thousands = "." below [data]'
-    )
-
-
-def odd_codes(codes: Sequence[str], declared: Marks) -> list[str]:
-    """Return codes for a missing number that are a number in no file with these marks."""
-    for separator in ",;":
-        marks = FileMarks(declared)
-        marks.set_separator(separator)
-        codes = marks.odd_codes(codes)
-    return list(codes)

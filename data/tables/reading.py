@@ -5,15 +5,19 @@ Not even the header is quoted: in a file without one, the first row of data stan
 
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import reduce
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
@@ -132,14 +136,10 @@ def _with_keys(batch: pa.RecordBatch, keys: Sequence[tuple[str, str | None]]) ->
 
 def n_rows_stated(source: Source) -> int | None:
     """Return how many rows Parquet files say that they have; None where they must be read."""
-    if is_address(source):
-        return None
-    try:
-        files = [part.file for part in parts_of(source)]
-        if all(str(file).lower().endswith(".parquet") for file in files):
+    with suppress(OSError, pa.ArrowException):  # reading it says what is wrong
+        files = [] if is_address(source) else [part.file for part in parts_of(source)]
+        if files and all(str(file).lower().endswith(".parquet") for file in files):
             return sum(int(pq.read_metadata(file).num_rows) for file in files)
-    except (OSError, pa.ArrowException):
-        pass  # reading it says what is wrong
     return None
 
 
@@ -159,7 +159,7 @@ def _opened(path: Source) -> BinaryIO:
 def _malformed(path: Source) -> DataError:
     return DataError(
         f"{path} is not a well-formed {PurePath(path).suffix} file (damaged, rows of different lengths, "
-        "or not UTF-8); correct it"
+        "or not UTF-8 text with line feeds); correct it"
     )
 
 
@@ -181,8 +181,6 @@ def _csv(
     The header says what separates cells, unless the owner does. A first column without a name is an index.
     """
     first = handle.readline()
-    if fault := _first_line_fault(first):
-        raise DataError(f"{path} {fault}")
     try:
         if not (mark := marks.separator or _only_separator(first.decode("utf-8-sig"))):
             raise DataError(
@@ -190,12 +188,15 @@ def _csv(
                 'separator = ";" below [data] (dpcost init --separator)'
             )
         marks.set_separator(mark)
-        lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
+        # A quoted name may go on in the next line.
+        lines = (line.decode("utf-8-sig") for line in chain([first], iter(handle.readline, b"")))
         names = next(csv.reader(lines, delimiter=mark), [])
+        if any("\0" in name for name in names):  # UTF-16
+            raise _malformed(path)
     except (UnicodeDecodeError, csv.Error):
         raise _malformed(path) from None
-    if not names:
-        raise DataError(f"{path} is empty; it needs a header and at least one row")
+    if not "".join(names).strip() or names[0].lower().startswith("sep="):
+        raise DataError(f"{path} must begin with the names of its columns; write them into its first line")
     following: bytes = handle.peek(1)  # type: ignore[attr-defined]
     second = following.split(b"\n")[0].rstrip(b"\r").decode(errors="replace")
     if (len(names) > 1 and not names[-1]) or (second.count(mark) == len(names) > 1 and second.endswith(mark)):
@@ -204,9 +205,9 @@ def _csv(
         names[0] = UNNAMED
     if not following:
         return names, iter(())
-    counted = _CountedLines(handle)
+    read = [name for name in names if name in columns] or names
     batches = arrow_csv.open_csv(
-        pa.PythonFile(counted, mode="r"),
+        handle,
         read_options=arrow_csv.ReadOptions(
             column_names=names,
             block_size=max(BLOCK_BYTES, 16 * max(len(first), len(following))),
@@ -218,85 +219,33 @@ def _csv(
             ignore_empty_lines=len(names) > 1,  # of one column, a blank line is a missing cell
         ),
         convert_options=arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
+            # A column that is not read may hold text in another encoding.
+            column_types={name: pa.string() if name in read else pa.binary() for name in names},
             strings_can_be_null=False,
-            include_columns=[name for name in names if name in columns] or None,
         ),
     )
-    return names, _each_in_its_line(path, batches, counted, mark, len(names))
+    return names, (_whole_rows(path, batch, mark).select(read) for batch in batches)
 
 
-class _CountedLines(io.RawIOBase):
-    """A file that counts its lines while it is read, without blank ones."""
-
-    def __init__(self, handle: BinaryIO) -> None:
-        self._handle, self._after_text, self.count = handle, False, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._handle.read(size)
-        marks = np.frombuffer(content, dtype=np.uint8)
-        is_text = np.concatenate([[self._after_text], (marks != ord("\n")) & (marks != ord("\r"))])
-        self.count += int(np.count_nonzero(is_text[1:] & ~is_text[:-1]))
-        self._after_text = bool(is_text[-1])
-        return content
-
-
-def _each_in_its_line(
-    path: Source, batches: Batches, lines: _CountedLines, mark: str, n_columns: int
-) -> Batches:
-    """Yield rows; if a file has fewer rows than lines, refuse it unless each row is surely one."""
-    n_rows = 0
-    for batch in batches:
-        n_rows += batch.num_rows
-        yield batch
-    if n_rows < lines.count and _may_join_rows(path, mark, n_columns - 1):
-        raise DataError(
-            f"{path} has a quotation mark that may join rows: a cell that begins with it ends in another "
-            "line; remove the mark, or convert the file to Parquet"
-        )
-
-
-def _may_join_rows(path: Source, mark: str, n_marks: int) -> bool:
-    """Return whether two lines of one row each hold the ``n_marks`` separators of a whole row.
+def _whole_rows(path: Source, batch: pa.RecordBatch, mark: str) -> pa.RecordBatch:
+    """Return rows; refuse one if two of its lines each hold the separators of a whole row.
 
     The second of two cells that begin with a quotation mark, in different rows, is read as the end of the
     first. All between them is then one cell.
     """
-    counts: list[int] = []
-
-    def counted(lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            counts.append(line.count(mark))
-            yield line
-
-    with _opened(path) as handle:
-        # A column that is not read may hold text in another encoding.
-        lines = io.TextIOWrapper(handle, encoding="utf-8-sig", errors="replace", newline="")
-        try:
-            for _ in csv.reader(counted(lines), delimiter=mark):
-                if sum(count >= n_marks for count in counts) > 1:
-                    return True
-                counts.clear()
-        except csv.Error:  # a cell is too long
-            return True
-    return False
-
-
-def _first_line_fault(line: bytes) -> str:
-    """Say what is wrong with a file that begins with such a line; "" if nothing is."""
-    start = line.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t")
-    if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line:
-        return "is UTF-16 text, or holds null characters; save it as UTF-8"
-    if start in (b"\n", b"\r\n"):
-        return "begins with a blank line; remove it"
-    if start[:4].lower() == b"sep=":
-        return "begins with a line sep=… for a spreadsheet program; remove it"
-    if b"\r" in line.rstrip(b"\r\n") and b'"' not in line:
-        return "ends its lines with carriage returns alone; save it with line feeds"
-    return ""
+    contents = [bytes(column.buffers()[2] or b"") for column in batch.columns]
+    if not any(end in content for content in contents for end in (b"\r", b"\n")):
+        return batch
+    has_break = [pc.match_substring_regex(column, r"[\r\n]") for column in batch.columns]
+    cells = [column.cast(pa.binary()) for column in batch.filter(reduce(pc.or_, has_break)).columns]
+    for row in zip(*(column.to_pylist() for column in cells), strict=True):
+        lines = re.split(rb"\r\n?|\n", mark.encode().join(row))
+        if sum(line.count(mark.encode()) >= len(row) - 1 for line in lines) > 1:
+            raise DataError(
+                f"{path} has a quotation mark that may join rows: a cell that begins with it ends in another "
+                "line; remove the mark, or convert the file to Parquet"
+            )
+    return batch
 
 
 def _only_separator(header: str) -> str:
@@ -304,11 +253,3 @@ def _only_separator(header: str) -> str:
     outside = "".join(header.split('"')[::2])
     marks = [mark for mark in (",", ";", "\t") if mark in outside]
     return "" if len(marks) > 1 or (not marks and "|" in outside) else (marks or [","])[0]
-
-
-def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that belong to the header because a quoted name goes on there."""
-    quotes = first.count(b'"')
-    while quotes % 2 and (line := handle.readline()):
-        quotes += line.count(b'"')
-        yield line

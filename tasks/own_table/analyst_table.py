@@ -6,21 +6,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import (
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from data.columns import Column, Declaration, Marks, Number, Text
 from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
-from data.tables.marks import FileMarks, fault_of_code, odd_codes
+from data.tables.marks import FileMarks
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
@@ -34,25 +26,13 @@ if TYPE_CHECKING:  # loaded if a table by group is requested
 _DECLARED = [each.name for each in fields(Column) if each.name not in ("dtype", "derived")]
 
 
-def _column_of_file(plain: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Validate a column that a file declares; list all its faults, and its unknown keys."""
+def _column_of_file(plain: Any) -> Any:
+    """Add the facts that columns of datasets alone must state; refuse keys that no file has."""
     if not isinstance(plain, dict):
-        return handler(plain)
-    keys = {"keys": ", ".join(_DECLARED)}
-    unknown = PydanticCustomError("extra_forbidden", "Unknown key; allowed are {keys}", keys)
-    faults = [
-        InitErrorDetails(type=unknown, loc=(key,), input=value, ctx=keys)
-        for key, value in plain.items()
-        if key not in _DECLARED
-    ]
-    known = {key: plain[key] for key in plain if key in _DECLARED}
-    try:
-        column = handler({"dtype": "float64", "unit": "", "lower": -math.inf, "upper": math.inf, **known})
-    except ValidationError as error:
-        faults += cast("list[InitErrorDetails]", error.errors(include_url=False))
-    if faults:
-        raise ValidationError.from_exception_data("column", faults)
-    return column
+        return plain
+    if unknown := [key for key in plain if key not in _DECLARED]:
+        raise ValueError(f"unknown key {unknown[0]!r}; allowed are {', '.join(_DECLARED)}")
+    return {"dtype": "float64", "unit": "", "lower": -math.inf, "upper": math.inf, **plain}
 
 
 def fitted_columns(column: Column) -> tuple[Column, ...]:
@@ -131,7 +111,7 @@ class AnalystTable(Strict):
     thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
     # what separates the cells of a CSV file; by default the only mark of its header
     separator: Annotated[Literal["", ",", ";", "|", "\t"], Field(exclude=True)] = ""
-    columns: tuple[Annotated[Column, WrapValidator(_column_of_file)], ...] = Field(min_length=1)
+    columns: tuple[Annotated[Column, BeforeValidator(_column_of_file)], ...] = Field(min_length=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -154,14 +134,6 @@ class AnalystTable(Strict):
                 f"no column may be called {INTERCEPT!r}, the name of the intercept; rename it in the file"
             )
         return columns
-
-    @model_validator(mode="after")
-    def _codes_are_numbers_of_the_file(self) -> "AnalystTable":
-        marks = self.marks
-        for column in self.columns:
-            if not column.categories and (odd := odd_codes(column.missing, marks)):
-                raise ValueError(fault_of_code(column.name, odd[0]))
-        return self
 
     @field_validator("clusters")
     @classmethod

@@ -91,13 +91,12 @@ def test_draws_are_distinct_and_smaller_ones_begin_the_larger(n_first, n_second,
     m = data.draw(st.integers(1, min(n_first, n_second)))
     sizes = (n_first, n_second)
     draw = prepare.draw_people(sizes, m, np.random.default_rng(seed).spawn(3))
-    assert draw.first.shape == draw.second.shape == (m, 3)
+    assert draw.shape == (2, m, 3)
     mask = prepare.person_mask(draw, sum(sizes))
     np.testing.assert_array_equal(mask[:n_first].sum(axis=0), m)
     np.testing.assert_array_equal(mask[n_first:].sum(axis=0), m)
     smaller = prepare.draw_people(sizes, 1, np.random.default_rng(seed).spawn(3))
-    np.testing.assert_array_equal(smaller.first, draw.first[:1])
-    np.testing.assert_array_equal(smaller.second, draw.second[:1])
+    np.testing.assert_array_equal(smaller, draw[:, :1])
 
 
 def test_a_person_moves_the_answer_by_two_over_m_never_more():

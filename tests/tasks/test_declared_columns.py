@@ -49,8 +49,8 @@ def test_a_code_of_all_columns_is_no_weight(tmp_path):
     [
         ({"user": "id"}, "user:", "user_id"),
         ({"clusters": "None"}, "clusters:", "none"),
-        ({"columns": [{**AGE, "bounds": [0, 1]}]}, "columns.0.bounds:", "lower, upper"),
-        ({"columns": [AGE, {**KIND, "level": {}}], "row": 3}, "columns.1.level:", "levels"),
+        ({"columns": [{**AGE, "bounds": [0, 1]}]}, "columns.0: unknown key 'bounds'", "lower, upper"),
+        ({"columns": [AGE, {**KIND, "level": {}}], "row": 3}, "columns.1: unknown key 'level'", "levels"),
     ],
 )
 def test_an_unknown_key_comes_with_those_that_are_allowed(changed, where, allowed):
