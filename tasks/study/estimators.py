@@ -102,6 +102,12 @@ class EstimatorSpec(Strict):
     def takes_steps(self) -> bool:
         return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
+    def sizes(self, sizes: Mapping[str, int], s: int | None, grid: Grid) -> Iterator[dict[str, int]]:
+        """Yield its sizes at one n and s: at each number of steps that it takes."""
+        at_s = {**sizes, "s": s} if s else {**sizes}
+        for steps in (grid.steps if self.takes_steps else ()) or (None,):
+            yield {**at_s, "T": steps} if steps else at_s
+
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         return evaluate_all(self.params, sizes)
 

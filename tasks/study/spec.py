@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -19,7 +19,7 @@ from tasks.errors import SpecError, require_once
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import StatedGuesses
-from tasks.problems.kinds import measure_of, modules_of
+from tasks.problems.kinds import AnyProblem, measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.estimators import (
@@ -32,7 +32,6 @@ from tasks.study.estimators import (
     with_structure,
 )
 from tasks.study.expand import Block, bundle
-from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -54,6 +53,17 @@ def check_cron(text: str) -> str:
     return text
 
 
+class Panel(Strict):
+    """A problem with its estimators and grid, where they are not those of the whole study."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9 -]*$")]  # it becomes a part of keys
+    about: str = ""  # what is particular about it, for the report
+    smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
+    problem: AnyProblem
+    grid: Grid | None = None
+    estimators: tuple[EstimatorSpec, ...] = ()
+
+
 class Headline(Strict):
     """The setting that the report's first sentence is about."""
 
@@ -68,9 +78,7 @@ class Headline(Strict):
 
 
 class AssumptionSpec(Strict):
-    """An assumption of what is public: what, its value, its source."""
-
-    what: str
+    what: str  # is assumed to be public
     value: str
     source: str
 
@@ -156,19 +164,18 @@ class StudySpec(Strict):
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
             self._check_problem(panel)
             self._check_estimators(panel)
-        if fault := _fault_of_name("panel", self.headline.panel, names):
-            raise ValueError(fault)
-        if not self.head_panel.smoke:
-            got = f"got {self.headline.panel!r}, which has smoke = false; leave that out"
-            raise ValueError(f"headline.panel must be one that always runs, {got}")
-        grid = self.grid_of(self.head_panel)
-        settings = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
-        settings += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
-        for name, values in (("s", grid.s), ("steps", grid.steps)):
-            settings += [(name, values)] * bool(values or getattr(self.headline, name) is not None)
-        faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in settings)
-        if wrong := list(filter(None, faults)):
-            raise ValueError("; ".join(wrong))
+        always = [panel.name for panel in self.panels if panel.smoke]
+        allowed: dict[str, tuple[Any, ...]] = {"panel": (*always,)}
+        if self.headline.panel in always:
+            grid = self.grid_of(self.head_panel)
+            allowed |= {
+                name: getattr(grid, name) or (None,) for name in ("n", "epsilon", "delta", "s", "steps")
+            }
+            allowed["paper_delta"] = (*grid.delta, None)
+        for key, values in allowed.items():
+            if (value := getattr(self.headline, key)) not in values:
+                known = ", ".join(str(each) for each in values if each is not None) or "none: leave it out"
+                raise ValueError(f"headline.{key} must be one of the study's ({known}), got {value!r}")
         return self
 
     def _check_problem(self, panel: Panel) -> None:
@@ -214,17 +221,14 @@ class StudySpec(Strict):
             if offset := panel.problem.traits.offset:
                 check_offset(item.name, offset)
             grid = self.grid_of(panel)
-            for sizes in (each for n in grid.n for each in self._sizes(panel, item, n, grid)):
-                try:
-                    item.check_keywords(sizes)
-                except ValueError as error:
-                    raise ValueError(f"estimators ({item.name}) in panel {panel.name!r}: {error}") from None
-
-    def _sizes(self, panel: Panel, item: EstimatorSpec, n: int, grid: Grid) -> Iterator[dict[str, int]]:
-        """Yield an estimator's sizes at one n: at each s, and at each number of steps that it takes."""
-        sizes = panel.problem.sizes(n)
-        for s, steps in product(grid.s or (None,), (grid.steps if item.takes_steps else ()) or (None,)):
-            yield {**sizes, **({"s": s} if s else {}), **({"T": steps} if steps else {})}
+            for n, s in product(grid.n, grid.s or (None,)):
+                for sizes in item.sizes(panel.problem.sizes(n), s, grid):
+                    try:
+                        item.check_keywords(sizes)
+                    except ValueError as error:
+                        raise ValueError(
+                            f"estimators ({item.name}) in panel {panel.name!r}: {error}"
+                        ) from None
 
     @property
     def head_panel(self) -> Panel:
@@ -377,12 +381,6 @@ class StudySpec(Strict):
 
     def _cells(self, panel: Panel, n: int, grid: Grid) -> Iterator[Cell]:
         for s in grid.s or (None,):
-            at = grid.model_copy(update={"s": (s,) if s else ()})
             for item in self.estimators_of(panel):
-                for sizes in self._sizes(panel, item, n, at):
+                for sizes in item.sizes(panel.problem.sizes(n), s, grid):
                     yield from item.cells(panel.name, sizes, s, grid)
-
-
-def _fault_of_name(key: str, value: object, allowed: Collection[object]) -> str:
-    words = ", ".join(map(str, allowed)) or "none: leave it out"
-    return "" if value in allowed else f"headline.{key} must be one of the study's ({words}), got {value!r}"
