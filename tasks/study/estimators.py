@@ -1,7 +1,7 @@
 """The estimators of a study with their public keywords, and its grid of sizes and budgets."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings
 from tasks.cells import Cell
-from tasks.file_schema import DISTINCT, Strict
+from tasks.file_schema import DISTINCT, Number, Strict
 from tasks.size_rules import delta_at, evaluate_all
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
@@ -27,23 +27,17 @@ def _positive(epsilon: float) -> float:
     return epsilon
 
 
-def _delta_text(value: object) -> object:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        check_budget(1.0, value)
-        return repr(value)
-    return value
-
-
-def _delta_rule(rule: str) -> str:
-    delta_at(rule, 10**6)
+def _delta_rule(value: Any) -> Any:
+    rule = repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(rule, str):
+        delta_at(rule, 10**6)
     return rule
 
 
-Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 Epsilon = Annotated[Number, AfterValidator(_positive)]
 Counts = Annotated[tuple[Count, ...], DISTINCT]
-DeltaRule = Annotated[str, BeforeValidator(_delta_text), AfterValidator(_delta_rule)]
+DeltaRule = Annotated[str, BeforeValidator(_delta_rule)]
 
 
 class Grid(Strict):
@@ -120,14 +114,6 @@ class EstimatorSpec(Strict):
         for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):
             delta = delta_at(rule, sizes["n"])
             yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
-
-
-def with_structure(items: Sequence[EstimatorSpec], *structure: Any) -> tuple[EstimatorSpec, ...]:
-    """Return estimators that know of what `structure_of` says."""
-    return tuple(
-        item.model_copy(update={"params": {**structure_of(item.name, *structure), **item.params}})
-        for item in items
-    )
 
 
 def structure_of(

@@ -16,7 +16,7 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
-from tasks.file_schema import Strict
+from tasks.file_schema import Number, Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import AnyProblem, measure_of, modules_of
@@ -27,9 +27,8 @@ from tasks.study.estimators import (
     DeltaRule,
     EstimatorSpec,
     Grid,
-    Number,
     check_offset,
-    with_structure,
+    structure_of,
 )
 from tasks.study.expand import Block, bundle
 
@@ -198,6 +197,7 @@ class StudySpec(Strict):
                 raise ValueError(f"{where}: {error}") from None
 
     def check_data(self) -> None:
+        """Refuse panels that do not suit their datasets."""
         for panel, problem in self.panels_on_data():
             try:
                 problem.check_data(max(self.grid_of(panel).n))
@@ -282,10 +282,8 @@ class StudySpec(Strict):
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""
-        names: set[str] = set()
-        for panel in self.panels:
-            names.update(modules_of(panel.problem, [item.name for item in self.estimators_of(panel)]))
-        return sorted(names)
+        names = ((panel, [item.name for item in self.estimators_of(panel)]) for panel in self.panels)
+        return sorted({each for panel, items in names for each in modules_of(panel.problem, items)})
 
     def panel(self, name: str) -> Panel:
         return next(panel for panel in self.panels if panel.name == name)
@@ -299,10 +297,14 @@ class StudySpec(Strict):
         return grid
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
-        estimators, problem = panel.estimators or self.estimators, panel.problem
-        if problem.traits.has_intercept:
-            estimators = with_structure(estimators, problem.traits.offset_bounds, problem.traits.max_weight)
-        return estimators
+        estimators, traits = panel.estimators or self.estimators, panel.problem.traits
+        if not traits.has_intercept:
+            return estimators
+        structure = traits.offset_bounds, traits.max_weight
+        params = [{**structure_of(item.name, *structure), **item.params} for item in estimators]
+        return tuple(
+            item.model_copy(update={"params": each}) for item, each in zip(estimators, params, strict=True)
+        )
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:
@@ -344,40 +346,30 @@ class StudySpec(Strict):
 
         None: as many replicates as the profile has.
         """
-        replicates, blocks = replicates or self.replicates[profile], list[Block]()
+        count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
             grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
             if isinstance(problem, DatasetSource):
                 source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid))
-                every = Replicates(
-                    study=self.name,
-                    panel=panel.name,
-                    n=n,
-                    first=0,
-                    count=replicates,
-                    of=replicates,
-                    seed=seed,
-                )
-                blocks += bundle(cells, problem, every, source)
+                every: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
+                drawn = Replicates(**every, first=0, count=count, of=count)
+                blocks += bundle(cells, problem, drawn, source)
         return blocks
 
-    def headline_cells(self, blocks: list[Block]) -> list[Cell]:
-        """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
-        head, nearest = self.headline, self._nearest_to_headline(blocks)
-        setting = (head.epsilon, head.delta, head.s)
-        return [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == setting]
-
     def headline_block(self, blocks: list[Block]) -> Block:
-        """Return the block that `headline_cells` are of, with the headline's cells alone."""
-        nearest = self._nearest_to_headline(blocks)
+        """Return the block at the headline's size or the nearest, with the cells of its ε and δ alone."""
+        head = self.headline
+        of_panel = [block for block in blocks if block.replicates.panel == head.panel]
+        nearest = min(of_panel, key=lambda block: abs(block.replicates.n - head.n))
         without = [cell for cell in nearest.cells if cell.calibration == "none"]
-        return replace(nearest, cells=(*without, *self.headline_cells(blocks)))
+        setting = (head.epsilon, head.delta, head.s)
+        private = [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == setting]
+        return replace(nearest, cells=(*without, *private))
 
-    def _nearest_to_headline(self, blocks: list[Block]) -> Block:
-        of_panel = [block for block in blocks if block.replicates.panel == self.headline.panel]
-        return min(of_panel, key=lambda block: abs(block.replicates.n - self.headline.n))
+    def headline_cells(self, blocks: list[Block]) -> list[Cell]:
+        return [cell for cell in self.headline_block(blocks).cells if cell.epsilon is not None]
 
     def _cells(self, panel: Panel, n: int, grid: Grid) -> Iterator[Cell]:
         for s in grid.s or (None,):
