@@ -84,7 +84,6 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
 
 
 def _class_names(problem: "RegisteredTable", n_classes: int) -> list[str]:
-    """Return what classes are called: the response's categories, where it has some."""
     assert problem.analyst_table is not None
     labels = next(
         (one.categories for one in problem.analyst_table.columns if one.name == problem.response), ()

@@ -30,7 +30,6 @@ Fit = Callable[["Draw", Cell, Replicates], dpalgos.Result]  # returns the estima
 
 
 def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-    """Return the estimate of a cell from all rows of a draw."""
     seed, count = replicates.seed_of(cell), draw.replicates
     seeds = np.random.SeedSequence(seed, n_children_spawned=draw.first)
     rng = replicate_generator(seed, draw.first) if count == 1 else np.random.default_rng(seeds)
@@ -60,7 +59,6 @@ class Draw:
         return self.sample.n_replicates
 
     def columns(self, estimate: np.ndarray) -> np.ndarray:
-        """Return estimates (d, R) or (d,) as (d, R)."""
         return estimate.reshape(self.sample.n_features, self.replicates)
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
@@ -133,8 +131,6 @@ class Traits:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of the replicates of one size."""
-
     elements: int  # of data that a cell reads in a replicate
     n_bytes: int = 0  # that one draw needs in addition to the prepared data
     batch: int = 0  # replicates that run together at most; 0: as many as last seconds
@@ -200,7 +196,6 @@ class DatasetSource(RowSource, ABC):
         return get_dataset(self.source)
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the registered columns that the problem reads."""
         return self.about.columns
 
     def check_data(self, n: int) -> None:
@@ -224,7 +219,6 @@ class DatasetSource(RowSource, ABC):
         """Prepare a dataset once, and return the content of the file, of `data.prepare.design_file`."""
 
     def load(self, path: Path) -> Any:
-        """Read a file of `prepare`, for `draws`."""
         return read_design(path, self.design)
 
 
@@ -249,8 +243,6 @@ class Measure:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem: a source and a measure."""
-
     source: type[RowSource]
     measure: Measure
     intervals: Measure | None = None  # with ``measure = "intervals"``, where that has a meaning

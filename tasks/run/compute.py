@@ -27,7 +27,6 @@ _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need lit
 
 
 def compute_block(block: Block, prepared: Any = None) -> pd.DataFrame:
-    """Return the results table of a block's cells."""
     return timed_block(block, prepared)[0].drop(columns="seconds")
 
 
@@ -160,7 +159,6 @@ def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.nd
 
 @guarded
 def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> None:
-    """Compute a block and write its file, in whatever process or machine."""
     one_blas_thread()
     result.require_same_code()
     rows, selected = timed_block(block, load_prepared(block.problem, design))
@@ -179,7 +177,6 @@ def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
 
 @guarded
 def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) -> None:
-    """Prepare a panel's dataset, and write the file."""
     result.write(problem.prepare(table))
 
 

@@ -134,7 +134,6 @@ class GapShrinks(Strict):
     baseline: str
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare the gaps at the smallest and at the largest size."""
         ours = evidence.values(claim, calibration)
         without = evidence.values(claim.of(self.baseline), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]

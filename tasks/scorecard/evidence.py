@@ -119,7 +119,6 @@ class Compared:
 
 
 def compared(ours: dict[int, pd.Series], theirs: dict[int, pd.Series], factor: float = 1.0) -> list[Compared]:
-    """Compare our errors with ``factor`` times theirs at each size."""
     return [
         Compared(n, float(mine.mean() / other.mean()), *mean_interval(mine - factor * other))
         for n, mine, other in common_replicates(ours, theirs)

@@ -197,7 +197,6 @@ class StudySpec(Strict):
                 raise ValueError(f"{where}: {error}") from None
 
     def check_data(self) -> None:
-        """Refuse panels that do not suit their datasets."""
         for panel, problem in self.panels_on_data():
             try:
                 problem.check_data(max(self.grid_of(panel).n))

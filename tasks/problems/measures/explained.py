@@ -19,7 +19,6 @@ MOST_ERROR = 100.0
 
 
 def missed_of_means(X: np.ndarray) -> Callable[[np.ndarray], float]:
-    """Return the error of estimated means."""
     means, stds = X.mean(axis=0), X.std(axis=0)
     varies = stds > 0
     return lambda found: _capped(np.sqrt(np.mean(((found - means)[varies] / stds[varies]) ** 2)))
@@ -57,7 +56,6 @@ def _capped(missed: float) -> float:
 
 
 def measure_missed(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
-    """Return the errors by a draw's judge."""
     return {MISSED: np.array([draw.judge(coef) for coef in draw.columns(answer.estimate).T])}
 
 

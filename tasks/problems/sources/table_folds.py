@@ -66,7 +66,6 @@ class TableFolds(DatasetSource):
         return Cost(elements=n * self.sizes(n)["d"], batch=ALL)
 
     def check_data(self, n: int) -> None:
-        """Refuse sizes that leave out more rows than one of ten folds has."""
         super().check_data(n)
         left_out = self.about.n_rows - n
         if not 1 <= left_out <= self.about.n_rows / FOLDS:

@@ -76,7 +76,6 @@ class TableSubsamples(RegisteredTable):
         )
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        """Yield the one draw of all replicates, or one after another where rows have weights."""
         if (weights := prepared.weights_of_rows) is not None:
             yield from self._weighted_draws(replicates, prepared, weights)
             return
@@ -94,7 +93,6 @@ class TableSubsamples(RegisteredTable):
         )
 
     def _to_terms(self, unit: np.ndarray) -> np.ndarray | None:
-        """Return what brings slopes per standard deviation to the terms of a formula."""
         if self.units_of_file is None:
             return None
         matrix, columns = self.units_of_file.affine[0], np.arange(len(unit)) + (self.slopes.start or 0)
@@ -106,7 +104,6 @@ class TableSubsamples(RegisteredTable):
     def _weighted_draws(
         self, replicates: Replicates, prepared: PreparedTable, weights: np.ndarray
     ) -> Iterator[Draw]:
-        """Yield draws of rows, or of users with all their rows."""
         units = np.arange(len(prepared.X)) if prepared.groups is None else prepared.groups
         target, n_units = prepared.to_standard @ self.full_answer(prepared).coef, int(units[-1]) + 1
         for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
@@ -136,7 +133,6 @@ class TableSubsamples(RegisteredTable):
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a private and a non-private estimate from all rows of an analyst's table."""
         if not self.analyst_table or run.design is None:
             return {}
         return {"own_table": own_coefficients(self, self.load(run.design), run)}

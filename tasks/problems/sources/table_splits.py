@@ -91,7 +91,6 @@ class TableSplits(RegisteredTable):
         return ""
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the covariates, then the response; of frames the features of one boid."""
         return self.about.columns if self.has_frames else super().columns()
 
     def sizes(self, n: int) -> dict[str, int]:
@@ -139,7 +138,6 @@ class TableSplits(RegisteredTable):
         yield Draw(sample=sample, first=replicates.first, column_names=prepared.column_names)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return what was selected of frames, and a film where they are simulated."""
         if self.family != "logistic" or not isinstance(run.table, FramesRef):
             return {}
         film = [] if run.table.data_source == "real" else _film(run.table)
