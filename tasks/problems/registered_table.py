@@ -92,12 +92,9 @@ class RegisteredTable(DatasetSource, ABC):
         for name in estimators if self.analyst_table else ():
             estimator = dpalgos.get_estimator(name).for_unit(people=bool(self.user_id))
             if estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
-                declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
-                remedy = (
-                    "take one of preconditioned_* or user_level_*"
-                    if self.user_id
-                    else "declare user_id in [data]"
-                )
+                declared, remedy = "a row", "declare user_id in [data]"
+                if self.user_id:
+                    declared, remedy = "a user", "take one of preconditioned_* or user_level_*"
                 raise ValueError(
                     f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
                     f"{estimator.unit_of_privacy}; {remedy}, or another estimator"

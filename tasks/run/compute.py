@@ -19,7 +19,7 @@ from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
+from tasks.problems.problem import DatasetSource, Draw, Measured
 from tasks.study.expand import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
@@ -161,7 +161,10 @@ def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.nd
 def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> None:
     one_blas_thread()
     result.require_same_code()
-    rows, selected = timed_block(block, load_prepared(block.problem, design))
+    prepared = None
+    if design and isinstance(block.problem, DatasetSource):
+        prepared = block.problem.load(design.stored_path())
+    rows, selected = timed_block(block, prepared)
     timed = validate_results(rows.drop(columns="seconds")).assign(seconds=rows["seconds"])
     result.write(table_with_facts(timed, {"selected": selected}))
 
@@ -178,11 +181,3 @@ def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
 @guarded
 def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) -> None:
     result.write(problem.prepare(table))
-
-
-def load_prepared(problem: RowSource, design: CachedFile | None) -> Any:
-    """Return what `write_design` stored, as the problem draws from it; None for simulated data."""
-    if design is None:
-        return None
-    assert isinstance(problem, DatasetSource)
-    return problem.load(design.stored_path())

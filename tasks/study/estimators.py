@@ -22,7 +22,7 @@ MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3, "T": 10}
 
 
-def _positive(epsilon: float) -> float:
+def _checked_epsilon(epsilon: float) -> float:
     check_budget(epsilon, 0.5)
     return epsilon
 
@@ -35,7 +35,7 @@ def _delta_rule(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
-Epsilon = Annotated[Number, AfterValidator(_positive)]
+Epsilon = Annotated[Number, AfterValidator(_checked_epsilon)]
 Counts = Annotated[tuple[Count, ...], DISTINCT]
 DeltaRule = Annotated[str, BeforeValidator(_delta_rule)]
 
@@ -67,7 +67,7 @@ class EstimatorSpec(Strict):
     """One estimator of a study with its public keywords, which may be rules in n, d, s and K."""
 
     name: str
-    form: str = ""
+    form: Annotated[str, Field(pattern=r"^[\w. -]*$")] = ""
     calibrations: Annotated[tuple[Literal["tight", "paper"], ...], DISTINCT] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
@@ -79,8 +79,6 @@ class EstimatorSpec(Strict):
             raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')
         if self.calibrations and not estimator.private:
             raise ValueError(f"{self.name} is not private, got calibrations {list(self.calibrations)}")
-        if not re.fullmatch(r"[\w. -]*", self.form):
-            raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
         check_settings("params", self.params, "set these in the study's grid and calibrations")
         self.check_keywords(_ANY_SIZES)
         return self

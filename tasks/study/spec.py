@@ -178,19 +178,14 @@ class StudySpec(Strict):
         return self
 
     def _check_problem(self, panel: Panel) -> None:
-        problem, sizes, task = panel.problem, self.grid_of(panel).n, panel.problem.traits.task
-        where = f"panels ({panel.name}).problem"
-        if (self.task == "tracing") != measure_of(problem).of_attacks:
-            raise ValueError(
-                f"{where}.kind must be tracing or group_tracing where task is tracing, "
-                f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
-            )
-        if self.task == "several" and task is None:
-            raise ValueError(f"task must be one of the estimators', got 'several', where {where} names none")
-        if self.task not in ("tracing", "several") and task not in (None, self.task):
-            raise ValueError(f"task must be {task} for {where}, got {self.task!r}")
+        problem, task, where = panel.problem, panel.problem.traits.task, f"panels ({panel.name}).problem"
+        allowed = [task, "several"] if task else ["mean", "linear_regression", "glm"]
+        allowed = ["tracing"] if measure_of(problem).of_attacks else allowed
+        if self.task not in allowed:
+            known = " or ".join(allowed)
+            raise ValueError(f"task must be {known} for {where} of kind {problem.kind}, got {self.task!r}")
         estimators = [item.name for item in self.estimators_of(panel)]
-        for n in sizes:
+        for n in self.grid_of(panel).n:
             try:
                 problem.check(n, self.task_of(panel), estimators)
             except ValueError as error:
@@ -330,8 +325,8 @@ class StudySpec(Strict):
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
         reading = [problem for _, problem in self.panels_on_data(profile) if problem.source == dataset]
-        some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
-        return max(some) if len(some) == len(reading) else None
+        rows = [problem.stand_in_rows(profile) for problem in reading]
+        return None if None in rows else max(filter(None, rows), default=None)
 
     def blocks(
         self,
