@@ -26,7 +26,6 @@ from tasks.file_schema import Strict
 from tasks.run_options import Profile
 
 ALL = 10**9  # a batch of all replicates
-Fit = Callable[["Draw", Cell, Replicates], dpalgos.Result]  # returns the estimate of a cell from a draw
 
 
 def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
@@ -42,7 +41,7 @@ class Draw:
 
     sample: dpalgos.Sample  # of several replicates with a mask of rows for each
     first: int  # the number of the first replicate
-    fit: Fit = fit_cell
+    fit: Callable[[Draw, Cell, Replicates], dpalgos.Result] = fit_cell  # returns the estimate of a cell
     target: np.ndarray | None = None  # (k,), or (k, K) with classes: what estimates are compared with
     to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
     to_signs: np.ndarray | None = None  # (m, k): maps the target to the coefficients whose signs are scored

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,21 +12,17 @@ from data.collections.league import GROUPS
 from data.prepare.table_design import PreparedTable, Units, public_units
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.explained import EXPLAINED, missed_of_means, missed_of_regression
-from tasks.problems.problem import ALL, Draw, Fit, Kind, Traits, fit_cell
+from tasks.problems.problem import ALL, Draw, Kind, Traits, fit_cell
 from tasks.problems.registered_table import RegisteredTable
 
 
-def fit_within(table: Mapping[str, Any]) -> Fit:
-    """Return the fit in which a table's bounds take the place of the study's keywords of that name."""
+def fit_within(table: Mapping[str, Any], draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+    """Return a cell's estimate; the table's bounds take the place of the study's keywords of that name."""
     bounds: dict[str, Any] = {name: tuple(table[name].tolist()) for name in ("lower", "upper")}
     if table["family"] == "counts":
         bounds["response_bound"] = table["y_upper"]
-
-    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        params = {name: bounds.get(name, value) for name, value in cell.params.items()}
-        return fit_cell(draw, replace(cell, params=params), replicates)
-
-    return fit
+    params = {name: bounds.get(name, value) for name, value in cell.params.items()}
+    return fit_cell(draw, replace(cell, params=params), replicates)
 
 
 class WholeTable(RegisteredTable):
@@ -61,7 +58,7 @@ class WholeTable(RegisteredTable):
             sample=dpalgos.Sample(X, y, n_replicates=replicates.count),
             first=replicates.first,
             judge=missed_of_means(X) if y is None else missed_of_regression(X, y, self.family),
-            fit=fit_within(self.public_table(X, y)),
+            fit=partial(fit_within, self.public_table(X, y)),
         )
 
     def public_table(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
