@@ -1,6 +1,5 @@
 """The last runs, by their reports, and the run that holds the home's lock."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,20 @@ def recent_runs(home: Path, reports: Path, limit: int = 10) -> list[dict[str, st
 
     A report is the last finished run of its study. An unfinished run is named by its process.
     """
-    newest = sorted(_of_reports(reports), key=lambda run: run["started"], reverse=True)[:limit]
+    runs = []
+    for path in reports.rglob("manifest.json"):  # `--out` may name a folder below
+        manifest = last_run(path.parent)
+        if {"started", "finished", "profile"} <= manifest.keys():  # skip a damaged one
+            run = {
+                "started": str(manifest["started"]),
+                "ended": str(manifest["finished"]),
+                "study": path.parent.relative_to(reports).as_posix(),
+                "profile": str(manifest["profile"]),
+                "status": "completed",
+                "publication": "not for publication" if manifest.get("warning") else "",
+            }
+            runs.append(run)
+    newest = sorted(runs, key=lambda run: run["started"], reverse=True)[:limit]
     if not (process := holder(home)):
         return newest
     facts = dict.fromkeys(("started", "ended", "profile", "publication"), "")
@@ -26,17 +38,3 @@ def last_run(report: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, TypeError):
         return dict(read_json(report / "manifest.json"))
     return {}
-
-
-def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
-    for path in reports.rglob("manifest.json"):  # `--out` may name a folder below
-        manifest = last_run(path.parent)
-        if {"started", "finished", "profile"} <= manifest.keys():  # skip a damaged one
-            yield {
-                "started": str(manifest["started"]),
-                "ended": str(manifest["finished"]),
-                "study": path.parent.relative_to(reports).as_posix(),
-                "profile": str(manifest["profile"]),
-                "status": "completed",
-                "publication": "not for publication" if manifest.get("warning") else "",
-            }

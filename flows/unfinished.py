@@ -58,14 +58,17 @@ def end_unfinished(tag: str, served: Collection[UUID], changed: Collection[UUID]
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        for deployment in deployments_of(
-            client, tag
-        ):  # studies that are gone, whose schedules would continue
-            if deployment.id not in served:
+        for deployment in deployments_of(client, tag):
+            if deployment.id not in served:  # a study that is gone, whose schedule would continue
                 client.delete_deployment(deployment.id)
         _end_dead_runs(client, tag, commands=commands)
         skip_late_runs(client, tag, changed)
-        _watch_heartbeats(client, tag)
+        automation = _watch_over_heartbeats(tag)
+        known = client.find_automation(automation.name)
+        if known is None:
+            client.create_automation(automation)
+        elif known.actions != automation.actions:
+            client.update_automation(known.id, automation)
 
 
 def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
@@ -90,20 +93,11 @@ def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
             start_again(None, run, run.state)
 
 
-def _watch_heartbeats(client: Any, tag: str) -> None:
-    """Make Prefect's server mark runs without heartbeats as crashed, by its documented automation.
+def _watch_over_heartbeats(tag: str) -> Any:
+    """Return Prefect's documented automation that marks runs without heartbeats as crashed.
 
     It never overwrites a final state: Prefect may count an event late, and call a finished run silent.
     """
-    automation = _automation(tag)
-    known = client.find_automation(automation.name)
-    if known is None:
-        client.create_automation(automation)
-    elif known.actions != automation.actions:
-        client.update_automation(known.id, automation)
-
-
-def _automation(tag: str) -> Any:
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture

@@ -76,11 +76,9 @@ def run_blocks(
     blocks: Sequence[Block], designs: Mapping[str, CachedFile]
 ) -> list["PrefectFuture[CachedFile]"]:
     """Submit blocks, the longest first; return their futures in the order of the blocks."""
-    futures = {}
-    for index in sorted(range(len(blocks)), key=lambda index: -blocks[index].work):
-        block = blocks[index]
-        futures[index] = run_block.submit(block, designs.get(block.replicates.panel))
-    return [futures[index] for index in range(len(blocks))]
+    longest_first = sorted(blocks, key=lambda block: -block.work)
+    futures = {b.key: run_block.submit(b, designs.get(b.replicates.panel)) for b in longest_first}
+    return [futures[block.key] for block in blocks]
 
 
 def rows_of(block: Block, design: CachedFile | None) -> CachedFile:
@@ -95,9 +93,8 @@ def run_audits(
     if options.profile not in spec.audit_trials:
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
-    n_trials = spec.audit_trials[options.profile]
-    cells = spec.headline_cells(blocks)
-    return [audit.submit(cell, n_features, n_trials, options.seed) for cell in cells]
+    settings = n_features, spec.audit_trials[options.profile], options.seed
+    return [audit.submit(cell, *settings) for cell in spec.headline_cells(blocks)]
 
 
 def exhibits_of(

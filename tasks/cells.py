@@ -42,8 +42,10 @@ class Cell:
     def _key_at_any_s(self) -> str:
         steps = f"T={self.steps}" if self.steps else ""
         parts = [self.estimator, "+".join(part for part in (self.panel, self.form, steps) if part)]
-        if self.calibration != "none":
-            parts += [self.calibration, f"eps={_short(self.epsilon)}", f"delta={self.delta_rule}"]
+        if self.epsilon is not None:
+            short = f"{self.epsilon:g}"  # in all digits where fewer would be another number
+            epsilon = short if float(short) == self.epsilon else repr(self.epsilon)
+            parts += [self.calibration, f"eps={epsilon}", f"delta={self.delta_rule}"]
         return ":".join([*parts, f"n={self.n}"])
 
     def keywords(self) -> dict[str, Any]:
@@ -88,12 +90,6 @@ class Replicates:
 
     def seed_of(self, cell: Cell) -> int:
         return derive_seed(self.seed, self.study, cell.question)
-
-
-def _short(value: float | None) -> str:
-    """Write a number in few digits, and in all of them where fewer would be another number."""
-    short = "" if value is None else f"{value:g}"
-    return short if value is None or float(short) == value else repr(value)
 
 
 def derive_seed(seed: int, *names: object) -> int:

@@ -56,11 +56,13 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 DISTINCT = AfterValidator(_each_once)  # of the entries of a tuple
 
 
-def sentences(error: ValidationError, undeclared: Iterable[str] = ()) -> list[str]:
+def sentences(error: ValueError, undeclared: Iterable[str] = ()) -> list[str]:
     """Return each fault of a file as pydantic tells it: the key, what is wrong, and the value that is there.
 
-    Skip faults of ``undeclared`` keys and their tables.
+    Skip faults of ``undeclared`` keys and their tables. Another error is one fault.
     """
+    if not isinstance(error, ValidationError):
+        return [str(error)]
     faults = []
     for each in error.errors():
         where, got = ".".join(map(str, each["loc"])), each["input"]

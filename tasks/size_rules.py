@@ -26,9 +26,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
-_WORD = re.compile(
-    r"[a-z_]{2,}( [a-z_]{2,})*"
-)  # "james_stein", "least squares"; names of sizes are single letters
+# "james_stein", "least squares"; names of sizes are single letters
+_WORD = re.compile(r"[a-z_]{2,}( [a-z_]{2,})*")
 _LONGEST = 200
 _ALLOWED = f"numbers, n, d, s, K, T, + - * / ^, brackets and {', '.join(_FUNCTIONS)}"
 
@@ -45,7 +44,7 @@ def evaluate_rule(rule: str | float, sizes: Mapping[str, float], *, what: str = 
         if len(rule) > _LONGEST:
             raise RuleError(f"it has more than {_LONGEST} characters")
         value = _value(ast.parse(rule.strip().replace("^", "**"), mode="eval").body, sizes)
-        if isinstance(value, complex) or not math.isfinite(value):
+        if not math.isfinite(value):
             raise RuleError("its value is not finite")
     except RuleError as error:
         reason = str(error)
@@ -70,12 +69,8 @@ def whole(rule: str | float, sizes: Mapping[str, float], *, what: str) -> int:
 
 def evaluate_all(table: Mapping[str, Any], sizes: Mapping[str, float]) -> dict[str, Any]:
     """Return a table of keywords with its rules evaluated; plain words stay as they are."""
-    return {
-        key: evaluate_rule(item, sizes, what=key)
-        if isinstance(item, str) and not _WORD.fullmatch(item)
-        else item
-        for key, item in table.items()
-    }
+    rules = {key: rule for key, rule in table.items() if not _WORD.fullmatch(str(rule))}
+    return {**table, **{key: evaluate_rule(rule, sizes, what=key) for key, rule in rules.items()}}
 
 
 def _value(node: ast.AST, sizes: Mapping[str, float]) -> float:

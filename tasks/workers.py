@@ -123,7 +123,6 @@ def _on_one_thread(function: Callable[[A], T], item: A) -> T:
 
 @contextmanager
 def opened(workers: Workers) -> Iterator[None]:
-    """Let `compute` use workers until the body ends."""
     _open.append(workers)
     try:
         yield

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from data.collections import wang2018
+from data.collections import module_of, wang2018
 from data.columns import Column
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource
@@ -72,10 +72,7 @@ def load(dataset: str) -> ModuleType:
 
 def table_module(dataset: str, about: dict[str, Any]) -> ModuleType:
     package, item = about["source"]
-    source = _source(package, item, about.get("sha256", ""))
-    module = ModuleType(__name__)
-    module.__file__ = __file__
-    module.DATASET = Dataset(  # type: ignore[attr-defined]
+    declared = Dataset(
         name=dataset,
         title=dataset.removeprefix(_PREFIX).replace("_", " ").capitalize(),
         description=f"The table {item} of {package}.",
@@ -83,15 +80,10 @@ def table_module(dataset: str, about: dict[str, Any]) -> ModuleType:
         n_rows=about["rows"],
         license="as its package says: these tables are published for teaching",
         citation=f"The table {item} of {package}.",
-        source=source,
+        source=_source(package, item, about.get("sha256", "")),
         columns=columns_of(about),
     )
-
-    def parse(path: Path) -> "pd.DataFrame":
-        return _in_bounds(_read(package, item, path), about)
-
-    module.PARSERS = {source.layout: parse}  # type: ignore[attr-defined]
-    return module
+    return module_of(declared, lambda path: _in_bounds(_read(package, item, path), about))
 
 
 def _source(package: str, item: str, sha256: str) -> Source:

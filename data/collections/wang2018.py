@@ -5,13 +5,14 @@ A table is a file ``wang2018/NAME.npz`` with raw ``X`` (n, d) and ``y`` (n,), an
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from data.collections import module_of
 from data.columns import Column
 from data.dataset import Dataset, Source
 
@@ -43,24 +44,19 @@ def tables() -> tuple[str, ...]:
     return tuple(f"{_FOLDER}_{name}" for name in _KNOWN)
 
 
-def load(dataset: str) -> ModuleType:
-    name = dataset.removeprefix(f"{_FOLDER}_")
-    return _module(name, *_KNOWN[name][:3])
-
-
 def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the settings of a panel's problem on each table, with the errors published in the paper."""
     return {f"{_FOLDER}_{name}": {"printed": {0.1: at[3], 1.0: at[4]}} for name, at in _KNOWN.items()}
 
 
-@lru_cache
-def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
+@cache
+def load(dataset: str) -> ModuleType:
+    name = dataset.removeprefix(f"{_FOLDER}_")
+    n_rows, d, sha256, *_ = _KNOWN[name]
     bounds = "none: the benchmark's protocol prepares columns by the data, which is not private"
     names = [*(f"x{j}" for j in range(1, d + 1)), "y"]
-    module = ModuleType(__name__)
-    module.__file__ = __file__
-    module.DATASET = Dataset(  # type: ignore[attr-defined]
-        name=f"{_FOLDER}_{name}",
+    declared = Dataset(
+        name=dataset,
         title=f"{name}, of Wang (2018)",
         description="A table of the UCI repository, as the paper's repository prepares it.",
         privacy_unit="one row",
@@ -86,5 +82,4 @@ def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
         with np.load(path, allow_pickle=False) as arrays:
             return pd.DataFrame(np.column_stack([arrays["X"], arrays["y"]]).astype(float), columns=names)
 
-    module.PARSERS = {"npz": parse}  # type: ignore[attr-defined]
-    return module
+    return module_of(declared, parse)

@@ -18,8 +18,6 @@ Shape = Literal["gaussian", "student", "exponential"]
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """One draw of a simulated dataset."""
-
     X: FloatArray  # (n, d)
     y: FloatArray | None  # (n,); None for means
     truth: FloatArray  # (d,): the true value

@@ -138,7 +138,8 @@ def _film(flocks: _Flocks) -> Float:
         neighborhood = _perceive(flocks, pairs, place, velocity)
         frame, rest = divmod(step - BURN_IN, SPACING)
         if frame >= 0 and rest == 0:
-            frames[:, frame] = np.moveaxis(np.concatenate([_pixels(place), velocity, neighborhood]), 0, -1)
+            pixels = place.astype(np.float32) * (EXTENT / _TURN)[:, None, None]
+            frames[:, frame] = np.moveaxis(np.concatenate([pixels, velocity, neighborhood]), 0, -1)
         if step < len(flocks.noise):
             velocity = _steer(flocks, velocity, neighborhood, flocks.noise[step])
             place = place + np.rint(velocity * (_TURN / EXTENT)[:, None, None]).astype(np.int32)
@@ -197,9 +198,3 @@ def _steer(flocks: _Flocks, velocity: Float, neighborhood: Float, noise: Float) 
     strength = flocks.separation * np.minimum(1, speed / np.maximum(np.hypot(*push), 1e-6))
     steered = velocity + ALIGNMENT * f * lacking + COHESION * f * offset + strength * push + noise
     return np.asarray(steered * (speed / np.maximum(np.hypot(*steered), 1e-6)), dtype=np.float32)
-
-
-def _pixels(place: npt.NDArray[np.int32]) -> Float:
-    pixels = place.astype(np.float32)
-    pixels *= (EXTENT / _TURN).reshape(2, *[1] * (place.ndim - 1))
-    return pixels

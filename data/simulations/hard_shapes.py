@@ -72,7 +72,6 @@ def hard_regression(rng: np.random.Generator, n: int, d: int, *, law: Regression
 
 
 def hard_mean(rng: np.random.Generator, n: int, d: int, *, law: MeanLaw = "lognormal") -> Simulated:
-    """Draw rows with independent entries of one distribution."""
     shape = (n, d)
     laws: dict[str, tuple[FloatArray, float]] = {
         "lognormal": (np.exp(1.5 * rng.standard_normal(shape)), float(np.exp(1.125))),

@@ -23,7 +23,7 @@ def prior_mean(rng: np.random.Generator, n: int, d: int, *, sparsity: int | None
     A sparse mean has the ``sparsity`` largest |ν_j|, the others zero, with ν_j independent N(0, γ²) truncated
     to ±1 and γ² = 1 / (4 log(d/4s)) (paper A, Lemma 3.2). If ``sparsity`` is omitted, μ ~ N(0, I) (paper B).
     """
-    mean = rng.standard_normal(d) if sparsity is None else _largest(rng, d, sparsity)
+    mean = rng.standard_normal(d) if sparsity is None else _sparse(rng, d, sparsity)
     X = rng.standard_normal((n, d))
     X += mean
     return Simulated(X=X, y=None, truth=mean)
@@ -38,7 +38,7 @@ def prior_regression(rng: np.random.Generator, n: int, d: int, *, sparsity: int 
     if sparsity is None:
         coef, h = _truncated_normal(rng, d, 1.0) / np.sqrt(d), half_width("literal", d, d)
     else:
-        coef, h = _largest(rng, d, sparsity) / np.sqrt(sparsity), half_width("repaired", d, sparsity)
+        coef, h = _sparse(rng, d, sparsity) / np.sqrt(sparsity), half_width("repaired", d, sparsity)
     X = uniform_rows(rng, n, d, h)
     return Simulated(X=X, y=X @ coef + rng.standard_normal(n), truth=coef, information=np.full(d, h**2 / 3))
 
@@ -50,10 +50,8 @@ def prior_logistic(rng: np.random.Generator, n: int, d: int, *, sparsity: int | 
     If it is omitted, they are N(0, I) over √d, so that linear predictors have variance about 1/3 and the
     likelihood a maximum.
     """
-    values = rng.standard_normal(d)
     size = d if sparsity is None else min(sparsity, d)
-    values[np.argsort(-np.abs(values))[size:]] = 0.0
-    coef = values / np.sqrt(size)
+    coef = _largest(rng.standard_normal(d), size) / np.sqrt(size)
     X = uniform_rows(rng, n, d)
     y = (rng.random(n) < scipy.special.expit(X @ coef)).astype(float)
     return Simulated(X=X, y=y, truth=coef, information=_logistic_information(coef))
@@ -73,11 +71,14 @@ def _logistic_information(coef: FloatArray) -> FloatArray:
     return np.asarray(first / 3 * np.eye(len(coef)) + second / 9 * np.outer(coef, coef))
 
 
-def _largest(rng: np.random.Generator, d: int, sparsity: int) -> FloatArray:
+def _sparse(rng: np.random.Generator, d: int, sparsity: int) -> FloatArray:
     sparsity = min(sparsity, d)
     spread = (4 * np.log(max(d / (4 * sparsity), 2.0))) ** -0.5
-    values = _truncated_normal(rng, d, spread)
-    values[np.argsort(-np.abs(values))[sparsity:]] = 0.0
+    return _largest(_truncated_normal(rng, d, spread), sparsity)
+
+
+def _largest(values: FloatArray, size: int) -> FloatArray:
+    values[np.argsort(-np.abs(values))[size:]] = 0.0
     return values
 
 

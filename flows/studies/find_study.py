@@ -40,9 +40,9 @@ def find_study(name: str) -> StudySpec:
         if re.fullmatch(r"[\w-]+", name) and Path(f"{name}.toml").is_file():
             hint = f"; did you mean '{name}.toml'?"
         raise SpecError(f"study must be a known name or a .toml file, got {name!r}{hint}")
-    by_path = name.endswith(".toml")
-    spec = load_study(Path(name) if by_path else STUDIES / f"{name}.toml")
-    if by_path and (fault := name_fault(spec, Path(name))):
+    path = Path(name) if name.endswith(".toml") else STUDIES / f"{name}.toml"
+    spec = load_study(path)
+    if fault := name_fault(spec, path):
         raise SpecError(fault)
     spec = with_outside_estimators(spec)
     spec.check_data()

@@ -72,12 +72,10 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
 
 
 def headline_of(page: Path) -> str:
-    """Return the sentence that a report begins with."""
     return str(read_json(page.with_name(MANIFEST))["page"]["headline"])
 
 
 def print_headline(page: Path) -> None:
-    """Say what a report begins with, and where it is."""
     say(f"{headline_of(page)}\nreport: {page}")
 
 

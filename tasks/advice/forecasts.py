@@ -31,8 +31,7 @@ from tasks.release.spending import spending_of
 from tasks.run.compute import compute_block
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
-from tasks.study.panel import Panel
-from tasks.study.spec import StudySpec
+from tasks.study.spec import Panel, StudySpec
 
 TABLES = 12
 _FARTHER = 2.0  # upper ends, for rows far out and nearly equal columns; lower ones, if nothing is stated

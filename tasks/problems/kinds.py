@@ -6,7 +6,6 @@ A file of ``sources``, or from outside, names its kinds in ``KINDS``.
 from collections.abc import Iterable, Mapping
 from functools import cache
 from inspect import isabstract
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import AfterValidator, Discriminator, Tag
@@ -21,16 +20,17 @@ from tasks.problems.problem import Kind, Measure, RowSource
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    outside = {str(module.__file__): module for module in outside_plugins().modules.values()}
-    for file, module in outside.items():
-        if hasattr(module, "DATASET"):
-            _add_dataset(file, module)
     ours = load_plugins("tasks.problems.sources").modules.items()
     files = {f"tasks/problems/sources/{name}.py": module for name, module in ours}
+    files |= {str(module.__file__): module for module in outside_plugins().modules.values()}
     kinds_by_name: dict[str, Kind] = {}
-    for file, module in (files | outside).items():
+    for file, module in files.items():
         try:
+            if hasattr(module, "DATASET"):
+                add_dataset(module)
             kinds_by_name |= _checked(getattr(module, "KINDS", {}), kinds_by_name)
+        except DataError as error:
+            report_broken_plugin(file, PluginError(str(error)))
         except Exception as error:
             report_broken_plugin(file, error)
     return kinds_by_name
@@ -52,13 +52,6 @@ def modules_of(problem: RowSource, estimators: Iterable[str] = ()) -> list[str]:
     ]
 
 
-def _add_dataset(file: str, module: ModuleType) -> None:
-    try:
-        add_dataset(module)
-    except DataError as error:
-        report_broken_plugin(file, PluginError(str(error)))
-
-
 def _checked(named: Any, known: Mapping[str, Kind]) -> Mapping[str, Kind]:
     """Return the kinds that a file names; raise PluginError for all that is wrong."""
     if not isinstance(named, Mapping) or not all(isinstance(each, Kind) for each in named.values()):
@@ -76,14 +69,10 @@ def _checked(named: Any, known: Mapping[str, Kind]) -> Mapping[str, Kind]:
     return named
 
 
-def _type_of(name: str, kind: Kind) -> Any:
-
-    def checked(problem: RowSource) -> RowSource:
-        if problem.measure and kind.intervals is None:
-            raise ValueError(f"measure must be left out for kind {name!r}, got {problem.measure!r}")
-        return problem
-
-    return Annotated[kind.source, AfterValidator(checked), Tag(name)]
+def _measures(problem: RowSource) -> RowSource:
+    if problem.measure and kinds()[problem.kind].intervals is None:
+        raise ValueError(f"measure must be left out for kind {problem.kind!r}, got {problem.measure!r}")
+    return problem
 
 
 def _kind_of(problem: Any) -> Any:
@@ -94,7 +83,5 @@ def _kind_of(problem: Any) -> Any:
 if TYPE_CHECKING:
     AnyProblem = RowSource
 else:  # the type of a panel's problem in a study file: of the class that its ``kind`` names
-    AnyProblem = Annotated[
-        Union[tuple(_type_of(*each) for each in kinds().items())],  # noqa: UP007
-        Discriminator(_kind_of),
-    ]
+    _TYPES = tuple(Annotated[kind.source, Tag(name)] for name, kind in kinds().items())
+    AnyProblem = Annotated[Union[_TYPES], Discriminator(_kind_of), AfterValidator(_measures)]  # noqa: UP007

@@ -25,16 +25,17 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     """
     reference, unit, plain = problem.full_answer(prepared), prepared.to_standard, prepared.column_names
     assert unit is not None
-    first = problem.slopes.start or 0
-    slopes = slice(first, first + len(unit))
+    slopes = slice(problem.slopes.start or 0, (problem.slopes.start or 0) + len(unit))
     units = problem.units_of_file or replace(FileUnits.unchanged(plain), terms=plain[slopes], back=unit)
     there = reference.columns.copy()
     there[slopes] &= unit.any(axis=1)
-    class_names = _class_names(problem, len(reference.classes))
-    left_out = [name for name, is_included in zip(plain, there, strict=True) if not is_included]
-    left_out += [
-        name for name, is_included in zip(class_names, reference.classes, strict=True) if not is_included
-    ]
+    assert problem.analyst_table is not None
+    labels = next(
+        (one.categories for one in problem.analyst_table.columns if one.name == problem.response), ()
+    )
+    class_names = [f"class {labels[k] if labels else k}" for k in range(len(reference.classes))]
+    names, included = [*plain, *class_names], [*there, *reference.classes]
+    left_out = [name for name, is_included in zip(names, included, strict=True) if not is_included]
     content: dict[str, Any] = {"left_out": left_out, "linear": not problem.family, "rows": [], "missing": ""}
     private = [cell for cell in run.cells if cell.calibration == "tight"]
     private.sort(key=lambda cell: not dpalgos.get_estimator(cell.estimator).has_interval)
@@ -52,9 +53,11 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     if answer.intervals is not None:
         limits, _ = units.limits_of(answer.intervals, answer.estimate)
     coef, exact = (
-        _centered((matrix @ each.reshape(len(there), -1) + offset[:, None])[:, reference.classes])
+        (matrix @ each.reshape(len(there), -1) + offset[:, None])[:, reference.classes]
         for each in (answer.estimate, reference.coef)
     )
+    if coef.shape[1] > 1:  # of classes, whose coefficients are known up to their mean
+        coef, exact = (each - each.mean(axis=1, keepdims=True) for each in (coef, exact))
     has_interval = np.isfinite(limits.sum(axis=1))
     coef = np.where(has_interval[:, None], limits.mean(axis=1, keepdims=True), coef)
     suffixes = [f", {class_names[k]}" * (coef.shape[1] > 1) for k in np.flatnonzero(reference.classes)]
@@ -81,17 +84,3 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
         "epsilon": cell.epsilon,
         "n": n,
     }
-
-
-def _class_names(problem: "RegisteredTable", n_classes: int) -> list[str]:
-    """Return what classes are called: the response's categories, where it has some."""
-    assert problem.analyst_table is not None
-    labels = next(
-        (one.categories for one in problem.analyst_table.columns if one.name == problem.response), ()
-    )
-    return [f"class {labels[k] if labels else k}" for k in range(n_classes)]
-
-
-def _centered(coef: np.ndarray) -> np.ndarray:
-    """Return coefficients (d, K) less their mean over classes, up to which they are known."""
-    return coef - coef.mean(axis=1, keepdims=True) if coef.shape[1] > 1 else coef

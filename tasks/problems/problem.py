@@ -26,11 +26,9 @@ from tasks.file_schema import Strict
 from tasks.run_options import Profile
 
 ALL = 10**9  # a batch of all replicates
-Fit = Callable[["Draw", Cell, Replicates], dpalgos.Result]  # returns the estimate of a cell from a draw
 
 
 def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-    """Return the estimate of a cell from all rows of a draw."""
     seed, count = replicates.seed_of(cell), draw.replicates
     seeds = np.random.SeedSequence(seed, n_children_spawned=draw.first)
     rng = replicate_generator(seed, draw.first) if count == 1 else np.random.default_rng(seeds)
@@ -43,7 +41,7 @@ class Draw:
 
     sample: dpalgos.Sample  # of several replicates with a mask of rows for each
     first: int  # the number of the first replicate
-    fit: Fit = fit_cell
+    fit: Callable[[Draw, Cell, Replicates], dpalgos.Result] = fit_cell  # returns the estimate of a cell
     target: np.ndarray | None = None  # (k,), or (k, K) with classes: what estimates are compared with
     to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
     to_signs: np.ndarray | None = None  # (m, k): maps the target to the coefficients whose signs are scored
@@ -60,7 +58,6 @@ class Draw:
         return self.sample.n_replicates
 
     def columns(self, estimate: np.ndarray) -> np.ndarray:
-        """Return estimates (d, R) or (d,) as (d, R)."""
         return estimate.reshape(self.sample.n_features, self.replicates)
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
@@ -133,8 +130,6 @@ class Traits:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of the replicates of one size."""
-
     elements: int  # of data that a cell reads in a replicate
     n_bytes: int = 0  # that one draw needs in addition to the prepared data
     batch: int = 0  # replicates that run together at most; 0: as many as last seconds
@@ -200,7 +195,6 @@ class DatasetSource(RowSource, ABC):
         return get_dataset(self.source)
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the registered columns that the problem reads."""
         return self.about.columns
 
     def check_data(self, n: int) -> None:
@@ -224,7 +218,6 @@ class DatasetSource(RowSource, ABC):
         """Prepare a dataset once, and return the content of the file, of `data.prepare.design_file`."""
 
     def load(self, path: Path) -> Any:
-        """Read a file of `prepare`, for `draws`."""
         return read_design(path, self.design)
 
 
@@ -249,8 +242,6 @@ class Measure:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem: a source and a measure."""
-
     source: type[RowSource]
     measure: Measure
     intervals: Measure | None = None  # with ``measure = "intervals"``, where that has a meaning

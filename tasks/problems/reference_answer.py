@@ -14,7 +14,7 @@ import dpalgos
 from dpalgos.models.families import get_family
 from dpalgos.rows.group import PrivacyUnits
 from tasks.cells import Cell, Replicates
-from tasks.problems.problem import Draw, Fit, fit_cell
+from tasks.problems.problem import Draw, fit_cell
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,22 +30,16 @@ class ReferenceAnswer:
         return bool(self.columns.all() and self.classes.all())
 
 
-def fit_without(columns: np.ndarray) -> Fit:
-    """Return the fit by which non-private estimators do without the columns that have no estimate."""
-
-    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        if dpalgos.get_estimator(cell.estimator).private or columns.all():
-            return fit_cell(draw, cell, replicates)
-        own = draw.sample
-        sample = dpalgos.Sample(
-            own.X[:, columns], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates
-        )
-        result = fit_cell(replace(draw, sample=sample), cell, replicates)
-        estimate = np.zeros((len(columns), *result.estimate.shape[1:]))
-        estimate[columns] = result.estimate
-        return replace(result, estimate=estimate)
-
-    return fit
+def fit_without(columns: np.ndarray, draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+    """Return a cell's estimate; non-private estimators do without the columns that have no estimate."""
+    if dpalgos.get_estimator(cell.estimator).private or columns.all():
+        return fit_cell(draw, cell, replicates)
+    own = draw.sample
+    sample = dpalgos.Sample(own.X[:, columns], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates)
+    result = fit_cell(replace(draw, sample=sample), cell, replicates)
+    estimate = np.zeros((len(columns), *result.estimate.shape[1:]))
+    estimate[columns] = result.estimate
+    return replace(result, estimate=estimate)
 
 
 def with_weights(sample: dpalgos.Sample, weights: np.ndarray | None) -> dpalgos.Sample:

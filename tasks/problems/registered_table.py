@@ -82,7 +82,6 @@ class RegisteredTable(DatasetSource, ABC):
         return "linear_regression" if self.response else "mean"
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
-        """Refuse settings that cannot be, and private estimators that protect another unit than declared."""
         if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
         if self.weights and (not self.response or self.units != "public"):
@@ -93,12 +92,9 @@ class RegisteredTable(DatasetSource, ABC):
         for name in estimators if self.analyst_table else ():
             estimator = dpalgos.get_estimator(name).for_unit(people=bool(self.user_id))
             if estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
-                declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
-                remedy = (
-                    "take one of preconditioned_* or user_level_*"
-                    if self.user_id
-                    else "declare user_id in [data]"
-                )
+                declared, remedy = "a row", "declare user_id in [data]"
+                if self.user_id:
+                    declared, remedy = "a user", "take one of preconditioned_* or user_level_*"
                 raise ValueError(
                     f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
                     f"{estimator.unit_of_privacy}; {remedy}, or another estimator"
@@ -133,7 +129,6 @@ class RegisteredTable(DatasetSource, ABC):
         return slice(self.offset_bounds is not None, None)
 
     def check_data(self, n: int) -> None:
-        """Refuse a dataset of another kind, an unknown column, and more rows (or users) than there are."""
         super().check_data(n)
         self.columns()
         most, units = self.n_units
@@ -142,16 +137,13 @@ class RegisteredTable(DatasetSource, ABC):
 
     @property
     def n_units(self) -> tuple[int, str]:
-        """How many rows or users there are, and which of the two."""
         return self.analyst_table.units if self.analyst_table else (self.about.n_rows, "rows")
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the covariates, then the response."""
         about = self.about
         return tuple(about.column(name) for name in (*self.covariates, self.response) if name)
 
     def sizes(self, n: int) -> dict[str, int]:
-        """Return n and d, with the intercept where one is fitted."""
         classes = {} if self.n_classes is None else {"K": self.n_classes}
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
@@ -179,7 +171,6 @@ class RegisteredTable(DatasetSource, ABC):
         return design_bytes(self.in_units(read_table(table)))
 
     def in_units(self, rows: "pd.DataFrame") -> PreparedTable:
-        """Return the columns of a table in their units; rows of users one user after another."""
         prepared = prepare_table(
             rows,
             self.about,

@@ -15,8 +15,7 @@ from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
-from tasks.study.panel import Panel
-from tasks.study.spec import StudySpec
+from tasks.study.spec import Panel, StudySpec
 
 _FINE = 20  # points of a ceiling's curve
 _NORMAL_95 = 1.959964

@@ -19,8 +19,7 @@ from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
-from tasks.study.panel import Panel
-from tasks.study.spec import StudySpec
+from tasks.study.spec import Panel, StudySpec
 
 # Metrics that are reference values of the data, and the lines that show them.
 _LIMITS = {

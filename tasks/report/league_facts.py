@@ -12,8 +12,7 @@ from reports.league import OURS, OURSELVES, lengthened, rows_of, with_others
 from reports.page import ZERO
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource
-from tasks.study.panel import Panel
-from tasks.study.spec import StudySpec
+from tasks.study.spec import Panel, StudySpec
 
 STORED = PROJECT_ROOT / "docs" / "league.json"  # in a checkout; ``tests/bench/league`` measures it
 

@@ -25,8 +25,7 @@ from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
-from tasks.study.panel import Panel
-from tasks.study.spec import StudySpec
+from tasks.study.spec import Panel, StudySpec
 
 _FEW_ROWS, _NUMBERS = 50, 500_000  # of a made-up table: the least and the most
 

@@ -19,22 +19,19 @@ from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import DatasetSource, Draw, Measured, RowSource
+from tasks.problems.problem import DatasetSource, Draw, Measured
 from tasks.study.expand import Block
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
 
-Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
+
+def compute_block(block: Block, prepared: Any = None) -> pd.DataFrame:
+    return timed_block(block, prepared)[0].drop(columns="seconds")
 
 
-def compute_block(
-    block: Block,
-    prepared: Any = None,
-    selected: Selected | None = None,
-    timings: list[pd.DataFrame] | None = None,
-) -> pd.DataFrame:
-    """Compute the results table of a block's cells; fill ``selected`` and ``timings`` if they are given."""
+def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, dict[str, int]]]:
+    """Return the results of a block's cells, with times, and by cell how often each column was selected."""
     problem = block.problem
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
     draws = problem.draws(block.replicates, prepared)
@@ -42,19 +39,14 @@ def compute_block(
     for draw in draws:
         answered = _answered(block, draw)
         for cell in block.cells:
-            outcome = answered[cell.question]
-            outcomes[cell.key].append(outcome)
-            if selected is not None and outcome.selected:
-                selected[cell.key] = outcome.selected
-    if timings is not None:
-        timings.extend(_times(cell, block, outcomes[cell.key]) for cell in block.cells)
+            outcomes[cell.key].append(answered[cell.question])
     parts = [_rows(cell, block, outcomes[cell.key]) for cell in block.cells]
     rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
-    return rows.assign(
-        certified_epsilon=alone if problem.traits.protected else alone.where(alone.isna(), np.inf)
-    )
+    certified = alone if problem.traits.protected else alone.where(alone.isna(), np.inf)
+    selected = {key: each.selected for key, found in outcomes.items() for each in found if each.selected}
+    return rows.assign(certified_epsilon=certified), selected
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +54,7 @@ class _Outcome:
     draw: Draw
     measured: Measured | None  # None where there is no answer
     certified: float
-    seconds: float
+    seconds: float  # of a replicate; those of one draw ran together
     status: str
     message: str
     selected: dict[str, int]
@@ -128,43 +120,11 @@ def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.nd
     at = at[by_replicate]
     names = [*np.repeat(list(metrics), len(of_answers)), *[measure.metric(problem.traits)] * len(refused)]
     values = np.concatenate([*metrics.values(), np.full(len(refused), np.nan)])
+    estimator = dpalgos.get_estimator(cell.estimator).for_unit(people=problem.traits.of_people)
     same = {
-        **_labels(cell, block),
-        "s": problem.sizes(cell.n).get("s", pd.NA) if cell.s is None else cell.s,
-        "seed": block.replicates.seed_of(cell),
-    }
-    return {
-        **{
-            name: np.full(len(at), value, dtype=type(value) if isinstance(value, int | float) else object)
-            for name, value in same.items()
-        },
-        "d": np.array([outcome.draw.sample.n_features for outcome in repeated])[at],
-        "estimator_epsilon": np.array([outcome.certified for outcome in repeated])[at],
-        "replicate": np.array(_replicates(outcomes))[at],
-        "metric": np.array(names, dtype=object)[by_replicate],
-        "value": values[by_replicate],
-        "status": np.array([outcome.status for outcome in repeated], dtype=object)[at],
-        "message": np.array([outcome.message for outcome in repeated], dtype=object)[at],
-    }
-
-
-def _times(cell: Cell, block: Block, outcomes: list[_Outcome]) -> pd.DataFrame:
-    """Return how long a replicate took; those of one draw ran together."""
-    seconds = [outcome.seconds for outcome in outcomes for _ in range(outcome.draw.replicates)]
-    names = {"study": block.replicates.study, "cell": cell.key}
-    return pd.DataFrame({**names, "replicate": _replicates(outcomes), "seconds": seconds})
-
-
-def _replicates(outcomes: list[_Outcome]) -> list[int]:
-    return [o.draw.first + r for o in outcomes for r in range(o.draw.replicates)]
-
-
-def _labels(cell: Cell, block: Block) -> dict[str, Any]:
-    estimator = dpalgos.get_estimator(cell.estimator).for_unit(people=block.problem.traits.of_people)
-    return {
         "study": block.replicates.study,
         "panel": cell.panel,
-        "dataset": block.problem.source,
+        "dataset": problem.source,
         "data_source": block.data_source,
         "estimator": cell.estimator,
         "form": cell.form,
@@ -177,19 +137,35 @@ def _labels(cell: Cell, block: Block) -> dict[str, Any]:
         "delta_rule": cell.delta_rule,
         "audited_epsilon": np.nan,
         "n": cell.n,
+        "s": problem.sizes(cell.n).get("s", pd.NA) if cell.s is None else cell.s,
+        "seed": block.replicates.seed_of(cell),
+    }
+    numbers = [outcome.draw.first + r for outcome in outcomes for r in range(outcome.draw.replicates)]
+    return {
+        **{
+            name: np.full(len(at), value, dtype=type(value) if isinstance(value, int | float) else object)
+            for name, value in same.items()
+        },
+        "d": np.array([outcome.draw.sample.n_features for outcome in repeated])[at],
+        "estimator_epsilon": np.array([outcome.certified for outcome in repeated])[at],
+        "replicate": np.array(numbers)[at],
+        "metric": np.array(names, dtype=object)[by_replicate],
+        "value": values[by_replicate],
+        "status": np.array([outcome.status for outcome in repeated], dtype=object)[at],
+        "message": np.array([outcome.message for outcome in repeated], dtype=object)[at],
+        "seconds": np.array([outcome.seconds for outcome in repeated])[at],
     }
 
 
 @guarded
 def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> None:
-    """Compute a block and write its file, in whatever process or machine."""
     one_blas_thread()
     result.require_same_code()
-    selected: Selected = {}
-    parts: list[pd.DataFrame] = []
-    rows = validate_results(compute_block(block, load_prepared(block.problem, design), selected, parts))
-    times = pd.concat(parts)
-    timed = rows.merge(times, on=["study", "cell", "replicate"], how="left", validate="many_to_one")
+    prepared = None
+    if design and isinstance(block.problem, DatasetSource):
+        prepared = block.problem.load(design.stored_path())
+    rows, selected = timed_block(block, prepared)
+    timed = validate_results(rows.drop(columns="seconds")).assign(seconds=rows["seconds"])
     result.write(table_with_facts(timed, {"selected": selected}))
 
 
@@ -204,13 +180,4 @@ def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
 
 @guarded
 def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) -> None:
-    """Prepare a panel's dataset, and write the file."""
     result.write(problem.prepare(table))
-
-
-def load_prepared(problem: RowSource, design: CachedFile | None) -> Any:
-    """Return what `write_design` stored, as the problem draws from it; None for simulated data."""
-    if design is None:
-        return None
-    assert isinstance(problem, DatasetSource)
-    return problem.load(design.stored_path())

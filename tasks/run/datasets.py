@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from data.datasets import get_dataset, load_registry
 from data.errors import DataError, Unreachable
@@ -28,34 +29,30 @@ def fetch(
     dataset: str, offline: bool = False, progress: bool = False, again: bool = False, last_try: bool = True
 ) -> RawFile:
     """Return the raw file's record: from the store, the mirror or the official address, else a stand-in."""
-    entry, mirror = get_dataset(dataset), mirror_from_environment()
+    about: dict[str, Any] = {
+        "home": home(),
+        "mirror": mirror_from_environment(),
+        "offline": offline,
+        "progress": progress,
+    }
     if again:
-        return fetch_raw(entry, home=home(), mirror=mirror, offline=offline, progress=progress, again=True)
-    return fetch_or_stand_in(
-        entry, home=home(), mirror=mirror, offline=offline, progress=progress, last_try=last_try
-    )
+        return fetch_raw(get_dataset(dataset), again=True, **about)
+    return fetch_or_stand_in(get_dataset(dataset), last_try=last_try, **about)
 
 
 @guarded
 def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
     """Return the table's reference; a table stored before by the same code is reused if whole."""
-    return to_parquet(
-        get_dataset(raw.dataset),
-        raw,
-        home=home(),
-        stand_in_rows=stand_in_rows,
-        again=again,
-    )
+    return to_parquet(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows, again=again)
 
 
 @guarded
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
     close_home()
-    require_clusters(Path(analyst_table.path), analyst_table)
-    return declared_to_parquet(
-        name, Path(analyst_table.path), analyst_table.declaration(analyst_table.columns), home=home()
-    )
+    path, declared = Path(analyst_table.path), analyst_table.declaration(analyst_table.columns)
+    require_clusters(path, analyst_table)
+    return declared_to_parquet(name, path, declared, home=home())
 
 
 def bring(
@@ -77,7 +74,6 @@ def bring(
 
 
 def stored_tables(spec: StudySpec, options: RunOptions) -> Brought | None:
-    """Return the tables of a study if all of them are stored and none can be had that was not."""
 
     def stored(raw: RawFile, stand_in_rows: int | None) -> DatasetRef:
         if table := stored_before(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows):

@@ -32,29 +32,24 @@ def write_exhibits(
 ) -> None:
     """Write the exhibits of a block's problem; ``parts`` are the files of the panel's blocks."""
     one_blas_thread()
+    selected: dict[str, Counter[str]] = defaultdict(Counter)
+    for part in parts:
+        for cell, counts in facts_of(part.path).get("selected", {}).items():
+            selected[cell].update(counts)
     run = HeadlineRun(
         table=table,
         design=design.stored_path() if design else None,
         replicates=block.replicates,
         cells=block.cells,
-        selected=_selected(parts),
+        selected=selected,
     )
     problem = block.problem
     exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
     result.write(json.dumps(exhibits, sort_keys=True).encode())
 
 
-def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:
-    total: dict[str, Counter[str]] = defaultdict(Counter)
-    for part in parts:
-        for cell, counts in facts_of(part.path).get("selected", {}).items():
-            total[cell].update(counts)
-    return {cell: dict(counts) for cell, counts in total.items()}
-
-
 @guarded
 def write_audit(result: CachedFile, cell: Cell, n_features: int, n_trials: int, seed: int) -> None:
-    """Write a lower bound on the ε of a cell's estimator, from data of the audit's own."""
     one_blas_thread()
     result.require_same_code()
     write_stored_audit(result, cell, audited(cell, n_features, n_trials, seed))
@@ -75,7 +70,6 @@ def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, 
 
 
 def audit_key(cell: Cell, n_features: int) -> str:
-    """Return a digest of the estimator's code, its keywords and the number of columns."""
     module = dpalgos.get_estimator(cell.estimator).function.__module__
     return digest([module], cell.estimator, cell.keywords(), n_features)
 

@@ -7,8 +7,8 @@ measured numbers.
 
 import math
 import tomllib
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -53,24 +53,17 @@ def _judged(text: str, *, holds: bool, fails: bool) -> Judgment:
     return Judgment(OPEN, f"{text}, which these repetitions cannot distinguish.")
 
 
-class Test(Strict, ABC):
-    """A rule that decides a claim."""
-
-    @abstractmethod
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Decide at a calibration."""
-
-
-class Guarantee(Test):
+class Guarantee(Strict):
     """The noise proves the ε that was asked, in every cell of the study."""
 
     kind: Literal["guarantee"]
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        rows = evidence.private(claim.estimator, calibration)
-        rows = rows[rows["estimator_epsilon"].notna()]
+        table = evidence.results
+        is_private = (table["calibration"] == calibration) & table["estimator_epsilon"].notna()
+        rows = table[is_private & (table["estimator"] == claim.estimator)]
         if claim.panel:
-            rows = rows[claim.place().rows_of(rows)]
+            rows = rows[claim.rows_of(rows)]
         if rows.empty:
             return _NO_ANSWER
         shares = rows["estimator_epsilon"] / rows["epsilon"]
@@ -85,7 +78,7 @@ class Guarantee(Test):
         return Judgment(FAILS, f"{proved}: at {where} only {epsilon}.")
 
 
-class ErrorRatio(Test):
+class ErrorRatio(Strict):
     """The mean error is at most ``factor`` times another estimator's (or form's, or its own at another ε).
 
     It is so at every size, or at one at least. Sizes at which neither is better than the zero vector compare
@@ -100,10 +93,10 @@ class ErrorRatio(Test):
     somewhere: bool = False  # at some size of the study at least
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        ours = evidence.values(claim.estimator, claim.place(), calibration)
-        than, place = self.than or claim.estimator, claim.place(self.than_form if self.than else None)
-        theirs = evidence.values(than, place, calibration, epsilon=self.than_epsilon)
-        zero = evidence.values("zero", claim.place(""), calibration)
+        ours = evidence.values(claim, calibration)
+        than = claim.of(self.than, self.than_form) if self.than else claim
+        theirs = evidence.values(than, calibration, epsilon=self.than_epsilon)
+        zero = evidence.values(claim.of("zero"), calibration)
         pairs = compared(ours, theirs, self.factor)
         if not pairs:
             return _NO_PAIR
@@ -134,16 +127,15 @@ class ErrorRatio(Test):
         return Judgment(FAILS if all(each.low > 0 for each in pairs) else OPEN, text)
 
 
-class GapShrinks(Test):
+class GapShrinks(Strict):
     """The distance between the mean errors with and without privacy shrinks with n but stays."""
 
     kind: Literal["gap_shrinks"]
     baseline: str
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        """Compare the gaps at the smallest and at the largest size."""
-        ours = evidence.values(claim.estimator, claim.place(), calibration)
-        without = evidence.values(self.baseline, claim.place(""), calibration)
+        ours = evidence.values(claim, calibration)
+        without = evidence.values(claim.of(self.baseline), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
             return Judgment(OPEN, "The study has fewer than two sizes with both estimates.", NO_SUCH_ANSWER)
@@ -157,7 +149,7 @@ class GapShrinks(Test):
         return _judged(text, holds=high < 0 and least > 0, fails=low > 0 or most < 0)
 
 
-class LargerThanIn(Test):
+class LargerThanIn(Strict):
     """The mean error is larger than in another panel, each at its largest size."""
 
     kind: Literal["larger_than_in"]
@@ -165,7 +157,7 @@ class LargerThanIn(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours, others = (
-            evidence.values(claim.estimator, replace(claim.place(), panel=panel), calibration)
+            evidence.values(claim.model_copy(update={"panel": panel}), calibration)
             for panel in (claim.panel, self.panel)
         )
         if not ours or not others:
@@ -179,7 +171,7 @@ class LargerThanIn(Test):
         return _judged(text, holds=low > 0, fails=high < 0)
 
 
-class Level(Test):
+class Level(Strict):
     """The mean of a metric is at least, or at most, a rule in n, d and s, at every size."""
 
     kind: Literal["level"]
@@ -195,9 +187,7 @@ class Level(Test):
         return self
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        ours = evidence.values(
-            claim.estimator, claim.place(), calibration, metric=self.metric, epsilon=self.epsilon
-        )
+        ours = evidence.values(claim, calibration, metric=self.metric, epsilon=self.epsilon)
         if not ours:
             return _NO_ANSWER
         sign, rule = (1, self.at_least) if self.at_most is None else (-1, self.at_most)
@@ -217,18 +207,16 @@ AnyTest = Annotated[
 ]
 
 
-class Claim(Strict):
-    """A claim of a paper: what it says, where, and which study's results decide it by which test."""
+class Claim(Place):
+    """A claim of a paper: what it says, where, and which study's results decide it by which test.
+
+    The panel ``*`` makes a claim for each panel that ran; in its text, ``*`` is the panel's name.
+    """
 
     id: str  # begins with the paper's key
     text: str
     where: str
     study: str
-    panel: str = ""  # "*": one such claim for each panel that ran
-    estimator: str
-    form: str = ""
-    steps: int | None = None  # at which number of steps, where that is the study's horizontal axis
-    delta: str = ""  # a rule for δ; the paper's or the headline's if left out
     test: AnyTest | None = None
     untestable: str = ""  # why no run can decide it, where there is no test
 
@@ -242,21 +230,17 @@ class Claim(Strict):
     def paper(self) -> str:
         return self.id.partition("-")[0]
 
-    def on_panels(self, evidence: Evidence | None) -> tuple["Claim", ...]:
-        """Return the claim itself, or one for each panel of the results; ``*`` stands for its name."""
+    def on_panels(self, evidence: Evidence | None) -> Iterator["Claim"]:
         if self.panel != "*" or evidence is None:
-            return (self,)
-
-        def on(panel: str) -> "Claim":
+            yield self
+            return
+        for panel in evidence.results["panel"].unique():
             name, text = f"{self.id}-{panel.replace(' ', '-')}", self.text.replace("*", panel)
-            return self.model_copy(update={"id": name, "panel": panel, "text": text})
+            yield self.model_copy(update={"id": name, "panel": panel, "text": text})
 
-        return tuple(map(on, evidence.results["panel"].unique()))
-
-    def place(self, form: str | None = None) -> Place:
-        """Return where a form's rows are, without steps; by default those of the claim's form and steps."""
-        steps = self.steps if form is None else None
-        return Place(self.panel, self.form if form is None else form, steps, self.delta)
+    def of(self, estimator: str, form: str = "") -> "Claim":
+        """Return where another estimator's rows are, without steps."""
+        return self.model_copy(update={"estimator": estimator, "form": form, "steps": None})
 
 
 class Scorecard(Strict):

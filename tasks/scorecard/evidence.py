@@ -8,23 +8,21 @@ import pandas as pd
 import scipy
 
 from reports.writing import setting
+from tasks.file_schema import Strict
 from tasks.problems.kinds import measure_of
 from tasks.study.spec import StudySpec
 
 CONFIDENCE = 0.99
 
 
-@dataclass(frozen=True)
-class Place:
-    """A panel, a form of an estimator there, a number of steps where it has several, and a rule for δ.
+class Place(Strict):
+    """Results that are judged: an estimator's form in a panel, at a number of steps and a rule for δ."""
 
-    The rule is that of the paper, or else the headline's, if it is empty.
-    """
-
-    panel: str
-    form: str
-    steps: int | None = None
-    delta: str = ""
+    estimator: str
+    panel: str = ""
+    form: str = ""
+    steps: int | None = None  # at which number of steps, where that is the study's horizontal axis
+    delta: str = ""  # a rule for δ; the paper's or the headline's if left out
 
     def rows_of(self, table: pd.DataFrame) -> pd.Series:
         steps = table["steps"].isna() if self.steps is None else (table["steps"] == self.steps).fillna(False)
@@ -41,40 +39,21 @@ class Evidence:
         """Symbol of the size in sentences: s where the study varies the sparsity, m for subsamples."""
         return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.traits.size_symbol
 
-    def on_a_stand_in(self, place: Place) -> bool:
-        used = self.results.loc[place.rows_of(self.results), "data_source"]
-        return bool((used == "stand-in").any())
-
-    @property
-    def metric(self) -> str:
-        problem = self.spec.head_panel.problem
-        return measure_of(problem).metric(problem.traits)
-
     def sizes_at(self, panel: str, size: int) -> dict[str, int]:
         problem = self.spec.panel(panel).problem
         if self.spec.axis == "s":
             return {**problem.sizes(self.spec.headline.n), "s": size}
         return problem.sizes(size)
 
-    def private(self, estimator: str, calibration: str) -> pd.DataFrame:
-        table = self.results
-        return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
-
     def values(
-        self,
-        estimator: str,
-        place: Place,
-        calibration: str,
-        *,
-        metric: str | None = None,
-        epsilon: float | None = None,
+        self, place: Place, calibration: str, *, metric: str = "", epsilon: float | None = None
     ) -> dict[int, pd.Series]:
         """Return size → the values of a metric by replicate, at a calibration or without privacy.
 
-        Sizes are sparsities where the study varies them. ε is the headline's, or the nearest in the panel.
-        Failed repetitions are left out.
+        Sizes are sparsities where the study varies them. The metric is the study's by default; ε is the
+        headline's, or the nearest in the panel. Failed repetitions are left out.
         """
-        table, head = self.results, self.spec.headline
+        table, head, problem = self.results, self.spec.headline, self.spec.head_panel.problem
         in_panel = table[(table["panel"] == place.panel) & table["epsilon"].notna()]
         if epsilon is None:
             there = sorted(set(in_panel["epsilon"])) or [head.epsilon]
@@ -83,9 +62,9 @@ class Evidence:
         delta = place.delta or (head.paper_delta if printed else head.delta)
         private = (table["epsilon"] == epsilon) & (table["delta_rule"] == delta)
         chosen = table[
-            (table["estimator"] == estimator)
+            (table["estimator"] == place.estimator)
             & place.rows_of(table)
-            & (table["metric"] == (metric or self.metric))
+            & (table["metric"] == (metric or measure_of(problem).metric(problem.traits)))
             & (table["status"] == "ok")
             & ((private & (table["calibration"] == calibration)) | (table["calibration"] == "none"))
         ]
@@ -140,7 +119,6 @@ class Compared:
 
 
 def compared(ours: dict[int, pd.Series], theirs: dict[int, pd.Series], factor: float = 1.0) -> list[Compared]:
-    """Compare our errors with ``factor`` times theirs at each size."""
     return [
         Compared(n, float(mine.mean() / other.mean()), *mean_interval(mine - factor * other))
         for n, mine, other in common_replicates(ours, theirs)

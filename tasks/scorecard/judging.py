@@ -75,7 +75,8 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     if claim.test is None:
         return dict.fromkeys(("paper", "tight"), Judgment(OPEN, claim.untestable, NO_TEST))
     verdicts = {each: claim.test.judge(claim, evidence, each) for each in ("paper", "tight")}
-    if not evidence.on_a_stand_in(claim.place()):
+    sources = evidence.results.loc[claim.rows_of(evidence.results), "data_source"]
+    if not (sources == "stand-in").any():
         return verdicts
     caution = "On simulated data in place of the real ones."
     return {each: replace(judgment, text=f"{judgment.text} {caution}") for each, judgment in verdicts.items()}
@@ -95,7 +96,7 @@ def verdict_table(
             "steps": claim.steps,
             "cell": f"{claim.id}:{calibration}",
             "calibration": calibration,
-            "privacy_model": _model(claim.estimator),
+            "privacy_model": dpalgos.get_estimator(claim.estimator).privacy_model.replace("none", "central"),
             "replicate": 0,
             "seed": seed,
             "metric": claim.id,
@@ -107,11 +108,6 @@ def verdict_table(
         for calibration, verdict in verdicts.items()
     ]
     return validate_results(pd.DataFrame(rows).reindex(columns=list(COLUMNS)))
-
-
-def _model(estimator: str) -> str:
-    model = dpalgos.get_estimator(estimator).privacy_model
-    return "central" if model == "none" else model
 
 
 def _about(evidence: Evidence | None) -> dict[str, Any]:

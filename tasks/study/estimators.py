@@ -1,7 +1,7 @@
 """The estimators of a study with their public keywords, and its grid of sizes and budgets."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings
 from tasks.cells import Cell
-from tasks.file_schema import DISTINCT, Strict
+from tasks.file_schema import DISTINCT, Number, Strict
 from tasks.size_rules import delta_at, evaluate_all
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
@@ -22,28 +22,22 @@ MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3, "T": 10}
 
 
-def _positive(epsilon: float) -> float:
+def _checked_epsilon(epsilon: float) -> float:
     check_budget(epsilon, 0.5)
     return epsilon
 
 
-def _delta_text(value: object) -> object:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        check_budget(1.0, value)
-        return repr(value)
-    return value
-
-
-def _delta_rule(rule: str) -> str:
-    delta_at(rule, 10**6)
+def _delta_rule(value: Any) -> Any:
+    rule = repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(rule, str):
+        delta_at(rule, 10**6)
     return rule
 
 
-Number = Annotated[float, Field(strict=True)]  # neither "0.5" nor true
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
-Epsilon = Annotated[Number, AfterValidator(_positive)]
+Epsilon = Annotated[Number, AfterValidator(_checked_epsilon)]
 Counts = Annotated[tuple[Count, ...], DISTINCT]
-DeltaRule = Annotated[str, BeforeValidator(_delta_text), AfterValidator(_delta_rule)]
+DeltaRule = Annotated[str, BeforeValidator(_delta_rule)]
 
 
 class Grid(Strict):
@@ -73,7 +67,7 @@ class EstimatorSpec(Strict):
     """One estimator of a study with its public keywords, which may be rules in n, d, s and K."""
 
     name: str
-    form: str = ""
+    form: Annotated[str, Field(pattern=r"^[\w. -]*$")] = ""
     calibrations: Annotated[tuple[Literal["tight", "paper"], ...], DISTINCT] = ()
     about: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
@@ -85,8 +79,6 @@ class EstimatorSpec(Strict):
             raise ValueError(f'{self.name} is private and needs calibrations, e.g. ["tight"]')
         if self.calibrations and not estimator.private:
             raise ValueError(f"{self.name} is not private, got calibrations {list(self.calibrations)}")
-        if not re.fullmatch(r"[\w. -]*", self.form):
-            raise ValueError(f"form must be letters, digits, blanks and hyphens, got {self.form!r}")
         check_settings("params", self.params, "set these in the study's grid and calibrations")
         self.check_keywords(_ANY_SIZES)
         return self
@@ -102,6 +94,12 @@ class EstimatorSpec(Strict):
     def takes_steps(self) -> bool:
         return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
+    def sizes(self, sizes: Mapping[str, int], s: int | None, grid: Grid) -> Iterator[dict[str, int]]:
+        """Yield its sizes at one n and s: at each number of steps that it takes."""
+        at_s = {**sizes, "s": s} if s else {**sizes}
+        for steps in (grid.steps if self.takes_steps else ()) or (None,):
+            yield {**at_s, "T": steps} if steps else at_s
+
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         return evaluate_all(self.params, sizes)
 
@@ -114,14 +112,6 @@ class EstimatorSpec(Strict):
         for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):
             delta = delta_at(rule, sizes["n"])
             yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
-
-
-def with_structure(items: Sequence[EstimatorSpec], *structure: Any) -> tuple[EstimatorSpec, ...]:
-    """Return estimators that know of what `structure_of` says."""
-    return tuple(
-        item.model_copy(update={"params": {**structure_of(item.name, *structure), **item.params}})
-        for item in items
-    )
 
 
 def structure_of(

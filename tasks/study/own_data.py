@@ -4,8 +4,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from data.store.folders import read_small
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
@@ -24,7 +22,7 @@ class OwnData(Strict):
     data: AnalystTable
     formula: str = ""
     guesses: StatedGuesses = StatedGuesses()
-    estimators: tuple[EstimatorSpec, ...] = ()  # of the headline's panel
+    estimators: tuple[EstimatorSpec, ...] = ()  # of the headline's panel, or of the whole study
 
 
 def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
@@ -32,22 +30,22 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
 
     Both are empty for a study without ``[data]``.
     """
-    plain = of_this_version(read_toml(path)[1], path.name)
+    plain = read_study(path)[1]
     if not isinstance(plain.get("data"), dict):
         return None, []
-    plain = with_lists(plain)
-    parts: dict[str, Any] = {key: plain[key] for key in ("formula", "guesses") if key in plain}
-    parts |= {"data": plain["data"], "estimators": _estimators(plain)}
+    head = plain.get("headline")
+    name = head.get("panel") if isinstance(head, dict) else None
+    of_panel = [each.get("estimators") for each in panels_in(plain) if each.get("name") == name]
+    parts: dict[str, Any] = {key: plain[key] for key in ("data", "formula", "guesses") if key in plain}
+    parts["estimators"] = next(filter(None, of_panel), plain.get("estimators", ()))
     undeclared = dict(undeclared_keys(parts))
     own, faults = None, undeclared_fault(undeclared)
     try:
         own = OwnData(**parts)
         own = own.model_copy(update={"data": own_table(own, path)[0]})
         check_guesses(own.guesses, own.data.columns, [own.data.weights])
-    except ValidationError as error:
-        faults += sentences(error, undeclared)
     except ValueError as error:
-        faults.append(str(error))
+        faults += sentences(error, undeclared)
     return own, list(dict.fromkeys(faults))
 
 
@@ -65,15 +63,6 @@ def own_table(own: OwnData, path: Path) -> tuple[AnalystTable, FormulaDesign | N
     return table, design
 
 
-def _estimators(plain: dict[str, Any]) -> Any:
-    """Return the estimators of the headline's panel: its own, or those of the whole study."""
-    head, panels = plain.get("headline"), plain.get("panels")
-    name = head.get("panel") if isinstance(head, dict) else None
-    panels = [each for each in panels if isinstance(each, dict)] if isinstance(panels, list) else []
-    own = [each.get("estimators") for each in panels if each.get("name") == name]
-    return next(filter(None, own), plain.get("estimators", ()))
-
-
 def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
     """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
     try:
@@ -86,33 +75,29 @@ def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
         raise SpecError(f"{path.name} is not a TOML file: {reason}; correct it there") from None
 
 
-def of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
-    version = plain.pop("version", 1)
+def read_study(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """Read a study file; the members of ``[lists]`` take the place of a list's name in ``estimators``."""
+    content, plain = read_toml(path)
+    version, lists = plain.pop("version", 1), plain.pop("lists", {})
     if isinstance(version, bool) or version != STUDY_FILE_VERSION:
         newer = isinstance(version, int) and version > STUDY_FILE_VERSION
         remedy = "update dpcost" if newer else "write the file anew with dpcost init under another name"
-        raise SpecError(f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; {remedy}")
-    return plain
-
-
-def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list."""
-    lists = plain.get("lists", {})
+        raise SpecError(f"{path.name}: version must be {STUDY_FILE_VERSION}, got {version!r}; {remedy}")
     if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
         raise SpecError(f"lists must be a table of lists of estimators, got {lists!r:.80}")
-
-    def spliced(table: Any) -> Any:
-        if not isinstance(table, dict) or not isinstance(table.get("estimators"), list):
-            return table
+    for table in (plain, *panels_in(plain)):
         members: list[Any] = []
-        for each in table["estimators"]:
+        estimators = table.get("estimators")
+        for each in estimators if isinstance(estimators, list) else ():
             if isinstance(each, str) and each not in lists:
                 known = ", ".join(lists) or "none"
                 raise SpecError(f"estimators must name one of lists ({known}) or be a table, got {each!r}")
             members += lists[each] if isinstance(each, str) else [each]
-        return {**table, "estimators": members}
+        if isinstance(estimators, list):
+            table["estimators"] = members
+    return content, plain
 
-    content: dict[str, Any] = spliced({key: value for key, value in plain.items() if key != "lists"})
-    if isinstance(content.get("panels"), list):
-        content["panels"] = [spliced(panel) for panel in content["panels"]]
-    return content
+
+def panels_in(plain: dict[str, Any]) -> list[dict[str, Any]]:
+    panels = plain.get("panels")
+    return [each for each in panels if isinstance(each, dict)] if isinstance(panels, list) else []

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -16,10 +16,10 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
-from tasks.file_schema import Strict
+from tasks.file_schema import Number, Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import StatedGuesses
-from tasks.problems.kinds import measure_of, modules_of
+from tasks.problems.kinds import AnyProblem, measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.estimators import (
@@ -27,12 +27,10 @@ from tasks.study.estimators import (
     DeltaRule,
     EstimatorSpec,
     Grid,
-    Number,
     check_offset,
-    with_structure,
+    structure_of,
 )
 from tasks.study.expand import Block, bundle
-from tasks.study.panel import Panel
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -54,6 +52,17 @@ def check_cron(text: str) -> str:
     return text
 
 
+class Panel(Strict):
+    """A problem with its estimators and grid, where they are not those of the whole study."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9 -]*$")]  # it becomes a part of keys
+    about: str = ""  # what is particular about it, for the report
+    smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
+    problem: AnyProblem
+    grid: Grid | None = None
+    estimators: tuple[EstimatorSpec, ...] = ()
+
+
 class Headline(Strict):
     """The setting that the report's first sentence is about."""
 
@@ -68,9 +77,7 @@ class Headline(Strict):
 
 
 class AssumptionSpec(Strict):
-    """An assumption of what is public: what, its value, its source."""
-
-    what: str
+    what: str  # is assumed to be public
     value: str
     source: str
 
@@ -156,35 +163,29 @@ class StudySpec(Strict):
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
             self._check_problem(panel)
             self._check_estimators(panel)
-        if fault := _fault_of_name("panel", self.headline.panel, names):
-            raise ValueError(fault)
-        if not self.head_panel.smoke:
-            got = f"got {self.headline.panel!r}, which has smoke = false; leave that out"
-            raise ValueError(f"headline.panel must be one that always runs, {got}")
-        grid = self.grid_of(self.head_panel)
-        settings = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
-        settings += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
-        for name, values in (("s", grid.s), ("steps", grid.steps)):
-            settings += [(name, values)] * bool(values or getattr(self.headline, name) is not None)
-        faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in settings)
-        if wrong := list(filter(None, faults)):
-            raise ValueError("; ".join(wrong))
+        always = [panel.name for panel in self.panels if panel.smoke]
+        allowed: dict[str, tuple[Any, ...]] = {"panel": (*always,)}
+        if self.headline.panel in always:
+            grid = self.grid_of(self.head_panel)
+            allowed |= {
+                name: getattr(grid, name) or (None,) for name in ("n", "epsilon", "delta", "s", "steps")
+            }
+            allowed["paper_delta"] = (*grid.delta, None)
+        for key, values in allowed.items():
+            if (value := getattr(self.headline, key)) not in values:
+                known = ", ".join(str(each) for each in values if each is not None) or "none: leave it out"
+                raise ValueError(f"headline.{key} must be one of the study's ({known}), got {value!r}")
         return self
 
     def _check_problem(self, panel: Panel) -> None:
-        problem, sizes, task = panel.problem, self.grid_of(panel).n, panel.problem.traits.task
-        where = f"panels ({panel.name}).problem"
-        if (self.task == "tracing") != measure_of(problem).of_attacks:
-            raise ValueError(
-                f"{where}.kind must be tracing or group_tracing where task is tracing, "
-                f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
-            )
-        if self.task == "several" and task is None:
-            raise ValueError(f"task must be one of the estimators', got 'several', where {where} names none")
-        if self.task not in ("tracing", "several") and task not in (None, self.task):
-            raise ValueError(f"task must be {task} for {where}, got {self.task!r}")
+        problem, task, where = panel.problem, panel.problem.traits.task, f"panels ({panel.name}).problem"
+        allowed = [task, "several"] if task else ["mean", "linear_regression", "glm"]
+        allowed = ["tracing"] if measure_of(problem).of_attacks else allowed
+        if self.task not in allowed:
+            known = " or ".join(allowed)
+            raise ValueError(f"task must be {known} for {where} of kind {problem.kind}, got {self.task!r}")
         estimators = [item.name for item in self.estimators_of(panel)]
-        for n in sizes:
+        for n in self.grid_of(panel).n:
             try:
                 problem.check(n, self.task_of(panel), estimators)
             except ValueError as error:
@@ -214,17 +215,14 @@ class StudySpec(Strict):
             if offset := panel.problem.traits.offset:
                 check_offset(item.name, offset)
             grid = self.grid_of(panel)
-            for sizes in (each for n in grid.n for each in self._sizes(panel, item, n, grid)):
-                try:
-                    item.check_keywords(sizes)
-                except ValueError as error:
-                    raise ValueError(f"estimators ({item.name}) in panel {panel.name!r}: {error}") from None
-
-    def _sizes(self, panel: Panel, item: EstimatorSpec, n: int, grid: Grid) -> Iterator[dict[str, int]]:
-        """Yield an estimator's sizes at one n: at each s, and at each number of steps that it takes."""
-        sizes = panel.problem.sizes(n)
-        for s, steps in product(grid.s or (None,), (grid.steps if item.takes_steps else ()) or (None,)):
-            yield {**sizes, **({"s": s} if s else {}), **({"T": steps} if steps else {})}
+            for n, s in product(grid.n, grid.s or (None,)):
+                for sizes in item.sizes(panel.problem.sizes(n), s, grid):
+                    try:
+                        item.check_keywords(sizes)
+                    except ValueError as error:
+                        raise ValueError(
+                            f"estimators ({item.name}) in panel {panel.name!r}: {error}"
+                        ) from None
 
     @property
     def head_panel(self) -> Panel:
@@ -278,10 +276,8 @@ class StudySpec(Strict):
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""
-        names: set[str] = set()
-        for panel in self.panels:
-            names.update(modules_of(panel.problem, [item.name for item in self.estimators_of(panel)]))
-        return sorted(names)
+        names = ((panel, [item.name for item in self.estimators_of(panel)]) for panel in self.panels)
+        return sorted({each for panel, items in names for each in modules_of(panel.problem, items)})
 
     def panel(self, name: str) -> Panel:
         return next(panel for panel in self.panels if panel.name == name)
@@ -295,10 +291,14 @@ class StudySpec(Strict):
         return grid
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
-        estimators, problem = panel.estimators or self.estimators, panel.problem
-        if problem.traits.has_intercept:
-            estimators = with_structure(estimators, problem.traits.offset_bounds, problem.traits.max_weight)
-        return estimators
+        estimators, traits = panel.estimators or self.estimators, panel.problem.traits
+        if not traits.has_intercept:
+            return estimators
+        structure = traits.offset_bounds, traits.max_weight
+        params = [{**structure_of(item.name, *structure), **item.params} for item in estimators]
+        return tuple(
+            item.model_copy(update={"params": each}) for item, each in zip(estimators, params, strict=True)
+        )
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:
@@ -325,8 +325,8 @@ class StudySpec(Strict):
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
         reading = [problem for _, problem in self.panels_on_data(profile) if problem.source == dataset]
-        some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
-        return max(some) if len(some) == len(reading) else None
+        rows = [problem.stand_in_rows(profile) for problem in reading]
+        return None if None in rows else max(filter(None, rows), default=None)
 
     def blocks(
         self,
@@ -340,49 +340,33 @@ class StudySpec(Strict):
 
         None: as many replicates as the profile has.
         """
-        replicates, blocks = replicates or self.replicates[profile], list[Block]()
+        count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
             grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
             if isinstance(problem, DatasetSource):
                 source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid))
-                every = Replicates(
-                    study=self.name,
-                    panel=panel.name,
-                    n=n,
-                    first=0,
-                    count=replicates,
-                    of=replicates,
-                    seed=seed,
-                )
-                blocks += bundle(cells, problem, every, source)
+                every: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
+                drawn = Replicates(**every, first=0, count=count, of=count)
+                blocks += bundle(cells, problem, drawn, source)
         return blocks
 
-    def headline_cells(self, blocks: list[Block]) -> list[Cell]:
-        """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""
-        head, nearest = self.headline, self._nearest_to_headline(blocks)
-        setting = (head.epsilon, head.delta, head.s)
-        return [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == setting]
-
     def headline_block(self, blocks: list[Block]) -> Block:
-        """Return the block that `headline_cells` are of, with the headline's cells alone."""
-        nearest = self._nearest_to_headline(blocks)
+        """Return the block at the headline's size or the nearest, with the cells of its ε and δ alone."""
+        head = self.headline
+        of_panel = [block for block in blocks if block.replicates.panel == head.panel]
+        nearest = min(of_panel, key=lambda block: abs(block.replicates.n - head.n))
         without = [cell for cell in nearest.cells if cell.calibration == "none"]
-        return replace(nearest, cells=(*without, *self.headline_cells(blocks)))
+        setting = (head.epsilon, head.delta, head.s)
+        private = [cell for cell in nearest.cells if (cell.epsilon, cell.delta_rule, cell.s) == setting]
+        return replace(nearest, cells=(*without, *private))
 
-    def _nearest_to_headline(self, blocks: list[Block]) -> Block:
-        of_panel = [block for block in blocks if block.replicates.panel == self.headline.panel]
-        return min(of_panel, key=lambda block: abs(block.replicates.n - self.headline.n))
+    def headline_cells(self, blocks: list[Block]) -> list[Cell]:
+        return [cell for cell in self.headline_block(blocks).cells if cell.epsilon is not None]
 
     def _cells(self, panel: Panel, n: int, grid: Grid) -> Iterator[Cell]:
         for s in grid.s or (None,):
-            at = grid.model_copy(update={"s": (s,) if s else ()})
             for item in self.estimators_of(panel):
-                for sizes in self._sizes(panel, item, n, at):
+                for sizes in item.sizes(panel.problem.sizes(n), s, grid):
                     yield from item.cells(panel.name, sizes, s, grid)
-
-
-def _fault_of_name(key: str, value: object, allowed: Collection[object]) -> str:
-    words = ", ".join(map(str, allowed)) or "none: leave it out"
-    return "" if value in allowed else f"headline.{key} must be one of the study's ({words}), got {value!r}"

@@ -1,12 +1,12 @@
 """Read a study file, with the analyst's table that it may declare, or say what is wrong with it."""
 
 import hashlib
-from collections.abc import Iterable
+import logging
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from data.collections import collections
+from data.datasets import get_dataset
 from data.errors import DataError, numbered
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
@@ -14,9 +14,11 @@ from tasks.file_schema import sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.problems.kinds import kinds
 from tasks.problems.registered_table import RegisteredTable
-from tasks.study.collection import with_collections
-from tasks.study.own_data import OwnData, of_this_version, own_table, read_toml, with_lists
+from tasks.size_rules import whole
+from tasks.study.own_data import OwnData, own_table, panels_in, read_study
 from tasks.study.spec import StudySpec
+
+_log = logging.getLogger(__name__)
 
 
 def load_study(path: Path) -> StudySpec:
@@ -32,92 +34,99 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
 
     While its tables are wrong, panels, which depend on them, are not checked.
     """
-    content, plain = read_toml(path)
-    plain = with_lists(of_this_version(plain, path.name))
-    plain = {"name": path.stem, **with_collections(plain)}
+    content, plain = read_study(path)
+    plain = {"name": path.stem, **plain, "sha256": hashlib.sha256(content).hexdigest()}
+    _expand_collections(plain)
     undeclared = dict(undeclared_keys(plain))
-    spec, faults = None, undeclared_fault(undeclared)
+    spec, faults, tables_are_right = None, undeclared_fault(undeclared), True
     try:
-        spec = StudySpec(
-            **{**_with_analyst_table(plain, path), "sha256": hashlib.sha256(content).hexdigest()}
-        )
-        if spec.analyst_table:
-            _check_table(spec)
-    except ValidationError as error:
+        _fill_in_table(plain, path)
+    except ValueError as error:
         faults += sentences(error, undeclared)
-        faults += _faults_of_the_rest(plain, undeclared) if error.title == OwnData.__name__ else []
-    except (SpecError, DataError) as error:
-        faults += [str(error), *([] if spec else _faults_of_the_rest(plain, undeclared))]
+        tables_are_right = False
+        plain = {key: value for key, value in plain.items() if key not in ("data", "panels")}
+    try:
+        spec = StudySpec(**plain)
+        if spec.analyst_table:
+            spec.check_data()
+            problem = spec.head_panel.problem
+            if isinstance(problem, RegisteredTable) and problem.analyst_table:
+                problem.simulator(spec.guesses)
+    except ValueError as error:
+        found = sentences(error, undeclared)
+        faults += [each for each in found if tables_are_right or not each.startswith("panels")]
     return spec, list(dict.fromkeys(faults))
 
 
-def _faults_of_the_rest(plain: dict[str, Any], undeclared: Iterable[str]) -> list[str]:
-    """Return the faults of a file outside its tables and panels."""
-    rest = {key: value for key, value in plain.items() if key not in ("data", "panels")}
-    try:
-        StudySpec(**rest)
-    except ValidationError as error:
-        return [each for each in sentences(error, undeclared) if not each.startswith("panels")]
-    return []
+def _expand_collections(plain: dict[str, Any]) -> None:
+    """Replace a panel that names a ``collection`` by a panel for each table of it, or of its ``groups``.
+
+    Sizes of its grid, or of the study's, may be rules in n, the table's rows. The panels of the headline's
+    table run at smoke, too.
+    """
+    head = plain.get("headline")
+    for panel in [each for each in panels_in(plain) if "collection" in each]:
+        known, name, groups = collections(), panel.pop("collection"), panel.pop("groups", ())
+        if name not in known:
+            raise SpecError(f"panels.collection must be one of {', '.join(known)}, got {name!r}")
+        panels, title = [], panel.pop("name", "")
+        for dataset, settings in known[name].problems(groups).items():
+            try:
+                sizes = {"n": get_dataset(dataset).n_rows}
+            except DataError as fault:
+                _log.warning("the table %s is skipped: %s", dataset, fault)
+                continue
+            table = dataset.removeprefix(f"{name}_").replace("_", "-")
+            is_head = isinstance(head, dict) and table == head.get("panel")
+            grid = dict(panel.get("grid") or plain.get("grid") or {})
+            if isinstance(grid.get("n"), list):
+                grid["n"] = [whole(rule, sizes, what="grid.n") for rule in grid["n"]]
+            problem = {**panel.get("problem", {}), "dataset": dataset, **settings}
+            own = {"name": f"{table} {title}".strip(), "smoke": panel.get("smoke", True) or is_head}
+            panels.append({**panel, **own, "grid": grid, "problem": problem})
+        at = plain["panels"].index(panel)
+        plain["panels"][at : at + 1] = panels
+        if all("grid" in each for each in panels_in(plain)):
+            plain["grid"] = None  # each panel has its own
 
 
-def _check_table(spec: StudySpec) -> None:
-    """Refuse columns, sizes and guesses that the declared table does not have."""
-    spec.check_data()
-    try:
-        if isinstance(problem := spec.head_panel.problem, RegisteredTable) and problem.analyst_table:
-            problem.simulator(spec.guesses)
-    except ValueError as error:
-        raise SpecError(str(error)) from None
-
-
-def _with_analyst_table(plain: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a study file's content, its own tables (if any) copied into the problems without a dataset."""
+def _fill_in_table(plain: dict[str, Any], path: Path) -> None:
+    """Give the problems without a dataset the study's own table, if it has one."""
     if not isinstance(plain.get("data"), dict):
-        return plain
+        return
     table, design = own_table(OwnData(data=plain["data"], formula=plain.get("formula", "")), path)
-    tables = {key: value for key, value in plain.items() if key != "data"}
-    tables["analyst_table"] = table
-    if isinstance(plain.get("panels"), list):
-        panels = [_of_formula(panel, design) for panel in plain["panels"]] if design else plain["panels"]
-        tables["panels"] = [_filled(panel, plain["name"], table, path.name) for panel in panels]
-    return tables
+    for panel in panels_in(plain):
+        problem = panel.get("problem")
+        if isinstance(problem, dict) and "dataset" not in problem:
+            _fill_in_columns(problem, table, design)
+            problem |= {"dataset": plain["name"], "analyst_table": table}
+    plain["analyst_table"] = table
+    del plain["data"]
 
 
-def _of_formula(panel: Any, design: FormulaDesign) -> Any:
-    """Give a panel's problem the response and covariates of the formula; refuse both at once."""
-    problem = panel.get("problem") if isinstance(panel, dict) else None
-    if not isinstance(problem, dict) or "dataset" in problem:
-        return panel
-    response = design.response_column
-    if problem.get("covariates") or problem.get("response", response) != response:
-        raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
-    filled = {**problem, "response": response, "covariates": list(design.covariates)}
-    return {**panel, "problem": filled}
-
-
-def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:
-    problem = panel.get("problem") if isinstance(panel, dict) else None
-    if not isinstance(problem, dict) or "dataset" in problem:
-        return panel
+def _fill_in_columns(problem: dict[str, Any], table: AnalystTable, design: FormulaDesign | None) -> None:
+    """Replace declared columns by those that are fitted; of a formula, its response and covariates."""
     of_tables = [kind for kind, known in kinds().items() if issubclass(known.source, RegisteredTable)]
     if problem.get("kind") in [kind for kind in kinds() if kind not in of_tables]:
         raise SpecError(
-            f"{file}: kind of a panel's problem must be one of {', '.join(of_tables)} with [data], got "
+            f"kind of a panel's problem must be one of {', '.join(of_tables)} with [data], got "
             f"{problem['kind']!r}; put that panel into a separate file"
         )
     response, covariates = problem.get("response", ""), problem.get("covariates")
-    if not covariates:
-        covariates = [column.name for column in analyst_table.columns if column.name != response]
-    ingested = analyst_table.ingested(response) if isinstance(response, str) else ()
-    if len(ingested) > 1 and problem.get("family") == "multinomial":
-        ingested = (response,)
-    if isinstance(response, str) and len(ingested) > 1:
-        raise SpecError(
-            f"{file}: response must be a column of numbers or of two categories, got {response!r} with "
-            f"{len(ingested) + 1}; choose another, or family = 'multinomial'"
-        )
+    if design and (covariates or response not in ("", design.response_column)):
+        raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
+    if design:
+        response, covariates = design.response_column, list(design.covariates)
+    covariates = covariates or [column.name for column in table.columns if column.name != response]
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
-        covariates = [column for each in covariates for column in analyst_table.ingested(each)]
-    filled = {**problem, "dataset": name, "analyst_table": analyst_table, "covariates": covariates}
-    return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}
+        problem["covariates"] = [column for each in covariates for column in table.ingested(each)]
+    if isinstance(response, str) and response:
+        columns = table.ingested(response)
+        if len(columns) > 1 and problem.get("family") == "multinomial":
+            columns = (response,)
+        if len(columns) > 1:
+            raise SpecError(
+                f"response must be a column of numbers or of two categories, got {response!r} with "
+                f"{len(columns) + 1}; choose another, or family = 'multinomial'"
+            )
+        problem["response"] = columns[0]

@@ -16,7 +16,7 @@ import dpalgos
 from data.collections.league import GROUPS, declarations, developed_on
 from dpalgos.central.preconditioned import estimator, intercept, plan, steps
 from dpalgos.models import newton_steps
-from tasks.problems.measures.explained import RegressionScale
+from tasks.problems.measures.explained import missed_of_regression
 from tests.bench.goals import Measurement
 from tests.bench.unseen import prepared_table
 
@@ -49,7 +49,7 @@ def errors(tables: list[str], repetitions: int) -> Iterator[tuple[str, float]]:
         about = declarations()[name]
         group = GROUPS[about.get("family", "")]
         _, prepared = prepared_table(name, about)
-        scale = RegressionScale(prepared.X, prepared.y, about.get("family", ""))
+        missed = missed_of_regression(prepared.X, prepared.y, about.get("family", ""))
         for epsilon in EPSILONS:
             for seed in range(repetitions):
                 fit = dpalgos.estimate(
@@ -62,7 +62,7 @@ def errors(tables: list[str], repetitions: int) -> Iterator[tuple[str, float]]:
                     delta=len(prepared.X) ** -2.0,
                     rng=np.random.default_rng(seed),
                 )
-                yield group, max(float(scale.error(fit.estimate)), 1e-4)
+                yield group, max(float(missed(fit.estimate)), 1e-4)
 
 
 def bench_ablation(small: bool = False) -> Measurement:

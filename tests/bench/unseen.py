@@ -26,7 +26,7 @@ from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
 from reports.writing import short
 from tasks.cells import Cell, Replicates
-from tasks.problems.measures.explained import RegressionScale
+from tasks.problems.measures.explained import missed_of_regression
 from tasks.problems.sources.whole_table import WholeTable
 from tests.bench.goals import Measurement
 from tests.bench.league.libraries import SCRIPTS, Library
@@ -109,23 +109,23 @@ def errors(
         half, n = replace(prepared, X=X[train], y=y[train]), len(train)
         drawn = Replicates(study="unseen", panel=name, n=n, first=0, count=1, of=1, seed=repetition)
         (draw,) = problem.draws(drawn, half)
-        scale = RegressionScale(X[test], y[test], family)
+        missed = missed_of_regression(X[test], y[test], family)
         table = problem.public_table(half.X, half.y)
         ends = np.maximum(abs(table["lower"]), abs(table["upper"]))
         norms = {"AdaSSP": X.shape[1] ** 0.5, CORNER: float(np.hypot(1, np.linalg.norm(ends)))}
-        yield {"method": NONPRIVATE, "epsilon": np.inf, "error": scale.error(problem.full_answer(half).coef)}
+        yield {"method": NONPRIVATE, "epsilon": np.inf, "error": missed(problem.full_answer(half).coef)}
         for title, (method, params) in METHODS[group].items():
             bound = {"covariate_bound": norms[title]} if title in norms else {}
             for epsilon in EPSILONS:
                 budget = {"epsilon": epsilon, "delta": n**-2.0, "delta_rule": "1/n^2", "calibration": "tight"}
                 cell = Cell(estimator=method, panel=name, n=n, params={**params, **bound}, **budget)
-                error = scale.error(draw.answer(cell, drawn).estimate)
+                error = missed(draw.answer(cell, drawn).estimate)
                 yield {"method": title, "epsilon": epsilon, "error": error}
         for title, C in values_of_C.items() if library else ():
             library.load({**table, "C": C})
             for epsilon in EPSILONS:
                 (fit,) = library.fits(foreign, [repetition], epsilon=epsilon, delta=n**-2.0)
-                error = scale.error(np.array(fit["coef"]))
+                error = missed(np.array(fit["coef"]))
                 yield {"method": title, "epsilon": epsilon, "error": error}
 
 

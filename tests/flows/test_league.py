@@ -14,7 +14,7 @@ from dpalgos.audit.lower_bound import audit_estimator
 from flows.studies.find_study import find_study
 from reports.league import comparisons, lengthened, ratios_of, rows_of
 from reports.pages.league import league_answer, league_sections
-from tasks.problems.measures.explained import MISSED, MOST_ERROR, RegressionScale
+from tasks.problems.measures.explained import MISSED, MOST_ERROR, missed_of_regression
 from tasks.report import league_facts
 from tasks.run.datasets import fetch, parquet
 from tasks.run_options import RunOptions
@@ -43,19 +43,19 @@ def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_mo
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-1, 1, (300, 2)), np.ones(300)])
     for family, y in (("", X[:, 0]), ("logistic", X[:, 0] > 0.2), ("poisson", rng.poisson(np.exp(X[:, 0])))):
-        scale = RegressionScale(X, y.astype(float), family)
+        missed = missed_of_regression(X, y.astype(float), family)
         mean = y.mean()
         constant = {"": mean, "logistic": np.log(mean / (1 - mean)), "poisson": np.log(mean)}[family]
-        assert scale.error(np.array([0, 0, constant])) == pytest.approx(1)
-        assert scale.error(np.full(3, np.nan)) == MOST_ERROR
+        assert missed(np.array([0, 0, constant])) == pytest.approx(1)
+        assert missed(np.full(3, np.nan)) == MOST_ERROR
 
 
 def test_means_of_a_table_are_measured_in_standard_deviations(home, tmp_path):
     _, prepared, draw = drawn("progression", tmp_path, "means")
     means, stds = prepared.X.mean(axis=0), prepared.X.std(axis=0)
-    assert draw.judge.error(means) == 0
-    assert draw.judge.error(means + 0.5 * stds) == pytest.approx(0.5)
-    assert draw.judge.error(np.full(len(means), np.nan)) == MOST_ERROR
+    assert draw.judge(means) == 0
+    assert draw.judge(means + 0.5 * stds) == pytest.approx(0.5)
+    assert draw.judge(np.full(len(means), np.nan)) == MOST_ERROR
 
 
 def test_the_league_takes_no_analysts_own_table(home, tmp_path):

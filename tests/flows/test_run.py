@@ -89,7 +89,7 @@ if "-m" not in sys.orig_argv:
         return function(*given, **named)
     module.{function} = killed
 """
-OF_A_BLOCK = {"module": "tasks.run.compute", "function": "compute_block"}
+OF_A_BLOCK = {"module": "tasks.run.compute", "function": "timed_block"}
 OF_A_BLOCK["condition"] = "given[0].replicates.n == 100"
 OF_AN_AUDIT = {"module": "dpalgos.audit.lower_bound", "function": "audit_estimator", "condition": "True"}
 
@@ -121,9 +121,9 @@ RAISING = """
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     import tasks.run.compute
-    def compute_block(*_):
+    def timed_block(*_):
         raise ValueError("secret 42.5")
-    tasks.run.compute.compute_block = compute_block
+    tasks.run.compute.timed_block = timed_block
 """
 
 
@@ -164,12 +164,12 @@ def test_an_interrupted_or_killed_run_keeps_what_is_finished(project, others, lo
 
 ONE_FAILING = f"""
 import tasks.run.compute
-compute_block = tasks.run.compute.compute_block
+timed_block = tasks.run.compute.timed_block
 def failing(block, *others):
     if block.replicates.study == "small":
         raise ValueError("secret 42.5")
-    return compute_block(block, *others)
-tasks.run.compute.compute_block = failing
+    return timed_block(block, *others)
+tasks.run.compute.timed_block = failing
 {DPCOST}
 """
 

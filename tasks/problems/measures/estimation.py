@@ -69,7 +69,6 @@ ERRORS: Mapping[str, Callable[[Draw, np.ndarray], Errors]] = {
 
 
 def measure_errors(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
-    """Return the source's errors; of an estimate without privacy, the reference values of the data too."""
     errors = {name: ERRORS[name](draw, answer.estimate) for name in traits.errors}
     if not math.isnan(answer.certified_epsilon):
         return errors

@@ -42,7 +42,6 @@ def measure_scores(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measur
 
 
 def _metrics(traits: Traits, measured: Measured) -> Measured:
-    """Return each replicate's AUCs, rates at thresholds of all non-members, sums and errors."""
     members, outsiders = measured["members"], measured["outsiders"]
     thresholds = {name: threshold(outsiders, rate) for name, rate in TRUE_POSITIVE_RATES.items()}
     return {

@@ -17,7 +17,6 @@ MISCLASSIFICATION, SQUARED_ERROR, DEVIANCE = "misclassification", "mean_squared_
 
 
 def _rate_name(rate: float) -> str:
-    """Return the name of the true positive rate at a false positive rate: ``tpr_at_fpr_01``."""
     return f"tpr_at_fpr_{round(100 * rate):02d}"
 
 

@@ -86,7 +86,6 @@ class GenotypeCandidates(GenotypeSource):
         return Cost(elements=2 * n * self.n_snps, batch=ALL)
 
     def prepare(self, table: DatasetRef) -> bytes:
-        """Choose the SNPs and code the calls, which are −1, 0 or 1."""
         assert isinstance(table, GenotypeRef)
         chosen = choose_evenly(table.n_snps, self.n_snps)
         return design_bytes(traced_group(read_genotypes(table).at(chosen)))

@@ -29,8 +29,6 @@ _DECIMALS = 6
 
 
 class GenotypeSource(DatasetSource, ABC):
-    """``n_snps`` genotypes of people; a dataset is read in one block."""
-
     n_snps: Annotated[int, Field(strict=True, ge=1)]
 
     reads: ClassVar[tuple[str, ...]] = ("genotypes",)
@@ -87,7 +85,6 @@ class GenotypeGroups(GenotypeSource):
         return design_bytes(group_difference(genotypes.at(choice)))
 
     def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:
-        """Yield all replicates at once, or one after another where each has rows of its own."""
         drawn = draw_people(prepared.sizes, replicates.n, replicates.row_generators())
         same: dict[str, Any] = {"target": prepared.target, "s": self.s, "limits": prepared.limits(self.s)}
         if self.unit == "person":
@@ -106,7 +103,6 @@ class GenotypeGroups(GenotypeSource):
             yield Draw(sample=sample, first=replicate, **same)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a table of panels; and of the genome the truth and one release of every cell."""
         assert run.design is not None
         prepared = self.load(run.design)
         first = replace(run.replicates, first=0, count=1)

@@ -74,7 +74,6 @@ class MapUsers(RegisteredTable):
         return super().full_answer(replace(prepared, groups=None) if self.shuffled else prepared)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return the spread of users' means for each m, also with rows dealt at random, and the biases."""
         assert run.design is not None
         prepared, rng = self.load(run.design), np.random.default_rng(0)
         assert prepared.to_standard is not None

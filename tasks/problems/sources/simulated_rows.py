@@ -51,7 +51,6 @@ class Simulation(RowSource):
         return sizes if self.s is None else {**sizes, "s": whole(self.s, sizes, what="s")}
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
-        """Refuse an unknown model or setting, one that is for another task, and s > d."""
         sizes = self.sizes(n)
         if sizes.get("s", 0) > sizes["d"]:
             raise RuleError(f"s must be at most d, got s = {sizes['s']} and d = {sizes['d']} at n = {n}")
@@ -104,7 +103,6 @@ class SimulatedRows(Simulation):
         return n * self.sizes(n)["d"] * (4 if self.settings.get("single_precision") else 8)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        """Yield one dataset after another; one at a time is in memory."""
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, replicates.n)
             if self.public_rows:

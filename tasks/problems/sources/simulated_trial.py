@@ -104,7 +104,6 @@ def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Resu
 
 
 def _ratios(counts: np.ndarray) -> np.ndarray:
-    """Return log hazard ratios by Poisson regression of counts by period, arm and band of ages."""
     events = np.maximum(counts[:, 0, :-1], 0.0)
     after = np.cumsum(counts.sum(axis=1)[:, ::-1], axis=1)[:, ::-1]
     exposure = np.maximum((after[:, :-1] + after[:, 1:]) / 2, 1.0).ravel()

@@ -8,6 +8,7 @@ None of that is private. Columns of X are in units of 1/√d: bounds are √d fo
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from pydantic import Field
@@ -19,20 +20,18 @@ from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number
 from tasks.problems.measures.prediction import PREDICTION, PRINTED
-from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, Fit, Kind, Traits, fit_cell
+from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, Kind, Traits, fit_cell
 
 FOLDS = 10
 
 
-def fit_next_to_printed(printed: dict[float, float]) -> Fit:
-    """Return the fit whose answers come with the error that was printed for the cell's ε, if there is one."""
-
-    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        answer = fit_cell(draw, cell, replicates)
-        printed_error = {} if cell.epsilon is None else {PRINTED: printed.get(cell.epsilon)}
-        return replace(answer, diagnostics={**answer.diagnostics, **printed_error})
-
-    return fit
+def fit_next_to_printed(
+    printed: dict[float, float], draw: Draw, cell: Cell, replicates: Replicates
+) -> dpalgos.Result:
+    """Return a cell's estimate with the error that was printed for its ε, if there is one."""
+    answer = fit_cell(draw, cell, replicates)
+    printed_error = {} if cell.epsilon is None else {PRINTED: printed.get(cell.epsilon)}
+    return replace(answer, diagnostics={**answer.diagnostics, **printed_error})
 
 
 class TableFolds(DatasetSource):
@@ -66,7 +65,6 @@ class TableFolds(DatasetSource):
         return Cost(elements=n * self.sizes(n)["d"], batch=ALL)
 
     def check_data(self, n: int) -> None:
-        """Refuse sizes that leave out more rows than one of ten folds has."""
         super().check_data(n)
         left_out = self.about.n_rows - n
         if not 1 <= left_out <= self.about.n_rows / FOLDS:
@@ -109,7 +107,7 @@ class TableFolds(DatasetSource):
         yield Draw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask.T, n_replicates=len(numbers)),
             first=replicates.first,
-            fit=fit_next_to_printed(self.printed if self.unit_rows else {}),
+            fit=partial(fit_next_to_printed, self.printed if self.unit_rows else {}),
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,28 +16,24 @@ from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
-from tasks.problems.problem import ALL, Draw, Fit, HeadlineRun, Kind, Traits, fit_cell
+from tasks.problems.problem import ALL, Draw, HeadlineRun, Kind, Traits, fit_cell
 from tasks.problems.reference_answer import fit_without, with_weights
 from tasks.problems.registered_table import RegisteredTable
 
 
-def fit_weighted(weights: np.ndarray) -> Fit:
-    """Return the fit by which estimators without privacy take weights of rows (n,)."""
-
-    def fit(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        estimator, own, y = dpalgos.get_estimator(cell.estimator), draw.sample, draw.sample.y
-        if estimator.private:
-            return fit_cell(draw, cell, replicates)
-        if y is None:
-            rows = dpalgos.Sample(own.users.means(own.users.X))
-        elif estimator.task == "glm" and cell.params["family"] != "gaussian":
-            rows = with_weights(dpalgos.Sample(own.X, y), weights)
-        else:
-            root = np.sqrt(weights)
-            rows = dpalgos.Sample(root[:, None] * own.X, root * y)
-        return fit_cell(replace(draw, sample=rows), cell, replicates)
-
-    return fit
+def fit_weighted(weights: np.ndarray, draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+    """Return a cell's estimate; estimators without privacy take weights of rows (n,)."""
+    estimator, own, y = dpalgos.get_estimator(cell.estimator), draw.sample, draw.sample.y
+    if estimator.private:
+        return fit_cell(draw, cell, replicates)
+    if y is None:
+        rows = dpalgos.Sample(own.users.means(own.users.X))
+    elif estimator.task == "glm" and cell.params["family"] != "gaussian":
+        rows = with_weights(dpalgos.Sample(own.X, y), weights)
+    else:
+        root = np.sqrt(weights)
+        rows = dpalgos.Sample(root[:, None] * own.X, root * y)
+    return fit_cell(replace(draw, sample=rows), cell, replicates)
 
 
 class TableResamples(RegisteredTable):
@@ -76,7 +73,6 @@ class TableSubsamples(RegisteredTable):
         )
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        """Yield the one draw of all replicates, or one after another where rows have weights."""
         if (weights := prepared.weights_of_rows) is not None:
             yield from self._weighted_draws(replicates, prepared, weights)
             return
@@ -90,11 +86,10 @@ class TableSubsamples(RegisteredTable):
             to_target=unit * reference.columns,
             to_signs=self._to_terms(unit),
             classes=None if reference.is_whole else reference.classes,
-            fit=fit_without(reference.columns),
+            fit=partial(fit_without, reference.columns),
         )
 
     def _to_terms(self, unit: np.ndarray) -> np.ndarray | None:
-        """Return what brings slopes per standard deviation to the terms of a formula."""
         if self.units_of_file is None:
             return None
         matrix, columns = self.units_of_file.affine[0], np.arange(len(unit)) + (self.slopes.start or 0)
@@ -106,14 +101,13 @@ class TableSubsamples(RegisteredTable):
     def _weighted_draws(
         self, replicates: Replicates, prepared: PreparedTable, weights: np.ndarray
     ) -> Iterator[Draw]:
-        """Yield draws of rows, or of users with all their rows."""
         units = np.arange(len(prepared.X)) if prepared.groups is None else prepared.groups
         target, n_units = prepared.to_standard @ self.full_answer(prepared).coef, int(units[-1]) + 1
         for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
             drawn = draw_rows(n_units, replicates.n, [rng])[units, 0]
             rows = prepared.taken(drawn)
             yield Draw(
-                fit=fit_weighted(weights[drawn]),
+                fit=partial(fit_weighted, weights[drawn]),
                 sample=dpalgos.Sample(rows.X, rows.y, user_ids=rows.groups, row_weights=rows.weights),
                 first=replicate,
                 target=target,
@@ -136,7 +130,6 @@ class TableSubsamples(RegisteredTable):
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a private and a non-private estimate from all rows of an analyst's table."""
         if not self.analyst_table or run.design is None:
             return {}
         return {"own_table": own_coefficients(self, self.load(run.design), run)}

@@ -1,8 +1,7 @@
 """Random rows of a registered table to train on, the others to test on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -32,25 +31,15 @@ MILD_COST = {"estimator": "dp_sparse_glm", "baseline": "iht_glm", "factor": 1.25
 _FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
 
 
-class HeldOutLosses:
-    """Mean squared errors on the rows that a replicate's mask leaves for the test."""
+def held_out_excess(X: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what coefficients (d, R) lose on the rows that a mask leaves out, above least squares, (R,)."""
 
-    def __init__(self, sample: dpalgos.Sample) -> None:
-        assert sample.row_mask is not None
-        self._X, self._y, self._mask = sample.X, sample.response(), sample.row_mask
+    def losses(coef: np.ndarray) -> np.ndarray:
+        return np.asarray(((y[:, None] - X @ coef) ** 2).mean(axis=0, where=~mask))
 
-    def excess(self, coef: np.ndarray) -> np.ndarray:
-        """Return the losses of coefficients (d, R) less those of least squares on the same rows, (R,)."""
-        return np.asarray(self._losses(coef) - self._least)
-
-    def _losses(self, coef: np.ndarray) -> np.ndarray:
-        squares = (self._y[:, None] - self._X @ coef) ** 2
-        return np.asarray(squares.mean(axis=0, where=~self._mask))
-
-    @cached_property
-    def _least(self) -> np.ndarray:
-        fits = [np.linalg.lstsq(self._X[rows], self._y[rows], rcond=None)[0] for rows in self._mask.T]
-        return self._losses(np.stack(fits, axis=1))
+    fits = [np.linalg.lstsq(X[rows], y[rows], rcond=None)[0] for rows in mask.T]
+    least = losses(np.stack(fits, axis=1))
+    return lambda coef: losses(coef) - least
 
 
 class TableSplits(RegisteredTable):
@@ -69,7 +58,6 @@ class TableSplits(RegisteredTable):
 
     @property
     def task(self) -> str:
-        """The estimand; the label of frames is their response."""
         return "glm" if self.family else "linear_regression"
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
@@ -103,7 +91,6 @@ class TableSplits(RegisteredTable):
         return ""
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the covariates, then the response; of frames the features of one boid."""
         return self.about.columns if self.has_frames else super().columns()
 
     def sizes(self, n: int) -> dict[str, int]:
@@ -148,18 +135,14 @@ class TableSplits(RegisteredTable):
         if self.is_wide:  # whose products take long, and skip what a replicate does not use
             prepared, mask = by_use(prepared, mask)
         sample = dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count)
-        yield Draw(
-            sample=sample,
-            excess=HeldOutLosses(sample).excess,
-            first=replicates.first,
-            column_names=prepared.column_names,
-        )
+        yield Draw(sample=sample, first=replicates.first, column_names=prepared.column_names)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return what was selected of frames, and a film."""
         if self.family != "logistic" or not isinstance(run.table, FramesRef):
             return {}
-        return {"boids": _flock_exhibit(run.table, run.selected), "paper_rule": MILD_COST}
+        film = [] if run.table.data_source == "real" else _film(run.table)
+        boids = {"features": list(self.about.column_names), "selected": run.selected, "film": film}
+        return {"boids": boids, "paper_rule": MILD_COST}
 
 
 class HeldOutRows(TableSplits):
@@ -188,19 +171,13 @@ class HeldOutRows(TableSplits):
         super().check(n, task, estimators)
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
-        unit = prepared.to_standard
+        unit, y = prepared.to_standard, prepared.y
         for draw in super().draws(replicates, prepared):
-            yield replace(draw, target=unit @ self.full_answer(prepared).coef, to_target=unit)
-
-
-def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""
-    about = get_dataset(ref.name)
-    return {
-        "features": list(about.column_names),
-        "selected": selected,
-        "film": [] if ref.data_source == "real" else _film(ref),
-    }
+            assert y is not None
+            assert draw.sample.row_mask is not None
+            excess = held_out_excess(prepared.X, y, draw.sample.row_mask)
+            target = unit @ self.full_answer(prepared).coef
+            yield replace(draw, excess=excess, target=target, to_target=unit)
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def fits(library: Library, draw: Any, row: dict[str, Any], repetitions: int) -> 
     try:
         found = library.fits(row["estimator"], seeds, **budget)
         replayed = proved(found[0], **budget)
-        errors = [draw.judge.error(np.array(fit["coef"])) for fit in found]
+        errors = [draw.judge(np.array(fit["coef"])) for fit in found]
     except InputError as error:
         yield {**row, "replicate": 0, "status": "refused", "message": str(error)}
         return
