@@ -1,19 +1,19 @@
 """`dpcost advise`: which estimator, which ε and how many rows, from public declarations and simulation."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic_core import to_json
 
-from data.store.folders import home
 from flows.cli.options import AsJson, StudyArgument, option
+from tasks import SpecError
 
 if TYPE_CHECKING:
     from dpalgos.accounting.risk import AttackRisk
-    from tasks.advice.forecasts import Advice, Forecast, ReleaseCost
+    from tasks.advice.forecasts import Advice, Forecast
     from tasks.study.spec import StudySpec
 
 
@@ -22,39 +22,24 @@ def advise(
     error: Annotated[
         float | None, option("NUMBER", "Target error; default: twice the sampling error without privacy.")
     ] = None,
-    dataset: Annotated[
-        str | None, option("NAME", "Dataset name in the ledger; default: the study's name.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast errors and interval widths from a study file; reads no data."""
-    from data.errors import LedgerError
-    from data.ledger import open_ledger
     from flows.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advice.forecasts import advise as foresee
-    from tasks.advice.forecasts import release_costs, risk_of_advice
-    from tasks.errors import SpecError
+    from tasks.advice.forecasts import risk_of_advice
 
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")
     spec = find_study(study)
     advice = foresee(spec, target=error, progress=counter("advising", "tables"))
-    name = dataset or spec.name
-    try:
-        costs = release_costs(spec, open_ledger(home()), name)
-        budget = ""
-    except LedgerError as none:
-        if dataset:
-            raise
-        costs, budget = (), str(none)
     budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
     best = {epsilon: each for epsilon in budgets if (each := advice.best(spec.headline.n, epsilon))}
     risks = {epsilon: risk_of_advice(spec, each) for epsilon, each in best.items()}
     if as_json:
         plain = asdict(advice) | {
             "risks": {f"{epsilon:g}": risk.to_dict() for epsilon, risk in risks.items()},
-            "costs": [asdict(cost) for cost in costs],
             "guesses": spec.guesses.model_dump(mode="json"),
         }
         typer.echo(to_json(plain, inf_nan_mode="null", indent=1))
@@ -66,7 +51,6 @@ def advise(
         *_choices(spec, advice, best, risks),
         *([f"the guess that matters most: {advice.guess}"] if advice.guess else []),
         *_needs(spec, advice, error is None, width),
-        *_costs(costs, name, budget, width),
     )
     typer.echo("\n".join(lines))
 
@@ -139,18 +123,6 @@ def _needs(spec: "StudySpec", advice: "Advice", is_default: bool, width: int) ->
         epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(grid.epsilon):g}")
         rows = _span(need.n, symbol, _rounded, f"{max(grid.n):,}")
         yield f"  {need.estimator:<{width}}{epsilon} at {symbol} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
-
-
-def _costs(costs: "Sequence[ReleaseCost]", name: str, budget: str, width: int) -> Iterator[str]:
-    if budget:
-        yield f"cost of a release: {budget}"
-    for number, cost in enumerate(costs):
-        if not number:
-            yield f"budget of {name!r}: ε {cost.spent:.3g} of {cost.budget:g} spent; after one more release:"
-        after = f"{cost.spent_after:.3g}"
-        if cost.spent_after > cost.budget * (1 + 1e-9):
-            after += ", which exceeds the budget"
-        yield f"  {cost.estimator:<{width}}at ε = {cost.epsilon:g}: {after}"
 
 
 def _span(need: tuple[float, float, float], symbol: str, written: Callable[[float], str], end: str) -> str:

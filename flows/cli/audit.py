@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.options import AsJson, Epsilon, Plugins, argument, flag, option, use_plugins
+from tasks import SpecError
 from tasks.run_options import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
@@ -88,7 +89,6 @@ def audit(
 
 def _check_options(estimator: str | None, foreign: str | None, others: Mapping[str, object]) -> None:
     """Refuse both or none of an estimator and another mechanism, and options of the other one."""
-    from tasks.errors import SpecError
 
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
@@ -101,7 +101,6 @@ def _check_options(estimator: str | None, foreign: str | None, others: Mapping[s
 def _of_mu(mu: float | None, delta: float) -> dict[str, float]:
     """Return a claim of Gaussian DP if there is one, with the ε that it implies at a δ."""
     from dpalgos.accounting.gaussian_dp import DELTAS, gaussian_epsilon
-    from tasks.errors import SpecError
 
     if mu is None:
         return {}
@@ -121,7 +120,6 @@ def _settings(given: list[str]) -> dict[str, Any]:
     """Return settings NAME=VALUE with values as in a release file, or as text."""
     from dpalgos.audit.lower_bound import audit_estimator
     from dpalgos.params import check_settings
-    from tasks.errors import SpecError
 
     settings: dict[str, Any] = {}
     for each in given:
@@ -204,7 +202,6 @@ def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as
 
 def _imported(name: str) -> Callable[..., Any]:
     """Import a function by MODULE:FUNCTION, from the current folder or an installed package."""
-    from tasks.errors import SpecError
 
     module, _, attribute = name.partition(":")
     if not module or not attribute:

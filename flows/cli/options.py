@@ -11,6 +11,7 @@ import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
 from data.errors import nearest_name
+from tasks import SpecError
 from tasks.run_options import PROFILES, RunOptions
 
 
@@ -118,7 +119,6 @@ def use_plugins(files: list[Path], engine: str = "local") -> None:
     if not files:
         return
     from dpalgos.plugins import FILES, outside_plugins
-    from tasks.errors import SpecError
 
     if engine != "local":
         raise SpecError(

@@ -11,6 +11,7 @@ from data.store.folders import REPORTS, atomic_write
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
 from flows.progress import say
+from tasks import SpecError
 
 if TYPE_CHECKING:
     from dpalgos.answers.survival import SurvivalCurves
@@ -122,7 +123,6 @@ def figure(
     options.use_plugins(plugins or [])
     from flows.studies.results import stored_page
     from reports.charts.figure import FigureError, draw_curves, draw_figure
-    from tasks.errors import SpecError
 
     record, warning = Path(study), ""
     if record.suffix == ".json" or (record / "release.json").exists():
@@ -149,7 +149,6 @@ def figure(
 
 def _curves_of(record: Path) -> "SurvivalCurves":
     from dpalgos.answers.survival import SurvivalCurves
-    from tasks.errors import SpecError
     from tasks.report.coefficients import by_group_of, read_record
 
     curves = by_group_of(read_record(record)["release"])

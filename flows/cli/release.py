@@ -16,6 +16,7 @@ import typer
 from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
+from tasks import SpecError
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
@@ -164,7 +165,6 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
         return nullcontext()
     from data.tables.sources import is_folder
     from flows.launch import check_engine, workers_of
-    from tasks.errors import SpecError
 
     check_engine(engine)
     if not is_folder(source):
@@ -189,7 +189,6 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from dpalgos.protocol.split import MOST_LIKELY_NONE
     from flows.progress import say
     from tasks.advice.releases import forecast_release, needed_epsilon
-    from tasks.errors import SpecError
 
     request = plan.request
     if request.own is None or not request.level or request.by_group:
@@ -228,7 +227,6 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
 
 def is_confirmed(question: str) -> bool:
     """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
-    from tasks.errors import SpecError
 
     try:
         if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:
@@ -240,14 +238,10 @@ def is_confirmed(question: str) -> bool:
 
 def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
     """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
-    import numpy as np
-
     from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.coefficients import covered
 
-    widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
-    request, units = plan.request, plan.rows.units
-    names, widths = units.half_widths(foreseen.names, widths)
+    request = plan.request
     yield "forecast from public declarations, on simulated tables:"
     if target := str(getattr(plan.params, "interval_target", "")):
         yield covered(target, request.family)
@@ -255,7 +249,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
             yield "the forecast assumes that positive responses have a long tail; dpcost advise does not"
     guesses = request.own.guesses if request.own else None
     is_sure = bool(guesses and guesses.std)
-    for name, (low, expected, high) in zip(names, widths.T, strict=True):
+    for name, low, expected, high in foreseen.terms:
         least, about, most = (f"{float(f'{width:.2g}'):g}" for width in (low, expected, high))
         text = f"± {least} to {most}" + f", about {about}" * is_sure
         if math.isnan(low):

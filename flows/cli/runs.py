@@ -13,6 +13,7 @@ import typer
 from data.store.folders import REPORTS, home
 from flows.cli import options
 from flows.progress import say
+from tasks import SpecError
 from tasks.run_options import DAYS, TASKS, RunOptions
 
 
@@ -116,7 +117,6 @@ def compare(
     """List differences between runs of a study that exceed their standard errors."""
     from flows.studies.results import compare_runs
     from reports.results import describe_differences
-    from tasks.errors import SpecError
 
     if len(runs) < 2:
         raise SpecError(

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.forecast.simulated_rows import matters_most
-from dpalgos.hardened_release import ReleasePlan, rehearse_release
+from dpalgos.hardened_release import rehearse_release
 from reports.page import ZERO
 from reports.ranking import first_below
 from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
@@ -27,7 +26,6 @@ from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
-from tasks.release.spending import spending_of
 from tasks.run.compute import compute_block
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
@@ -262,75 +260,20 @@ def _at_headline(spec: StudySpec, panel: Panel) -> Panel:
     return panel.model_copy(update={"grid": spec.grid_of(panel).model_copy(update=grid)})
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReleaseCost:
-    """The cost of one more release on all rows to an open budget: the ε at its δ, before and after."""
-
-    estimator: str
-    epsilon: float
-    spent: float
-    spent_after: float
-    budget: float
-
-
 def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
     """Return what the advised release lets an attacker learn, by the events that it will have.
 
-    Where no release can be planned, by ε and δ alone.
+    A release that would be refused has no events: floating-point-safe noise is missing, or users are too few.
+    Its ε and δ bound the risk.
     """
     items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
-    table = spec.analyst_table
+    item, table = items[best.estimator, best.form], spec.analyst_table
     n_users = best.n if table and table.user_id else None
-    plan = _planned(
-        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=n_users, steps=best.steps
-    )
+    sizes = {**spec.head_panel.problem.sizes(best.n), **({"T": best.steps} if best.steps else {})}
     delta = delta_at(spec.headline.delta, best.n)
-    if plan is None:
+    keywords = {**item.keywords(sizes), "epsilon": best.epsilon, "delta": delta}
+    try:
+        plan = rehearse_release(item.name, best.n, sizes["d"], keywords, n_users=n_users)
+    except InputError:
         return risk_of_budget(best.epsilon, delta, "row" if n_users is None else "user")
     return risk_of_events(plan.events, delta)
-
-
-def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
-    """Return what a release on all rows would cost the budget of a dataset, by estimator and ε of the study.
-
-    A budget of that name must be open, else it raises LedgerError.
-    """
-    account, panel = ledger.account(dataset), with_least_noise(spec)
-    budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
-    n_rows = table.units[0] if table else spec.about(panel.problem.source).n_rows
-    n_users = table.users if table else None
-    costs = []
-    for item in panel.estimators:
-        for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
-            if plan := _planned(spec, item, epsilon, n_rows, n_users=n_users):
-                costs.append(
-                    ReleaseCost(
-                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
-                        epsilon=epsilon,
-                        spent=spent.epsilon(budget.delta),
-                        spent_after=(spent + plan.cost).epsilon(budget.delta),
-                        budget=budget.epsilon,
-                    )
-                )
-    return tuple(costs)
-
-
-def _planned(
-    spec: StudySpec,
-    item: EstimatorSpec,
-    epsilon: float,
-    n_rows: int,
-    *,
-    n_users: int | None,
-    steps: int | None = None,
-) -> ReleasePlan | None:
-    """Plan a release; None if it would be refused: no floating-point-safe noise, or too few users."""
-    n = n_users or n_rows
-    sizes = {**spec.head_panel.problem.sizes(n), **({"T": steps} if steps else {})}
-    budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
-    try:
-        return rehearse_release(
-            item.name, n_rows, sizes["d"], {**item.keywords(sizes), **budget}, n_users=n_users
-        )
-    except InputError:
-        return None
