@@ -5,10 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from pydantic_core import to_json
-
-from flows.cli.options import AsJson, StudyArgument, option
+from flows.cli.options import AsJson, StudyArgument, option, show
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -37,13 +34,10 @@ def advise(
     budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
     best = {epsilon: each for epsilon in budgets if (each := advice.best(spec.headline.n, epsilon))}
     risks = {epsilon: risk_of_advice(spec, each) for epsilon, each in best.items()}
-    if as_json:
-        plain = asdict(advice) | {
-            "risks": {f"{epsilon:g}": risk.to_dict() for epsilon, risk in risks.items()},
-            "guesses": spec.guesses.model_dump(mode="json"),
-        }
-        typer.echo(to_json(plain, inf_nan_mode="null", indent=1))
-        return
+    plain = asdict(advice) | {
+        "risks": {f"{epsilon:g}": risk.to_dict() for epsilon, risk in risks.items()},
+        "guesses": spec.guesses.model_dump(mode="json"),
+    }
     width = 2 + max(len(each.name) for each in advice.forecasts)
     lines = (
         *_introduction(spec),
@@ -52,7 +46,7 @@ def advise(
         *([f"the guess that matters most: {advice.guess}"] if advice.guess else []),
         *_needs(spec, advice, error is None, width),
     )
-    typer.echo("\n".join(lines))
+    show(plain, lines, as_json)
 
 
 def _introduction(spec: "StudySpec") -> Iterator[str]:

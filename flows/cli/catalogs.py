@@ -1,17 +1,13 @@
 """The commands that list what there is: ``dpcost studies``, ``dpcost estimators``, ``dpcost datasets``."""
 
-import json
 import logging
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from pydantic_core import to_json
-
-from flows.cli.options import AsJson, argument, flag, option, print_rows
+from flows.cli.options import AsJson, argument, flag, option, show
 
 if TYPE_CHECKING:
     from dpalgos.catalog import Estimator
@@ -29,19 +25,15 @@ def studies(as_json: AsJson = False) -> None:
     files["scorecard"] = _FLOWS / "claims.toml"
     rows = []
     for name, path in files.items():
-        try:
-            rows.append(_listed(name, tomllib.loads(path.read_text(encoding="utf-8"))))
+        try:  # a study is read without the seconds that checking it takes
+            study = tomllib.loads(path.read_text(encoding="utf-8"))
+            problems = [panel["problem"] for panel in study.get("panels", [])]
+            datasets = list(dict.fromkeys(each["dataset"] for each in problems if "dataset" in each))
+            about = {"title": study["title"], "datasets": datasets, "question": study["question"].strip()}
+            rows.append({"name": name, **about})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             _log.warning("%s is skipped (%s); dpcost run %s shows the fault", path.name, error, name)
-    print_rows(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
-
-
-def _listed(name: str, study: dict[str, Any]) -> dict[str, Any]:
-    """Return what the list shows of a study file, read without the seconds that checking it takes."""
-    problems = [panel["problem"] for panel in study.get("panels", [])]
-    datasets = list(dict.fromkeys(each["dataset"] for each in problems if "dataset" in each))
-    question = study["question"].strip()
-    return {"name": name, "title": study["title"], "datasets": datasets, "question": question}
+    show(rows, (f"{row['name']:<24}{row['title']}" for row in rows), as_json)
 
 
 def estimators(
@@ -71,18 +63,17 @@ def estimators(
         settings = {"family": family or None, "interval": interval}
         settings = {key: value for key, value in settings.items() if value is not None}
         plan = _plan(name, n, d, epsilon, settings, people=people)
-        if as_json:
-            plan["releases"] = [each._asdict() for each in plan["releases"]]
-            typer.echo(to_json(plan, inf_nan_mode="null", indent=1))
-        else:
-            typer.echo(_text_of_plan(plan))
+        public = ", ".join(f"{key} = {value}" for key, value in plan["public"].items())
+        lines = [
+            f"{name}: {public}; together they prove ε = {plan['epsilon']:.6g} at δ = {plan['delta']:.3g}",
+            _SIZES,
+            *_aligned(plan["releases"]),
+        ]
+        show({**plan, "releases": [each._asdict() for each in plan["releases"]]}, lines, as_json)
         return
     if name is not None:
         entry = dpalgos.get_estimator(name)
-        if as_json:
-            typer.echo(json.dumps(entry.to_dict(), indent=1))
-        else:
-            typer.echo(_explained(entry))
+        show(entry.to_dict(), _explained(entry), as_json)
         return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
     for field, words, value in (("task", "--task", task), ("privacy_model", "--model", model)):
@@ -90,40 +81,35 @@ def estimators(
         if value is not None and value not in known:
             raise dpalgos.InputError(f"{words} must be one of {', '.join(known)}, got {value!r}")
         rows = [row for row in rows if value in (None, row[field])]
-    print_rows(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
+    show(rows, (f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}" for row in rows), as_json)
 
 
-def _explained(entry: "Estimator") -> str:
+def _explained(entry: "Estimator") -> Iterator[str]:
     from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
 
     row = entry.to_dict()
-    if row["privacy_model"] == "none":
-        guarantee = "not private"
-    else:
+    guarantee = "not private"
+    if entry.private:
         guarantee = (
             f"(ε, δ) under {row['neighboring_relation']}, per {row['unit_of_privacy']} "
             f"({row['privacy_model']} model), calibration {' or '.join(row['calibrations'])}"
         )
-    lines = [
-        f"{row['name']}: {row['title']}",
-        row["summary"],
-        "",
-        f"task        {row['task']}",
-        f"privacy     {guarantee}",
-        f"interval    {'yes, with interval=0.95' if row['interval'] else 'none'}",
-        f"reference   {row['reference']}",
-        *([f"public      {row['public']}"] if row["public"] else []),
-        "",
-        "keywords",
-    ]
+    yield f"{row['name']}: {row['title']}"
+    yield row["summary"]
+    yield f"\ntask        {row['task']}"
+    yield f"privacy     {guarantee}"
+    yield f"interval    {'yes, with interval=0.95' if row['interval'] else 'none'}"
+    yield f"reference   {row['reference']}"
+    if row["public"]:
+        yield f"public      {row['public']}"
+    yield "\nkeywords"
     for each in row["parameters"]:
         default = "required" if each["required"] else f"default {each['default']!r}"
-        lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
+        yield f"  {each['name']:<28}{default:<19} {each['doc']}"
     if entry.private:
-        lines += ["", f"releases for {EXAMPLE_NUMBERS}; --n and --d: for other numbers. {_SIZES}"]
+        yield f"\nreleases for {EXAMPLE_NUMBERS}; --n and --d: for other numbers. {_SIZES}"
         for setting, plan in worked_examples(entry):
-            lines += [f"  {setting}", *_aligned([RELEASE_COLUMNS, *release_rows(plan)])]
-    return "\n".join(lines)
+            yield from (f"  {setting}", *_aligned(plan))
 
 
 def _plan(
@@ -143,20 +129,9 @@ def _plan(
     return {"name": name, "public": public, "epsilon": proved, "delta": delta, "releases": releases}
 
 
-def _text_of_plan(plan: dict[str, Any]) -> str:
-    public = ", ".join(f"{key} = {value}" for key, value in plan["public"].items())
-    return "\n".join(
-        [
-            f"{plan['name']}: {public}; together they prove ε = {plan['epsilon']:.6g} at "
-            f"δ = {plan['delta']:.3g}",
-            _SIZES,
-            *_aligned([RELEASE_COLUMNS, *release_rows(plan["releases"])]),
-        ]
-    )
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose columns are aligned."""
+def _aligned(plan: Sequence["PlanLine"]) -> list[str]:
+    """Return the lines of a table of releases."""
+    rows = [RELEASE_COLUMNS, *release_rows(plan)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in rows]
 
@@ -192,4 +167,4 @@ def datasets(as_json: AsJson = False) -> None:
         }
         for d in load_registry().values()
     ]
-    print_rows(rows, as_json, lambda row: f"{row['name']:<16}{row['rows']:>8,} rows  {row['title']}")
+    show(rows, (f"{row['name']:<16}{row['rows']:>8,} rows  {row['title']}" for row in rows), as_json)

@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from data.errors import nearest_name
 from tasks import SpecError
@@ -107,11 +108,12 @@ def help_without_command(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def print_rows(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, Any]], str]) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    elif rows:
-        typer.echo("\n".join(map(line, rows)))
+def show(content: Any, lines: Iterable[str], as_json: bool) -> None:
+    """Print a result, as one JSON document or as lines."""
+    plain = to_jsonable_python(content, inf_nan_mode="null") if as_json else None
+    text = json.dumps(plain, indent=1) if as_json else "\n".join(lines)
+    if text:
+        typer.echo(text)
 
 
 def use_plugins(files: list[Path], engine: str = "local") -> None:

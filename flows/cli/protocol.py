@@ -32,9 +32,6 @@ def check(file: PlanArgument) -> None:
         typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
 
 
-protocol_app.command("advise", hidden=True)(check)
-
-
 @protocol_app.command("release")
 def release(
     file: PlanArgument,

@@ -1,6 +1,5 @@
 """The command that spends privacy: ``dpcost release``."""
 
-import json
 import math
 import os
 import select
@@ -103,7 +102,7 @@ def release(
         )
         made = record_of(released)
         _write(made, record, table or (), force=force)
-    typer.echo(json.dumps(made, indent=1) if as_json else "\n".join(_lines(made)))
+    options.show(made, _lines(made), as_json)
 
 
 def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *, force: bool) -> None:
@@ -200,7 +199,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         return
     number, units = request.own.data.units
     foreseen = forecast_release(request)
-    none = foreseen.chance_of_none
+    none = foreseen.none
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
     if none > MOST_LIKELY_NONE and not none_expected:

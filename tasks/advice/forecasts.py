@@ -108,7 +108,10 @@ def advise(
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
     what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
     """
-    panel = _at_headline(spec, with_least_noise(spec))
+    panel, head = with_least_noise(spec), spec.headline
+    # A forecast is one number by size and ε.
+    grid = {"delta": (head.delta,), "s": () if head.s is None else (head.s,)}
+    panel = panel.model_copy(update={"grid": spec.grid_of(panel).model_copy(update=grid)})
     if ZERO not in {item.name for item in panel.estimators}:
         panel = panel.model_copy(update={"estimators": (EstimatorSpec(name=ZERO), *panel.estimators)})
     spec = spec.model_copy(update={"panels": (panel,)})
@@ -121,7 +124,7 @@ def advise(
             drawn.append(quantities)
             for block in spec.blocks("standard", replicates=1, seed=SEED + number):
                 errors.append(compute_block(block, prepared).assign(table=number))
-                if block.replicates.n == spec.headline.n:
+                if block.replicates.n == head.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
                     for cell in block.cells:
                         widths.setdefault(cell.key, []).append(_half_widths(draw, cell, block.replicates))
@@ -251,13 +254,6 @@ def with_least_noise(spec: StudySpec) -> Panel:
         if not item.calibrations or "tight" in item.calibrations
     ]
     return spec.head_panel.model_copy(update={"estimators": tuple(smallest)})
-
-
-def _at_headline(spec: StudySpec, panel: Panel) -> Panel:
-    """Return a panel at the headline's δ and sparsity: a forecast is one number by size and ε."""
-    head = spec.headline
-    grid = {"delta": (head.delta,), "s": () if head.s is None else (head.s,)}
-    return panel.model_copy(update={"grid": spec.grid_of(panel).model_copy(update=grid)})
 
 
 def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:

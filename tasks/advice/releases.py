@@ -57,11 +57,6 @@ class ReleaseForecast:
     none: float
     guess: str = ""
 
-    @property
-    def chance_of_none(self) -> float:
-        """The chance that no coefficient has an interval: 1 if most tables have none for each of them."""
-        return 1.0 if all(map(math.isnan, self.half_widths)) else self.none
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulatedRelease:
@@ -104,7 +99,7 @@ class SimulatedRelease:
             intervals=middle_and_ends(np.isfinite(widths).sum(axis=1)),
             guess=self._guess(releases),
             signs=(signs, max(least - beyond, 0.0), min(most + beyond, float(widths.shape[1]))),
-            none=none,
+            none=1.0 if np.isnan(middle).all() else none,
         )
 
     def half_widths(self, epsilon: float) -> dict[str, np.ndarray]:
@@ -126,6 +121,7 @@ class SimulatedRelease:
         return [result for result in self._releases(epsilon) if result is not None]
 
     def _limits(self, releases: Sequence[Result | None]) -> list[np.ndarray]:
+        """Return the limits (2, k) of the intervals of releases that have any."""
         if numbers := self.request.by_group:
             return [_limits_by_group(numbers, each) for each in releases if each is not None]
         last = self._first + len(self.names)
@@ -189,6 +185,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     derived = request.by_formula or request.by_group
     survival = derived.survival if derived else None
     if derived and survival:
+        n_tables = min(n_tables, _OF_TIMES)
         right = [each for each in derived.uses if each not in survival.names]
         simulator = simulator_of_times(survival, right, table.columns, guesses)
     else:
@@ -202,7 +199,6 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             family=family,
             offset=design.names[0] if request.offset_bounds else "",
         )
-    n_tables = min(n_tables, _OF_TIMES) if survival else n_tables
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
@@ -263,7 +259,6 @@ def needed_epsilon(request: ReleaseRequest) -> float | None:
 
     It is one of a grid whose steps are a factor of 2^½.
     """
-
     simulated = simulate_release(request, _FEW_TABLES)
 
     def has_half(step: int) -> bool:

@@ -31,7 +31,6 @@ from tasks.release.spending import room_in, spending_of, spent_epsilon
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
 # "guess": the guess that matters most; "nested": the same of nested models, by question
 Forecast = Mapping[str, Any]
-_WIDER = 1.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,11 +41,6 @@ class PreparedPlan:
     split: Split
     forecasts: Mapping[str, Forecast]
     registration: Registration
-
-    @property
-    def costs(self) -> dict[str, Spending]:
-        requests = {name: self.plan.request(name, epsilon) for name, epsilon in self.split.epsilons.items()}
-        return {name: public_plan(request)[2].cost for name, request in requests.items()}
 
     @property
     def table(self) -> PageTable:
@@ -80,9 +74,8 @@ def forecast_table(
     budget = f"ε = {plan.plan.epsilon:g}, δ = {plan.plan.delta:g}"
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
     columns += ["± released"] * (released is not None)
-    notes = [*filter(None, (_wider(each, forecasts) for each in plan.plan.questions))]
     guesses = {each.name: _forecast_of(each, forecasts).get("guess") for each in plan.plan.released}
-    notes += [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
+    notes = [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
     return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
 
 
@@ -91,21 +84,6 @@ def _forecast_of(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> F
     if question.submodel:
         return dict(forecasts.get(question.submodel, {}).get("nested", {}).get(question.name, {}))
     return forecasts.get(question.name, {})
-
-
-def _wider(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> str:
-    """Say for which terms a nested model has wider intervals than its release; "" if for none."""
-    larger = {each[0]: each[2] for each in forecasts.get(question.submodel, {}).get("terms", ())}
-    nested = _forecast_of(question, forecasts).get("terms", ()) if question.submodel else ()
-    wider = [
-        f"{term}: ± {_number(width) or 'no interval'} for ± {num(larger[term])}"
-        for term, _, width, _ in nested
-        if larger.get(term) and (width is None or width > _WIDER * larger[term])
-    ]
-    return bool(wider) * (
-        f"{question.name} costs nothing, with wider intervals than {question.submodel} ({'; '.join(wider)}). "
-        "As a released question of its own, it may have narrower ones."
-    )
 
 
 def _number(value: float | None, form: str = "") -> str:
@@ -165,8 +143,11 @@ def check_charges(prepared: PreparedPlan, account: Account) -> None:
         if charge and not _is_question_of(charge, plan):
             raise _changed(plan, name, charge)
     kept = [each for each in account.charges if each not in registration.reserved.values()]
-    all_costs = prepared.costs
-    costs = [all_costs[each.name] for each in plan.plan.released if each.name not in registration.charged]
+    costs = [
+        public_plan(plan.request(name, epsilon))[2].cost
+        for name, epsilon in prepared.split.epsilons.items()
+        if name not in registration.charged
+    ]
     total = sum(costs, spending_of(kept)).epsilon(account.budget.delta)
     if costs and total > account.budget.epsilon * (1 + 1e-9):
         raise BudgetExhausted(
@@ -212,7 +193,7 @@ class _Simulated:
         for each in self._plan.plan.questions:
             if each.submodel == self._name:
                 nested[each.name] = self._nested(each.formula, epsilon)
-        known = {"none": forecast.chance_of_none, "guess": forecast.guess, "nested": nested}
+        known = {"none": forecast.none, "guess": forecast.guess, "nested": nested}
         return {"terms": _plain_terms(forecast.terms), **known}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
