@@ -32,6 +32,9 @@ def check(file: PlanArgument) -> None:
         typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
 
 
+protocol_app.command("advise", hidden=True)(check)
+
+
 @protocol_app.command("release")
 def release(
     file: PlanArgument,

@@ -261,11 +261,10 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
         yield f"the ranges are wide; state {guess} as mean.{request.columns.y} under [guesses]"
     if foreseen.guess:
         yield f"the guess that matters most: {foreseen.guess}"
-    yield f"number of known signs of coefficients, on simulated tables: {_signs(foreseen)}"
-
-
-def _signs(foreseen: "ReleaseForecast") -> str:
-    if foreseen.intervals[2] == 0:  # on no simulated table
-        return f"none of {len(foreseen.names)}"
-    mean, least, most = (round(each) for each in foreseen.signs)
-    return f"about {mean} of {len(foreseen.names)} ({least} to {most})"
+    mean, fewest, largest = (round(each) for each in foreseen.signs)
+    has_any = foreseen.intervals[2] > 0  # on a simulated table
+    signs = f"about {mean} of {len(foreseen.names)} ({fewest} to {largest})"
+    yield (
+        "number of known signs of coefficients, on simulated tables: "
+        f"{signs if has_any else f'none of {len(foreseen.names)}'}"
+    )

@@ -40,7 +40,11 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     request = plan.request
     facts, events = released.facts, answer["events"]
     estimator, model, spent = request.estimator, _model_facts(released), spent_of(released.account)
-    covers = _covers(released)
+    target = str(getattr(plan.params, "interval_target", ""))
+    covers = covered(target, request.family) if request.level is not None and target else ""
+    content = answer.get("released_model")
+    if content and request.by_formula:  # which results of version 2.1 do not hold
+        content = {**content, "declaration": request.by_formula.declaration}
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,
@@ -54,7 +58,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),
-        "released_model": _released_model(released),
+        "released_model": content,
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),
@@ -90,25 +94,12 @@ def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any
     return {"by_group": content, "answer": answer, "level": result.level}
 
 
-def _released_model(released: StoredRelease) -> dict[str, Any] | None:
-    """Return the released model with its declared formula, which answers of version 2.1 do not hold."""
-    model, design = released.answer.get("released_model"), released.plan.request.by_formula
-    return {**model, "declaration": design.declaration} if model and design else model
-
-
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:
     """Return a number of the release; with an interval its estimate is the center."""
     lower, upper = released.interval.get(name, (None, None))
     known = lower is not None and upper is not None
     estimate = (lower + upper) / 2 if known else value  # type: ignore[operator]
     return {"name": name, "estimate": estimate, "shrunk": value, "lower": lower, "upper": upper}
-
-
-def _covers(released: StoredRelease) -> str:
-    """Say which coefficients the intervals cover; "" without any."""
-    request, params = released.plan.request, released.plan.params
-    target = str(getattr(params, "interval_target", ""))
-    return "" if request.level is None or not target else covered(target, request.family)
 
 
 def _deployment(

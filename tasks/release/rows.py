@@ -8,7 +8,7 @@ The release is converted to the units of the file, which is post-processing. Cov
 Therefore the intercept is the estimate where all of them are at their centers.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
@@ -231,12 +231,16 @@ def units_as_declared(
                 f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
             )
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
-    columns, groups = {column.name: column for column in analyst_table.fitted}, {}
-    for name in asked.x:
-        groups[name] = known[name].table_columns
+    columns = {column.name: column for column in analyst_table.fitted}
+    groups = {name: known[name].table_columns for name in asked.x}
     response = None
     if asked.y:
-        one = asked.y if family == "multinomial" else _single(known[asked.y].table_columns, asked.y)
+        (one, *others) = [asked.y] if family == "multinomial" else known[asked.y].table_columns
+        if others:
+            raise SpecError(
+                f"columns.y must be a column of numbers or of two categories, got {asked.y!r}; choose "
+                "another, or params.family = 'multinomial'"
+            )
         response = Column.in_units(one) if family else columns[one]
     design = RowDesign(
         columns=tuple(columns[name] for group in groups.values() for name in group),
@@ -251,15 +255,6 @@ def units_as_declared(
     if response is not None:
         units = replace(units, groups=groups, columns=asked.xy)
     return design, units.by_formula(formula) if formula else units
-
-
-def _single(columns: Sequence[str], name: str) -> str:
-    if len(columns) > 1:
-        raise SpecError(
-            f"columns.y must be a column of numbers or of two categories, got {name!r}; choose another, or "
-            "params.family = 'multinomial'"
-        )
-    return columns[0]
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
