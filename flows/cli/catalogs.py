@@ -2,15 +2,14 @@
 
 import logging
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from flows.cli.options import AsJson, argument, flag, option, show
+from flows.cli.options import AsJson, argument, flag, option, rendered, show
 
 if TYPE_CHECKING:
-    from dpalgos.catalog import Estimator
     from dpalgos.planned import PlanLine
 
 _FLOWS = Path(__file__).resolve().parents[1]
@@ -56,6 +55,7 @@ def estimators(
 ) -> None:
     """List the estimators, or explain one."""
     import dpalgos
+    from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
 
     if (n is None) != (d is None) or (n is not None and name is None):
         raise dpalgos.InputError("--n and --d go together, after the NAME of an estimator; pass all three")
@@ -73,7 +73,15 @@ def estimators(
         return
     if name is not None:
         entry = dpalgos.get_estimator(name)
-        show(entry.to_dict(), _explained(entry), as_json)
+        examples = worked_examples(entry) if entry.private else ()
+        text = rendered(
+            "estimator.txt.jinja",
+            row=entry.to_dict(),
+            examples=[(setting, _aligned(plan)) for setting, plan in examples],
+            numbers=EXAMPLE_NUMBERS,
+            sizes=_SIZES,
+        )
+        show(entry.to_dict(), text, as_json)
         return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
     for field, words, value in (("task", "--task", task), ("privacy_model", "--model", model)):
@@ -82,34 +90,6 @@ def estimators(
             raise dpalgos.InputError(f"{words} must be one of {', '.join(known)}, got {value!r}")
         rows = [row for row in rows if value in (None, row[field])]
     show(rows, (f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}" for row in rows), as_json)
-
-
-def _explained(entry: "Estimator") -> Iterator[str]:
-    from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
-
-    row = entry.to_dict()
-    guarantee = "not private"
-    if entry.private:
-        guarantee = (
-            f"(ε, δ) under {row['neighboring_relation']}, per {row['unit_of_privacy']} "
-            f"({row['privacy_model']} model), calibration {' or '.join(row['calibrations'])}"
-        )
-    yield f"{row['name']}: {row['title']}"
-    yield row["summary"]
-    yield f"\ntask        {row['task']}"
-    yield f"privacy     {guarantee}"
-    yield f"interval    {'yes, with interval=0.95' if row['interval'] else 'none'}"
-    yield f"reference   {row['reference']}"
-    if row["public"]:
-        yield f"public      {row['public']}"
-    yield "\nkeywords"
-    for each in row["parameters"]:
-        default = "required" if each["required"] else f"default {each['default']!r}"
-        yield f"  {each['name']:<28}{default:<19} {each['doc']}"
-    if entry.private:
-        yield f"\nreleases for {EXAMPLE_NUMBERS}; --n and --d: for other numbers. {_SIZES}"
-        for setting, plan in worked_examples(entry):
-            yield from (f"  {setting}", *_aligned(plan))
 
 
 def _plan(

@@ -1,9 +1,8 @@
 """``dpcost init`` and ``check``: study and release files of an analyst's own table, completed by hand."""
 
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +11,7 @@ import typer
 
 from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs
-from flows.cli.options import Force, argument, option, parser_of
+from flows.cli.options import Force, argument, option, parser_of, rendered, toml
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -143,34 +142,12 @@ def init(
         "dates": [toml(column) for column in found.dates if column in columns],
         "at_centers": AT_CENTERS,
     }
-    _write(files, facts)
-    if not family and schema.get(response) == "whole number":
-        typer.echo(
-            f"{response} has whole numbers: pass --family logistic for labels 0 and 1, poisson for counts"
-        )
-    typer.echo("\n".join(_summary(facts, files, len(schema))))
-
-
-def _summary(facts: Mapping[str, Any], files: Sequence[Path], n_columns: int) -> Iterator[str]:
-    """Yield what the command read, and the next steps."""
-    for kind, what in (
-        ("codes", "numbers with leading zeros; declare categories for codes, bounds for numbers"),
-        ("dates", "dates; delete the column, or write days as numbers"),
-    ):
-        if facts[kind]:
-            yield f"{', '.join(facts[kind])}: {what}, in {files[0]}"
-    if (known := facts["ledger_name"]) != facts["name"]:
-        yield (
-            f"the ledger has these rows as {known!r}: releases are charged to that name and need no separate "
-            "budget"
-        )
-    yield f'{files[0]}: replace every "?" by a public value, then run: dpcost check {files[0]}'
-    yield f"to see what privacy costs on these rows, not for publication, run: dpcost run {files[0]}"
-    yield f"{files[1]}: for publication with dpcost release {facts['release']}; see its first lines"
-    if facts["users"] and facts["has_interval"] and (note := _note_of_few(facts["n"], len(facts["columns"]))):
-        yield note
-    counted = f"{facts['n']:,} {facts['units']}"
-    yield f"read the names and types of {n_columns} columns; {counted} were counted, no value is stored"
+    for file, template in zip(files, ("study", "release"), strict=True):
+        atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
+    whole_numbers = "" if family or schema.get(response) != "whole number" else response
+    note = _note_of_few(n, len(columns)) if users and facts["has_interval"] else ""
+    about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole_numbers, "note": note}
+    typer.echo(rendered("written.txt.jinja", **facts, **about))
 
 
 def _note_of_few(n: int, n_columns: int) -> str:
@@ -213,17 +190,6 @@ def _columns(
     if not used.keys() - {response}:
         raise SpecError(f"{data} has no column with values other than the response; add at least one")
     return used
-
-
-def _write(files: list[Path], facts: dict[str, Any]) -> None:
-    from jinja2 import Environment, FileSystemLoader
-
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    environment = Environment(loader=loader, trim_blocks=True, keep_trailing_newline=True, autoescape=False)
-    environment.filters["toml"] = toml
-    for file, template in zip(files, ("study", "release"), strict=True):
-        text = environment.get_template(f"{template}.toml.jinja").render(facts)
-        atomic_write(file, text.encode())
 
 
 def _read_formula(formula: str, schema: Mapping[str, str], response: str, special: set[str]) -> "Reading":
@@ -287,11 +253,6 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) 
         raise SpecError(f"--family {family} needs numbers, got {response!r}, a column of text; pass logistic")
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
     return "user mean" if user_id and chosen == "mean" else chosen
-
-
-def toml(text: str) -> str:
-    """Return a text as TOML writes it; "" stays empty."""
-    return text and json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def check(

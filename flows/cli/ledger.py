@@ -1,14 +1,13 @@
 """``dpcost ledger``: datasets' privacy budgets, what was spent of them, and backups of the record."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option, show
+from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option, rendered, show
 
 if TYPE_CHECKING:
     from data.columns import Marks
@@ -80,24 +79,7 @@ def ledger_show(
         spent = spent_epsilon(charges, row["delta"])
         facts = {"unit": charged_unit(charges), "note": why_another(charges, row["delta"])}
         rows.append({**row, "epsilon_spent": spent, **facts})
-    show(rows, _lines(rows), as_json)
-
-
-def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    for row in rows:
-        charges = f"{len(row['charges'])} charge{'s' * (len(row['charges']) != 1)}"
-        yield (
-            f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
-            f"{row['delta']:g}, {charges}" + (f", protects each {row['unit']}" if row["unit"] else "")
-        )
-        for charge in row["charges"]:
-            budget = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
-            state = f"{charge['state']}  {charge['reserve']}".rstrip()
-            yield f"  {charge['charged']}  {charge['estimator']:<28}{budget}  {state}"
-        if row["note"]:
-            yield f"  {row['note']}"
-    start = "no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D"
-    yield _COPIES if rows else start
+    show(rows, rendered("ledger.txt.jinja", rows=rows, copies=_COPIES), as_json)
 
 
 @ledger_app.command("give-back")

@@ -108,12 +108,27 @@ def help_without_command(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def show(content: Any, lines: Iterable[str], as_json: bool) -> None:
-    """Print a result, as one JSON document or as lines."""
-    plain = to_jsonable_python(content, inf_nan_mode="null") if as_json else None
-    text = json.dumps(plain, indent=1) if as_json else "\n".join(lines)
-    if text:
+def show(content: Any, text: str | Iterable[str], as_json: bool) -> None:
+    """Print a result, as one JSON document or as text."""
+    if as_json:
+        text = json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=1)
+    if text := text if isinstance(text, str) else "\n".join(text):
         typer.echo(text)
+
+
+def rendered(template: str, **context: Any) -> str:
+    """Return a text of the folder templates; the filter ``fmt`` writes a value by a format of Python."""
+    from jinja2 import Environment, FileSystemLoader
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(loader=loader, trim_blocks=True, autoescape=False)
+    environment.filters |= {"fmt": format, "repr": repr, "toml": toml}
+    return environment.get_template(template).render(context).rstrip("\n")
+
+
+def toml(text: str) -> str:
+    """Return a text as TOML writes it; "" stays empty."""
+    return text and json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def use_plugins(files: list[Path], engine: str = "local") -> None:
