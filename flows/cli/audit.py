@@ -183,7 +183,6 @@ def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any]) ->
 
 def _imported(name: str) -> Callable[..., Any]:
     """Import a function by MODULE:FUNCTION, from the current folder or an installed package."""
-
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise SpecError(f"--callable must be MODULE:FUNCTION, got {name!r}; pass e.g. my_file:mechanism")

@@ -79,6 +79,8 @@ def init(
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
     from dpalgos import get_estimator
+    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from dpalgos.central.preconditioned.plan import RESOLVABLE
     from tasks.own_table.file_units import AT_CENTERS
     from tasks.release.rows import known_as
     from tasks.study.own_data import STUDY_FILE_VERSION
@@ -101,7 +103,6 @@ def init(
     if n < FEWEST_ROWS:
         raise SpecError(f"{data} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
     columns = _columns(data, schema, response, special, formula)
-    covariates = {toml(column): kind for column, kind in columns.items() if column != response}
     known = known_as(open_ledger(home()), data, marks)
     is_number = schema.get(response) in ("number", "whole number")
     is_column = reading is None or reading.response in reading.names.columns  # not its logarithm
@@ -135,9 +136,6 @@ def init(
         "max_weight": "?" if max_weight is None else max_weight,
         "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
         "columns": [(toml(column), kind) for column, kind in columns.items()],
-        "covariates": list(covariates),
-        "numbers": [column for column, kind in covariates.items() if kind != "text"],
-        "texts": [column for column, kind in covariates.items() if kind == "text"],
         "codes": [toml(column) for column in found.codes if column in columns],
         "dates": [toml(column) for column in found.dates if column in columns],
         "at_centers": AT_CENTERS,
@@ -145,25 +143,11 @@ def init(
     for file, template in zip(files, ("study", "release"), strict=True):
         atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
     whole_numbers = "" if family or schema.get(response) != "whole number" else response
-    note = _note_of_few(n, len(columns)) if users and facts["has_interval"] else ""
-    about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole_numbers, "note": note}
+    # The ε that intervals of so few users need, unless an ε of the study is enough.
+    least = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(len(columns)) / n)
+    needed = least if users and facts["has_interval"] and least > LARGEST_EPSILON else 0.0
+    about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole_numbers, "needed": needed}
     typer.echo(rendered("written.txt.jinja", **facts, **about))
-
-
-def _note_of_few(n: int, n_columns: int) -> str:
-    """Say which ε intervals need if no ε of the study is enough; n is public."""
-    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-    from dpalgos.central.preconditioned.plan import RESOLVABLE
-
-    epsilon = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(n_columns) / n)
-    if epsilon <= LARGEST_EPSILON:
-        return ""
-    return (
-        f"{n:,} users are too few for intervals at ε = {LARGEST_EPSILON:g}: these need more than ε = "
-        f"{epsilon:.2g}, however many rows a user has. More users, a larger ε or fewer columns help. "
-        "Otherwise protect rows, without --user-id: such a release has estimates, and no intervals if "
-        "clusters are declared"
-    )
 
 
 def _files(name: str) -> list[Path]:
@@ -218,7 +202,6 @@ def _check_weights(
     schema: Mapping[str, str], weights: str, max_weight: float | None, response: str, user_id: str
 ) -> None:
     """Refuse a column of weights that cannot be, or a model that does not take weights."""
-
     if max_weight is not None and not (weights and 0 < max_weight < math.inf):
         raise SpecError(
             f"--max-weight must be a positive number, with --weights, got {max_weight:g}; correct it"
@@ -234,7 +217,6 @@ def _check_weights(
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) -> str:
     """Return the name of the model that the options ask for."""
-
     if family and not response:
         raise SpecError(f"--family {family} needs --response; name the response column")
     for words, column in (("--response", response), ("--user-id", user_id)):

@@ -212,7 +212,6 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
 
 def is_confirmed(question: str) -> bool:
     """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
-
     try:
         if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:
             return typer.confirm(question, err=True)

@@ -83,6 +83,8 @@ class ReleaseRequest:
     bounds: Mapping[str, Any]
     params: Mapping[str, Any]
     own: OwnData | None  # what a study file declares of the table
+    by_formula: FormulaDesign | None  # if response and covariates are those of a formula
+    by_group: "GroupNumbers | None"  # if the columns are those of a table by group
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -105,16 +107,6 @@ class ReleaseRequest:
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.own.data if self.own else None
-
-    @property
-    def by_formula(self) -> FormulaDesign | None:
-        """The formula, if response and covariates are those of one."""
-        design = self.table.formula_of(self.columns.x) if self.table else None
-        return design if design and design.covariates == self.columns.x else None
-
-    @property
-    def by_group(self) -> "GroupNumbers | None":
-        return self.table.group_numbers_of(self.columns.x) if self.table else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -225,6 +217,8 @@ def complete_request(
         bounds=bounds,
         params=params,
         own=own,
+        by_formula=design if design and design.covariates == columns.x else None,
+        by_group=numbers,
     )
 
 
