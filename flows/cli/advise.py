@@ -43,8 +43,8 @@ def advise(
     sparse = {item.name for item in spec.estimators_of(spec.head_panel) if "sparsity" in item.params}
     needs = []
     for need in advice.needs:
-        epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(grid.epsilon):g}")
-        needs.append((need.estimator, epsilon, _span(need.n, symbol, _rounded, f"{max(grid.n):,}")))
+        epsilon = _span(need["epsilon"], "ε", lambda value: f"{value:.2g}", f"{max(grid.epsilon):g}")
+        needs.append((need["estimator"], epsilon, _span(need["n"], symbol, _rounded, f"{max(grid.n):,}")))
     text = rendered(
         "advice.txt.jinja",
         spec=spec,

@@ -93,11 +93,8 @@ def table(
 
 
 def _inches(text: str) -> float:
-    parts = re.fullmatch(r"([\d.]+) ?(in|cm|mm)", text)
-    try:
-        width = float(parts[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[parts[2]] if parts else 0.0
-    except ValueError:
-        width = 0.0
+    parts = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?(in|cm|mm)", text)
+    width = float(parts[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[parts[2]] if parts else 0.0
     if not 1 <= width <= 30:
         raise typer.BadParameter(f"must be 1in to 30in, or in cm or mm, got {text!r}; pass e.g. 3.3in")
     return width

@@ -66,25 +66,16 @@ class Forecast:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
-    """The need of one estimator for a wanted error: (expected, minimum, maximum), by the limits of the
-    ranges.
-
-    Infinite where no ε, or no size, of the study is enough.
-    """
-
-    estimator: str  # with its form
-    epsilon: tuple[float, float, float]  # at the headline's size
-    n: tuple[float, float, float]  # at the headline's ε
-
-
-@dataclass(frozen=True, kw_only=True)
 class Advice:
-    """Forecasts at the study's settings, and what a wanted error needs."""
+    """Forecasts at the study's settings, and what a wanted error needs.
+
+    ``needs`` has an estimator with its form, its ε at the headline's size, and its size at the headline's ε.
+    Each is (expected, minimum, maximum) by the limits of the ranges, infinite if the study has too few.
+    """
 
     forecasts: tuple[Forecast, ...]
     wanted: float
-    needs: tuple[Need, ...]
+    needs: tuple[Mapping[str, Any], ...]
     guess: str = ""  # whose uncertainty decides most of the best private error
 
     def best(self, n: int, epsilon: float) -> Forecast | None:
@@ -135,8 +126,12 @@ def advise(
     rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     forecasts = tuple(_forecast(spec, of_cell, widths) for _, of_cell in rows.groupby("cell", sort=False))
     target = target or _twice_the_chance(spec, forecasts)
-    names = dict.fromkeys(each.name for each in forecasts if each.private)
-    needs = [_need(spec, target, [each for each in forecasts if each.name == name]) for name in names]
+    needs = []
+    for name in dict.fromkeys(each.name for each in forecasts if each.private):
+        own = [each for each in forecasts if each.name == name]
+        epsilon = _first(target, [(each.epsilon, each) for each in own if each.n == head.n])
+        n = _first(target, [(each.n, each) for each in own if each.epsilon == head.epsilon])
+        needs.append({"estimator": name, "epsilon": epsilon, "n": n})
     advice = Advice(forecasts=forecasts, wanted=target, needs=tuple(needs))
     return replace(advice, guess=_guess(spec, advice, rows, drawn))
 
@@ -228,13 +223,6 @@ def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
         each.error for each in forecasts if not each.private and each.estimator != ZERO and each.n == head.n
     ]
     return 2 * min(without) / math.sqrt(1 - head.n / n_units) if without and head.n < n_units else math.nan
-
-
-def _need(spec: StudySpec, target: float, forecasts: Sequence[Forecast]) -> Need:
-    head = spec.headline
-    by_epsilon = [(each.epsilon, each) for each in forecasts if each.n == head.n]
-    by_n = [(each.n, each) for each in forecasts if each.epsilon == head.epsilon]
-    return Need(estimator=forecasts[0].name, epsilon=_first(target, by_epsilon), n=_first(target, by_n))
 
 
 def _first(target: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
