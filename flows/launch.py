@@ -144,31 +144,26 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
         prefect_server(home(), meanwhile=partial(_load, options)),
         workers_of(options.workers, engine, leave) as at_once,
     ):
+        from prefect import tags
+        from prefect.task_runners import ThreadPoolTaskRunner
+
+        from flows import study as flows
         from flows.studies.parameters import TYPED
 
         gc.freeze()  # loaded objects stay: collecting them repeatedly takes a third of a small run
         gc.set_threshold(GARBAGE)
         gc.enable()
         TYPED.set(command)
-        _run(studies, options, at_once)
+        runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
+        one, several = (flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies))
 
+        def run() -> Any:
+            with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
+                if len(studies) == 1:
+                    return one(studies[0], options, return_state=True)
+                return several(list(studies), options, return_state=True)
 
-def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
-    from prefect import tags
-    from prefect.task_runners import ThreadPoolTaskRunner
-
-    from flows import study as flows
-
-    runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-    one, several = (flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies))
-
-    def run() -> Any:
-        with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
-            if len(studies) == 1:
-                return one(studies[0], options, return_state=True)
-            return several(list(studies), options, return_state=True)
-
-    run_recorded(run)
+        run_recorded(run)
 
 
 def run_recorded(run: Callable[[], Any]) -> Any:

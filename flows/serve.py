@@ -22,6 +22,8 @@ from typing import Any
 
 from data.store.folders import PROJECT_ROOT, REPORTS, home
 from flows import ServerError
+from flows.cli.main import explained
+from flows.cli.options import rendered
 from flows.local_server import (
     HOST,
     answers,
@@ -57,8 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         pass
     except Exception as error:
-        from flows.cli.main import explained
-
         print(explained(error)[0], file=sys.stderr)
         return 1
     print("stopped: server, schedules and runs", flush=True)
@@ -105,7 +105,12 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         changed = kept_settings(tag, planned)
         served = {runner.add_deployment(each) for each in planned}
         end_unfinished(tag, served, changed, commands=bool(holder(home)))
-        print(_welcome(pages, home, elsewhere), flush=True)
+        words = {
+            "program": shlex.quote(str(Path(sys.executable).with_name("prefect"))),
+            "file": shlex.quote(str(authentication_file(home))),
+            "log": home / "prefect" / "server.log",
+        }
+        print(rendered("serving.txt.jinja", pages=pages, elsewhere=elsewhere, **words), flush=True)
         with skipping_late_runs(tag):
             asyncio.run(runner.start())
 
@@ -181,22 +186,6 @@ def _refuse(holder: str) -> None:
     raise ServerError(
         f"{home()} already has a permanent server (process {holder}); stop it, or set another DPCOST_HOME"
     )
-
-
-def _welcome(pages: str, home: Path, elsewhere: str) -> str:
-    program = shlex.quote(str(Path(sys.executable).with_name("prefect")))
-    if elsewhere:
-        return f"""\
-This home is served to Prefect at {pages}, with the sign-in in PREFECT_API_AUTH_STRING.
-Ctrl-C stops its schedules and runs. Start a run now:
-  {program} deployment run study/housing --watch"""
-    file = shlex.quote(str(authentication_file(home)))
-    return f"""\
-Prefect is at {pages} (log: {home / "prefect" / "server.log"}), the reports at {pages}/reports/.
-Both ask for name and password: the line in {file}.
-Ctrl-C stops everything. Start a run now:
-  PREFECT_API_URL={pages}/api PREFECT_API_AUTH_STRING="$(cat {file})" \\
-    {program} deployment run study/housing --watch"""
 
 
 if __name__ == "__main__":
