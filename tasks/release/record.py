@@ -22,7 +22,7 @@ from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
-from tasks.release.methods import REPLACED, Preparation, methods_of, prepared_text
+from tasks.release.methods import REPLACED, methods_of, prepared_text
 from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
@@ -217,7 +217,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "n": released.plan.rows.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
         "preparation": prepared_text(_preparation(request)),
-        "parts": _preparation(request),
+        "parts": list(_preparation(request)),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": HAZARD if is_time else request.family,
         "formula": request.formula,
@@ -234,32 +234,35 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     }
 
 
-def _preparation(request: ReleaseRequest) -> Preparation:
-    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
+def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
     table, columns = request.table, request.columns
-    weights: Preparation = []
+    if table is None:
+        yield "A file with a missing value is rejected. Columns are used without rescaling.", ()
+    else:
+        used = table.needed(each for each in table.columns if each.name in columns.xy)
+        yield from _coded_response(request, used)
+        if _drops_rows(request):
+            yield (
+                "Rows with a missing value are left out: they count in the number of rows and add zeros to "
+                "sums.",
+                (),
+            )
+        else:
+            yield "A file with a missing value is rejected.", ()
+        yield from _cells(table, used)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
-        weights = [(f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ())]
-    if table is None:
-        rule = "A file with a missing value is rejected. Columns are used without rescaling."
-        return [(rule, ()), *weights]
-    used = table.needed(each for each in table.columns if each.name in columns.xy)
-    parts = *_coded_response(request, used), *_missing_cells(used, drops=_drops_rows(request))
-    return [*parts, *_values(table, used), *weights]
+        yield f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ()
 
 
 def _coded_response(request: ReleaseRequest, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
     """Say which number each category of the response is: of two, the second one is the event."""
     formula = request.by_formula or request.by_group
     time = formula.survival if formula else None
-    names = (
-        (time.event,)
-        if time
-        else [name for each in used if each.name == request.columns.y for name in each.uses]
-    )
+    names = [name for each in used if each.name == request.columns.y for name in each.uses]
     for each in used:
-        if each.categories and each.name in names:
+        if each.categories and each.name in ([time.event] if time else names):
             codes = [f"{code} is {text!r}" for code, text in enumerate(each.categories)]
             yield f"{'The event' if time else 'The response'} {each.name} is coded", codes
 
@@ -271,20 +274,12 @@ def _drops_rows(request: ReleaseRequest) -> bool:
     return bool(table and table.missing == "drop" and is_sum and not columns.user_id)
 
 
-def _missing_cells(used: Sequence[Column], *, drops: bool) -> Iterator[tuple[str, Sequence[str]]]:
-    rule = "A file with a missing value is rejected."
-    if drops:
-        rule = (
-            "Rows with a missing value are left out: they count in the number of rows and add zeros to sums."
-        )
-    yield rule, ()
+def _cells(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Say what becomes of single cells, and which rows belong together."""
     if imputed := [f"{each.impute} in {each.name}" for each in used if each.impute is not None]:
         yield "Missing values are replaced", imputed
     if markers := [f"{words(list(map(repr, each.missing)))} in {each.name}" for each in used if each.missing]:
         yield "Codes for missing values", markers
-
-
-def _values(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
     if numbers := [each for each in used if not each.categories and not each.derived]:
         rule = "Values outside the public bounds are clipped to the nearer bound"
         if table.outside != "clip":
@@ -301,17 +296,14 @@ def _values(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, 
         if merged:
             yield f"In {each.name}, {words(merged)} counts.", ()
     yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')}).", ()
-    if not table.user_id:
-        yield independence_of(table), ()
-
-
-def independence_of(table: AnalystTable) -> str:
-    """Say what was assumed of rows that belong together."""
+    if table.user_id:
+        return
     if not table.clusters:
-        return "It was not declared whether rows depend on each other; they are treated as independent."
-    if table.clusters == "none":
-        return "Rows are treated as independent."
-    return f"Rows with the same {table.clusters} may depend on each other, so no interval is computed."
+        yield "It was not declared whether rows depend on each other; they are treated as independent.", ()
+    elif table.clusters == "none":
+        yield "Rows are treated as independent.", ()
+    else:
+        yield f"Rows with the same {table.clusters} may depend on each other, so no interval is computed.", ()
 
 
 def _units(column: Column) -> str:
