@@ -50,7 +50,7 @@ def advise(
         spec=spec,
         advice=advice,
         stated=spec.guesses.model_fields_set,
-        left_open=on_a_table(spec, spec.head_panel).simulator(spec.guesses).left_open(),
+        left_open=on_a_table(spec).simulator(spec.guesses).left_open(),
         symbol=symbol,
         first=f"<{2 + max(len(each.name) for each in advice.forecasts)}",
         budgets=budgets,

@@ -64,32 +64,25 @@ def table(
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
     from tasks.release.methods import methods_of
-    from tasks.report.coefficients import (
-        nested_record,
-        read_record,
-        record_by_group,
-        table_format,
-        text_of,
-        write_table,
-    )
+    from tasks.report import coefficients
 
     if out:
-        table_format(out, "--out")
+        coefficients.table_format(out, "--out")
     # Words after --models "y ~ a" are models, too, as a shell's user writes them.
     existing = [each for each in records if not models or each.exists() or "~" not in str(each)]
     formulas = [*(models or ()), *(str(each) for each in records if each not in existing)]
     check_outputs([out], inputs=existing, force=force)
-    contents = [read_record(record) for record in existing]
+    contents = [coefficients.read_record(record) for record in existing]
     if models:
-        contents = [nested_record(each, formula) for each in contents for formula in formulas]
+        contents = [coefficients.nested_record(each, one) for each in contents for one in formulas]
     if by:
-        contents = [record_by_group(each, by) for each in contents]
+        contents = [coefficients.record_by_group(each, by) for each in contents]
     if methods:
         typer.echo(methods_of(contents))
         return
     if out:
-        write_table(contents, out)
-    typer.echo(str(out) if out else text_of(contents), nl=bool(out))
+        coefficients.write_table(contents, out)
+    typer.echo(str(out) if out else coefficients.text_of(contents), nl=bool(out))
 
 
 def _inches(text: str) -> float:

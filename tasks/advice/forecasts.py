@@ -111,7 +111,7 @@ def advise(
     widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
-        for number, (prepared, quantities) in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
+        for number, (prepared, quantities) in enumerate(made_up_tables(spec, TABLES)):
             drawn.append(quantities)
             for block in spec.blocks("standard", replicates=1, seed=SEED + number):
                 errors.append(compute_block(block, prepared).assign(table=number))
@@ -147,26 +147,21 @@ def _guess(spec: StudySpec, advice: Advice, rows: pd.DataFrame, drawn: Sequence[
     return matters_most(drawn, of_best.groupby("table", sort=False)["value"].mean().to_numpy(float))
 
 
-def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
-    """Return a panel's problem, which must be one on rows of a table."""
-    if not isinstance(panel.problem, RegisteredTable) or not panel.problem.traits.population[0]:
+def on_a_table(spec: StudySpec) -> RegisteredTable:
+    """Return the headline's problem, which must be one on rows of a table."""
+    problem = spec.head_panel.problem
+    if not isinstance(problem, RegisteredTable) or not problem.traits.population[0]:
         raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
-    return panel.problem
+    return problem
 
 
-def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
+def made_up_tables(spec: StudySpec, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
     """Return prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
 
     The random quantities of each table's distribution come with it.
-
-    Raises
-    ------
-    SpecError
-        If the study is not of a table, or no synthetic table has an estimate.
     """
-    problem = on_a_table(spec, panel)
+    problem = on_a_table(spec)
     one_blas_thread()
-
     simulator = problem.simulator(spec.guesses)
 
     def prepared(n_units: int, rng: np.random.Generator) -> tuple[Any, Mapping[str, float]]:

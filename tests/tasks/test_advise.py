@@ -109,10 +109,10 @@ def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, people(1500), response="cost")))
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 6000)
-    sizes = [len(table.X) for table, _ in made_up_tables(spec, spec.head_panel, 12)]
+    sizes = [len(table.X) for table, _ in made_up_tables(spec, 12)]
     assert sizes == [1500] * 4
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 1)
-    assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3
+    assert len(list(made_up_tables(spec, 12))) == 3
 
 
 def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):
