@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from flows.cli.options import AsJson, argument, flag, option, rendered, show
 
@@ -55,21 +55,30 @@ def estimators(
 ) -> None:
     """List the estimators, or explain one."""
     import dpalgos
-    from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
+    from dpalgos.params import describe_keywords
+    from dpalgos.planned import EXAMPLE_NUMBERS, planned_releases, worked_examples
 
     if (n is None) != (d is None) or (n is not None and name is None):
         raise dpalgos.InputError("--n and --d go together, after the NAME of an estimator; pass all three")
     if name is not None and n is not None and d is not None:
-        settings = {"family": family or None, "interval": interval}
+        accepted = {each["name"] for each in describe_keywords(dpalgos.get_estimator(name).parameters)}
+        settings = {
+            "intercept": "intercept" in accepted or None,
+            "family": family or None,
+            "interval": interval,
+        }
         settings = {key: value for key, value in settings.items() if value is not None}
-        plan = _plan(name, n, d, epsilon, settings, people=people)
-        public = ", ".join(f"{key} = {value}" for key, value in plan["public"].items())
+        delta, public = 1 / n**2, {"n": n, "d": d, **settings}
+        keywords = {"epsilon": epsilon, "delta": delta, **settings}
+        releases, proved = planned_releases(name, n, d, keywords, people=people)
+        text = ", ".join(f"{key} = {value}" for key, value in public.items())
         lines = [
-            f"{name}: {public}; together they prove ε = {plan['epsilon']:.6g} at δ = {plan['delta']:.3g}",
+            f"{name}: {text}; together they prove ε = {proved:.6g} at δ = {delta:.3g}",
             _SIZES,
-            *_aligned(plan["releases"]),
+            *_aligned(releases),
         ]
-        show({**plan, "releases": [each._asdict() for each in plan["releases"]]}, lines, as_json)
+        plan = {"name": name, "public": public, "epsilon": proved, "delta": delta}
+        show({**plan, "releases": [each._asdict() for each in releases]}, lines, as_json)
         return
     if name is not None:
         entry = dpalgos.get_estimator(name)
@@ -90,23 +99,6 @@ def estimators(
             raise dpalgos.InputError(f"{words} must be one of {', '.join(known)}, got {value!r}")
         rows = [row for row in rows if value in (None, row[field])]
     show(rows, (f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}" for row in rows), as_json)
-
-
-def _plan(
-    name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *, people: bool
-) -> dict[str, Any]:
-    """Return the releases that an estimator plans, with their noise, and what they prove."""
-    import dpalgos
-    from dpalgos.params import describe_keywords
-    from dpalgos.planned import planned_releases
-
-    known = {each["name"] for each in describe_keywords(dpalgos.get_estimator(name).parameters)}
-    constant = {"intercept": True} if "intercept" in known else {}
-    delta = 1 / n**2
-    keywords = {"epsilon": epsilon, "delta": delta, **constant, **settings}
-    releases, proved = planned_releases(name, n, d, keywords, people=people)
-    public = {"n": n, "d": d, **constant, **settings}
-    return {"name": name, "public": public, "epsilon": proved, "delta": delta, "releases": releases}
 
 
 def _aligned(plan: Sequence["PlanLine"]) -> list[str]:

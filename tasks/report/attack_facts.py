@@ -59,21 +59,20 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         allowed_gaussian=gaussian,
         exceeding=tuple(key for key, test in tested.items() if _exceeds(*test, _ERROR / len(tested))),
         predicted=predicted,
-        claimed_sums=dict(_claimed_sums(spec)),
+        claimed_sums=_claimed_sums(spec),
         ceilings=ceilings,
         roc_ceilings=roc_ceilings,
     )
 
 
-def _claimed_sums(spec: StudySpec) -> Iterator[tuple[str, float]]:
-    """Yield what the paper claims of each panel's sum of scores, over what an unbiased estimate gives.
+def _claimed_sums(spec: StudySpec) -> dict[str, float]:
+    """Return what the paper claims of each panel's sum of scores, over what an unbiased estimate gives.
 
     NaN where it claims no more than a constant, nothing of real data, whose truth is not known.
     """
-    for panel in spec.panels:
-        if not isinstance(panel.problem, DatasetSource):
-            sizes = panel.problem.sizes(spec.headline.n)
-            yield panel.name, math.log(sizes["d"]) if "s" in sizes else math.nan
+    simulated = [panel for panel in spec.panels if not isinstance(panel.problem, DatasetSource)]
+    sizes = {panel.name: panel.problem.sizes(spec.headline.n) for panel in simulated}
+    return {name: math.log(each["d"]) if "s" in each else math.nan for name, each in sizes.items()}
 
 
 def _exceeds(

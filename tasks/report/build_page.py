@@ -1,6 +1,6 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -26,11 +26,6 @@ _LIMITS = {
     "chance": "difference of two random groups",
     "sparse_floor": "smallest error with s entries",
 }
-_FACTS: Mapping[str, Callable[[StudySpec, pd.DataFrame, dict[str, Any]], Any]] = {
-    "error_page": lambda *_: None,
-    "attack_page": lambda spec, results, manifest: attack_facts(spec, results),
-    "league_page": league_facts,
-}
 
 
 def build_page(
@@ -51,6 +46,11 @@ def build_page(
     )
     known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
     sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
+    facts: Any = None
+    if measure.layout == "attack_page":
+        facts = attack_facts(spec, results)
+    elif measure.layout == "league_page":
+        facts = league_facts(spec, results, manifest)
     label_guide = []
     if rate := _label_rate(exhibits):
         label = f"the more frequent label: {num(rate)} (not private)"
@@ -85,7 +85,7 @@ def build_page(
         populations={p.name: _population(p.problem, manifest["data"])[0] for p in spec.panels},
         without_signal=_without_signal(results),
         layout=measure.layout,
-        layout_facts=_FACTS[measure.layout](spec, results, manifest),
+        layout_facts=facts,
         data_cards=cards,
         simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
         panel_sources=sources,
