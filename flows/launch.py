@@ -84,24 +84,22 @@ def check_index(folder: Path) -> None:
         )
 
 
-def check_table_is_no_output(table: Path, report: Path) -> None:
-    """Refuse a table in the folder of its report, where a file of the report could replace it."""
-    if table.resolve().is_relative_to(report.resolve()):
-        raise SpecError(
-            f"--out must not be the folder of the study's table, got {report}; move the table or the report"
-        )
-
-
 def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local", command: str = "") -> Path:
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = list(dict.fromkeys(studies))
-    names = _distinct_names(studies)
-    _check_folders(options)
+    names = [find_study(study).name for study in studies]
+    what = "studies must differ in name, since it names the report's folder"
+    require_once(what, names, "run one after another with different --out, or rename one")
+    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
+    check_folder("--out", options.reports, SPACE_FOR_REPORTS)
+    check_index(options.reports)
     check_shared_store()
     prepare_process()
     with _full_disk_told(), exclusive_run(home()):
-        _claim_reports(options, studies, names)
+        for study, name in zip(studies, names, strict=True):  # a run that just ended may have changed them
+            file = Path(study) if study.endswith(".toml") else None
+            claim_report(folder_of_run(options.reports, name, options.profile) / name, file)
         for study in studies:
             _check_table(study, options)
         if left := _show_stored(studies, options):
@@ -127,28 +125,6 @@ def prepare_process() -> None:
             signal.signal(each, lambda *_: leave("interrupted"))
 
 
-def _distinct_names(studies: Sequence[str]) -> list[str]:
-    """Return the names of studies; refuse two with the same name, because they share a report folder."""
-    names = [find_study(study).name for study in studies]
-    what = "studies must differ in name, since it names the report's folder"
-    require_once(what, names, "run one after another with different --out, or rename one")
-    return names
-
-
-def _check_folders(options: RunOptions) -> None:
-    """Check DPCOST_HOME and the report folder before anything starts."""
-    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
-    check_folder("--out", options.reports, SPACE_FOR_REPORTS)
-    check_index(options.reports)
-
-
-def _claim_reports(options: RunOptions, studies: Sequence[str], names: Sequence[str]) -> None:
-    """Claim the folder of each study's report, which a run that just ended may have changed."""
-    for study, name in zip(studies, names, strict=True):
-        file = Path(study) if study.endswith(".toml") else None
-        claim_report(folder_of_run(options.reports, name, options.profile) / name, file)
-
-
 def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
     """Show the reports of the first studies whose results are all stored; return the other studies."""
     for n_shown, study in enumerate(studies):
@@ -168,31 +144,26 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
         prefect_server(home(), meanwhile=partial(_load, options)),
         workers_of(options.workers, engine, leave) as at_once,
     ):
+        from prefect import tags
+        from prefect.task_runners import ThreadPoolTaskRunner
+
+        from flows import study as flows
         from flows.studies.parameters import TYPED
 
         gc.freeze()  # loaded objects stay: collecting them repeatedly takes a third of a small run
         gc.set_threshold(GARBAGE)
         gc.enable()
         TYPED.set(command)
-        _run(studies, options, at_once)
+        runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
+        one, several = (flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies))
 
+        def run() -> Any:
+            with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
+                if len(studies) == 1:
+                    return one(studies[0], options, return_state=True)
+                return several(list(studies), options, return_state=True)
 
-def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
-    from prefect import tags
-    from prefect.task_runners import ThreadPoolTaskRunner
-
-    from flows import study as flows
-
-    runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-    one, several = (flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies))
-
-    def run() -> Any:
-        with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
-            if len(studies) == 1:
-                return one(studies[0], options, return_state=True)
-            return several(list(studies), options, return_state=True)
-
-    run_recorded(run)
+        run_recorded(run)
 
 
 def run_recorded(run: Callable[[], Any]) -> Any:
@@ -225,6 +196,14 @@ def _load(options: RunOptions) -> None:
         start_loading()
     import flows.study  # noqa: F401
     import reports.pages.study  # noqa: F401 (what draws, too)
+
+
+def check_table_is_no_output(table: Path, report: Path) -> None:
+    """Refuse a table in the folder of its report, where a file of the report could replace it."""
+    if table.resolve().is_relative_to(report.resolve()):
+        raise SpecError(
+            f"--out must not be the folder of the study's table, got {report}; move the table or the report"
+        )
 
 
 def _check_table(study: str, options: RunOptions) -> None:

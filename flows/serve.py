@@ -22,6 +22,8 @@ from typing import Any
 
 from data.store.folders import PROJECT_ROOT, REPORTS, home
 from flows import ServerError
+from flows.cli.main import explained
+from flows.cli.options import rendered
 from flows.local_server import (
     HOST,
     answers,
@@ -31,10 +33,8 @@ from flows.local_server import (
     own_authentication,
     prefect_server,
     running_server,
-    wrong_setting,
 )
 from flows.lock import holder, locked
-from tasks.errors import USER_ERRORS
 
 PORT = 4200
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         pass
     except Exception as error:
-        print(_explained(error), file=sys.stderr)
+        print(explained(error)[0], file=sys.stderr)
         return 1
     print("stopped: server, schedules and runs", flush=True)
     return 0
@@ -70,6 +70,9 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
     elsewhere = _elsewhere(options)
     print("starting the server and the deployments …", flush=True)
     path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # of the flows, for runs
+    temporary = home / "prefect" / "tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     os.environ |= {
         "DPCOST_HOME": str(home),
@@ -77,7 +80,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         "PREFECT_RUNNER_POLL_FREQUENCY": "2",
         "PYTHONPATH": os.pathsep.join(path),
         # A killed runner leaves files in the home; the next runner deletes them.
-        "TMPDIR": str(_empty_folder(home / "prefect" / "tmp")),
+        "TMPDIR": str(temporary),
     }
     with prefect_server(home) if elsewhere else _own_server(home, options) as address:
         from prefect.runner import Runner
@@ -102,7 +105,12 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         changed = kept_settings(tag, planned)
         served = {runner.add_deployment(each) for each in planned}
         end_unfinished(tag, served, changed, commands=bool(holder(home)))
-        print(_welcome(pages, home, elsewhere), flush=True)
+        words = {
+            "program": shlex.quote(str(Path(sys.executable).with_name("prefect"))),
+            "file": shlex.quote(str(authentication_file(home))),
+            "log": home / "prefect" / "server.log",
+        }
+        print(rendered("serving.txt.jinja", pages=pages, elsewhere=elsewhere, **words), flush=True)
         with skipping_late_runs(tag):
             asyncio.run(runner.start())
 
@@ -178,39 +186,6 @@ def _refuse(holder: str) -> None:
     raise ServerError(
         f"{home()} already has a permanent server (process {holder}); stop it, or set another DPCOST_HOME"
     )
-
-
-def _explained(error: Exception) -> str:
-    """Return one sentence about why the server ended; for an unexpected error, the traceback."""
-    if isinstance(error, OSError) and error.filename:
-        return f"cannot use {error.filename}: {error.strerror}; correct that, or set another DPCOST_HOME"
-    if isinstance(error, (ServerError, *USER_ERRORS)):
-        return str(error)
-    if sentence := wrong_setting(error):
-        return sentence
-    raise error
-
-
-def _empty_folder(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _welcome(pages: str, home: Path, elsewhere: str) -> str:
-    program = shlex.quote(str(Path(sys.executable).with_name("prefect")))
-    if elsewhere:
-        return f"""\
-This home is served to Prefect at {pages}, with the sign-in in PREFECT_API_AUTH_STRING.
-Ctrl-C stops its schedules and runs. Start a run now:
-  {program} deployment run study/housing --watch"""
-    file = shlex.quote(str(authentication_file(home)))
-    return f"""\
-Prefect is at {pages} (log: {home / "prefect" / "server.log"}), the reports at {pages}/reports/.
-Both ask for name and password: the line in {file}.
-Ctrl-C stops everything. Start a run now:
-  PREFECT_API_URL={pages}/api PREFECT_API_AUTH_STRING="$(cat {file})" \\
-    {program} deployment run study/housing --watch"""
 
 
 if __name__ == "__main__":

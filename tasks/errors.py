@@ -13,10 +13,7 @@ from typing import ParamSpec, TypeVar
 from data.errors import DataError
 from data.store.folders import PROJECT_ROOT
 from dpalgos import InputError
-
-
-class SpecError(ValueError):
-    """A study file is wrong; the message names the file, the key, its value and what is allowed."""
+from tasks import SpecError as SpecError
 
 
 def require_once(what: str, values: Iterable[object], remedy: str = "take one out") -> None:

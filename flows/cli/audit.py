@@ -3,17 +3,21 @@
 import importlib
 import inspect
 import itertools
-import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import AsJson, Epsilon, Plugins, argument, flag, option, use_plugins
+from flows.cli.options import AsJson, Epsilon, Plugins, argument, flag, option, show, use_plugins
+from tasks import SpecError
 from tasks.run_options import MAX_TRIALS
+
+if TYPE_CHECKING:
+    from dpalgos.audit.attack import AuditVerdict
+    from dpalgos.audit.lower_bound import AuditResult
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
 _ROWS = 10  # of the table for --callable
@@ -66,62 +70,64 @@ def audit(
     With --callable, attack any other mechanism and compare with the ε and δ that it claims.
     """
     use_plugins(plugins or [])
+    if (estimator is None) == (foreign is None):
+        raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
+    what = "an estimator" if estimator else "a mechanism by --callable"
     others: dict[str, object] = {"--columns": columns, "--label": label or None, "--mu": mu}
     if foreign:
         others = {"--interval": interval, "--param": param, "--hardened": hardened or None}
         others["--people"] = people or None
-    _check_options(estimator, foreign, others)
-    claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
-    if foreign is None:
-        assert estimator
+    for words, value in others.items():
+        if value is not None:
+            raise SpecError(f"{words} does not apply to an audit of {what}; leave it out")
+    if estimator:
         settings = {**_settings(param or []), **({} if interval is None else {"interval": interval})}
-        usual = _HARDENED_TRIALS if hardened else _TRIALS
-        options = {**claim, "n_trials": trials or usual, "hardened": hardened, "people": people}
-        violated = _audit_estimator(estimator, settings, seed, as_json, **options)
+        n_trials = trials or (_HARDENED_TRIALS if hardened else _TRIALS)
+        options = {"epsilon": epsilon, "delta": delta, "n_trials": n_trials, "people": people}
+        results = _audit_estimator(estimator, settings, seed, hardened=hardened, **options)
+        plain: Any = [result.to_dict() for _, result in results]
+        lines = [
+            f"{estimator} {'hardened' if hardened else calibration}: audited ε ≥ "
+            f"{result.epsilon_lower_bound:.4f}, certified ε ≤ {result.certified_epsilon:.4f} at "
+            f"δ = {delta:g}, {n_trials:,} trials: {result.verdict}{result.remark}"
+            for calibration, result in results
+        ]
+        is_violated = any(result.violated for _, result in results)
     else:
+        assert foreign
+        claim = {"epsilon": epsilon} if mu is None else {"mu": mu, "epsilon": _epsilon_of(mu, delta)}
         table = {"n_rows": _ROWS, "n_columns": columns or _COLUMNS, "bound": 1.0, "label": label}
-        options = {**claim, **_of_mu(mu, delta), "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
-        violated = _audit_foreign(foreign, table, options, as_json)
-    if violated:
+        options = {**claim, "delta": delta, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
+        verdict = _audit_foreign(foreign, table, options)
+        plain, is_violated = verdict.to_dict(), verdict.violated
+        of_mu = "" if mu is None else f"μ ≥ {verdict.mu_lower_bound:.4f}, claimed μ = {mu:g}, "
+        lines = [
+            f"{foreign}: audited ε ≥ {verdict.epsilon_lower_bound:.4f}, claimed ε = {verdict.epsilon:g} at "
+            f"δ = {delta:g}, {of_mu}{verdict.n_trials:,} trials, by "
+            f"{verdict.distinguisher} ({verdict.pair}): {verdict.verdict}"
+        ]
+    show(plain, lines, as_json)
+    if is_violated:
         raise typer.Exit(1)
 
 
-def _check_options(estimator: str | None, foreign: str | None, others: Mapping[str, object]) -> None:
-    """Refuse both or none of an estimator and another mechanism, and options of the other one."""
-    from tasks.errors import SpecError
-
-    if (estimator is None) == (foreign is None):
-        raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
-    how = "an estimator" if foreign is None else "a mechanism by --callable"
-    for words, value in others.items():
-        if value is not None:
-            raise SpecError(f"{words} does not apply to an audit of {how}; leave it out")
-
-
-def _of_mu(mu: float | None, delta: float) -> dict[str, float]:
-    """Return a claim of Gaussian DP if there is one, with the ε that it implies at a δ."""
+def _epsilon_of(mu: float, delta: float) -> float:
+    """Return the ε at δ that μ-Gaussian DP implies."""
     from dpalgos.accounting.gaussian_dp import DELTAS, gaussian_epsilon
-    from tasks.errors import SpecError
 
-    if mu is None:
-        return {}
-    if not _MUS[0] <= mu <= _MUS[1] or not DELTAS[0] <= delta <= DELTAS[1]:
+    is_valid = _MUS[0] <= mu <= _MUS[1] and DELTAS[0] <= delta <= DELTAS[1]
+    if not is_valid or not (epsilon := gaussian_epsilon(delta, mu)):
         raise SpecError(
-            f"--mu must lie between {_MUS[0]:g} and {_MUS[1]:g}, and --delta between {DELTAS[0]:g} and "
-            f"{DELTAS[1]:g}, got {mu:g} and {delta:g}"
+            f"--mu must lie between {_MUS[0]:g} and {_MUS[1]:g}, --delta between {DELTAS[0]:g} and "
+            f"{DELTAS[1]:g}, got {mu:g} and {delta:g}; together they must prove an ε above 0"
         )
-    if not (epsilon := gaussian_epsilon(delta, mu)):
-        raise SpecError(
-            f"--mu must prove an ε above 0 at --delta {delta:g}, got {mu:g}; pass a smaller --delta"
-        )
-    return {"mu": mu, "epsilon": epsilon}
+    return epsilon
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """Return settings NAME=VALUE with values as in a release file, or as text."""
     from dpalgos.audit.lower_bound import audit_estimator
     from dpalgos.params import check_settings
-    from tasks.errors import SpecError
 
     settings: dict[str, Any] = {}
     for each in given:
@@ -141,71 +147,42 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 
 def _audit_estimator(
-    estimator: str, settings: dict[str, Any], seed: int, as_json: bool, **options: Any
-) -> bool:
+    name: str, settings: dict[str, Any], seed: int, **options: Any
+) -> "list[tuple[str, AuditResult]]":
+    """Audit each calibration of an estimator; only the tight one with settings or safe noise."""
     import numpy as np
 
     from dpalgos import get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
     from flows.progress import counter
 
-    chosen, results = get_estimator(estimator), []
-    calibrations = chosen.calibrations or ("tight",)
-    if settings or options["hardened"]:
-        settings_of_audit = (
-            dict(chosen.forms["interval"].keywords)
-            if "interval" in settings and "interval" in chosen.forms
-            else {}
-        )
-        options, calibrations = {**settings_of_audit, **settings, **options}, ("tight",)
-    for calibration in calibrations:
-        result = audit_estimator(
-            estimator,
-            calibration=calibration,
-            rng=np.random.default_rng(seed),
-            progress=counter(f"auditing {estimator} {calibration}", "runs"),
-            **options,
-        )
-        results.append(result)
-        kind = "hardened" if options["hardened"] else calibration
-        if not as_json:
-            typer.echo(
-                f"{estimator} {kind}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
-                f"{result.certified_epsilon:.4f} at δ = {options['delta']:g}, {options['n_trials']:,} "
-                f"trials: {result.verdict}{result.remark}"
-            )
-    if as_json:
-        typer.echo(json.dumps([result.to_dict() for result in results], indent=1))
-    return any(result.violated for result in results)
+    chosen = get_estimator(name)
+    is_tight = settings or options["hardened"] or not chosen.calibrations
+    if "interval" in settings and "interval" in chosen.forms:
+        settings = {**chosen.forms["interval"].keywords, **settings}
+    results = []
+    for calibration in ("tight",) if is_tight else chosen.calibrations:
+        progress = counter(f"auditing {name} {calibration}", "runs")
+        about: Any = {"calibration": calibration, "rng": np.random.default_rng(seed), "progress": progress}
+        results.append((calibration, audit_estimator(name, **about, **settings, **options)))
+    return results
 
 
-def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as_json: bool) -> bool:
+def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any]) -> "AuditVerdict":
     from dpalgos.audit.foreign import audit_callable, table_pairs
     from flows.progress import counter
 
-    mechanism, show, runs = _imported(name), counter(f"auditing {name}", "runs"), itertools.count(1)
+    mechanism, progress, runs = _imported(name), counter(f"auditing {name}", "runs"), itertools.count(1)
 
     def counted(rows: Any, seed: int) -> Any:
-        show(next(runs))
+        progress(next(runs))
         return mechanism(rows, seed)
 
-    result = audit_callable(counted, pairs=table_pairs(**table), **options)
-    if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1))
-    else:
-        of_mu = f"μ ≥ {result.mu_lower_bound:.4f}, claimed μ = {result.mu:g}, " if "mu" in options else ""
-        typer.echo(
-            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {options['epsilon']:g} at "
-            f"δ = {options['delta']:g}, {of_mu}{result.n_trials:,} trials, by "
-            f"{result.distinguisher} ({result.pair}): {result.verdict}"
-        )
-    return result.violated
+    return audit_callable(counted, pairs=table_pairs(**table), **options)
 
 
 def _imported(name: str) -> Callable[..., Any]:
     """Import a function by MODULE:FUNCTION, from the current folder or an installed package."""
-    from tasks.errors import SpecError
-
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise SpecError(f"--callable must be MODULE:FUNCTION, got {name!r}; pass e.g. my_file:mechanism")

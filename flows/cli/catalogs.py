@@ -1,20 +1,15 @@
 """The commands that list what there is: ``dpcost studies``, ``dpcost estimators``, ``dpcost datasets``."""
 
-import json
 import logging
 import tomllib
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from pydantic_core import to_json
-
-from flows.cli.options import AsJson, argument, flag, option, print_rows
+from flows.cli.options import AsJson, argument, flag, option, rendered, show
 
 if TYPE_CHECKING:
-    from dpalgos.catalog import Estimator
     from dpalgos.planned import PlanLine
 
 _FLOWS = Path(__file__).resolve().parents[1]
@@ -29,19 +24,15 @@ def studies(as_json: AsJson = False) -> None:
     files["scorecard"] = _FLOWS / "claims.toml"
     rows = []
     for name, path in files.items():
-        try:
-            rows.append(_listed(name, tomllib.loads(path.read_text(encoding="utf-8"))))
+        try:  # a study is read without the seconds that checking it takes
+            study = tomllib.loads(path.read_text(encoding="utf-8"))
+            problems = [panel["problem"] for panel in study.get("panels", [])]
+            datasets = list(dict.fromkeys(each["dataset"] for each in problems if "dataset" in each))
+            about = {"title": study["title"], "datasets": datasets, "question": study["question"].strip()}
+            rows.append({"name": name, **about})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             _log.warning("%s is skipped (%s); dpcost run %s shows the fault", path.name, error, name)
-    print_rows(rows, as_json, lambda row: f"{row['name']:<24}{row['title']}")
-
-
-def _listed(name: str, study: dict[str, Any]) -> dict[str, Any]:
-    """Return what the list shows of a study file, read without the seconds that checking it takes."""
-    problems = [panel["problem"] for panel in study.get("panels", [])]
-    datasets = list(dict.fromkeys(each["dataset"] for each in problems if "dataset" in each))
-    question = study["question"].strip()
-    return {"name": name, "title": study["title"], "datasets": datasets, "question": question}
+    show(rows, (f"{row['name']:<24}{row['title']}" for row in rows), as_json)
 
 
 def estimators(
@@ -64,25 +55,42 @@ def estimators(
 ) -> None:
     """List the estimators, or explain one."""
     import dpalgos
+    from dpalgos.params import describe_keywords
+    from dpalgos.planned import EXAMPLE_NUMBERS, planned_releases, worked_examples
 
     if (n is None) != (d is None) or (n is not None and name is None):
         raise dpalgos.InputError("--n and --d go together, after the NAME of an estimator; pass all three")
     if name is not None and n is not None and d is not None:
-        settings = {"family": family or None, "interval": interval}
+        accepted = {each["name"] for each in describe_keywords(dpalgos.get_estimator(name).parameters)}
+        settings = {
+            "intercept": "intercept" in accepted or None,
+            "family": family or None,
+            "interval": interval,
+        }
         settings = {key: value for key, value in settings.items() if value is not None}
-        plan = _plan(name, n, d, epsilon, settings, people=people)
-        if as_json:
-            plan["releases"] = [each._asdict() for each in plan["releases"]]
-            typer.echo(to_json(plan, inf_nan_mode="null", indent=1))
-        else:
-            typer.echo(_text_of_plan(plan))
+        delta, public = 1 / n**2, {"n": n, "d": d, **settings}
+        keywords = {"epsilon": epsilon, "delta": delta, **settings}
+        releases, proved = planned_releases(name, n, d, keywords, people=people)
+        text = ", ".join(f"{key} = {value}" for key, value in public.items())
+        lines = [
+            f"{name}: {text}; together they prove ε = {proved:.6g} at δ = {delta:.3g}",
+            _SIZES,
+            *_aligned(releases),
+        ]
+        plan = {"name": name, "public": public, "epsilon": proved, "delta": delta}
+        show({**plan, "releases": [each._asdict() for each in releases]}, lines, as_json)
         return
     if name is not None:
         entry = dpalgos.get_estimator(name)
-        if as_json:
-            typer.echo(json.dumps(entry.to_dict(), indent=1))
-        else:
-            typer.echo(_explained(entry))
+        examples = worked_examples(entry) if entry.private else ()
+        text = rendered(
+            "estimator.txt.jinja",
+            row=entry.to_dict(),
+            examples=[(setting, _aligned(plan)) for setting, plan in examples],
+            numbers=EXAMPLE_NUMBERS,
+            sizes=_SIZES,
+        )
+        show(entry.to_dict(), text, as_json)
         return
     rows = [entry.to_dict() for entry in dpalgos.catalog()]
     for field, words, value in (("task", "--task", task), ("privacy_model", "--model", model)):
@@ -90,73 +98,12 @@ def estimators(
         if value is not None and value not in known:
             raise dpalgos.InputError(f"{words} must be one of {', '.join(known)}, got {value!r}")
         rows = [row for row in rows if value in (None, row[field])]
-    print_rows(rows, as_json, lambda row: f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}")
+    show(rows, (f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}" for row in rows), as_json)
 
 
-def _explained(entry: "Estimator") -> str:
-    from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
-
-    row = entry.to_dict()
-    if row["privacy_model"] == "none":
-        guarantee = "not private"
-    else:
-        guarantee = (
-            f"(ε, δ) under {row['neighboring_relation']}, per {row['unit_of_privacy']} "
-            f"({row['privacy_model']} model), calibration {' or '.join(row['calibrations'])}"
-        )
-    lines = [
-        f"{row['name']}: {row['title']}",
-        row["summary"],
-        "",
-        f"task        {row['task']}",
-        f"privacy     {guarantee}",
-        f"interval    {'yes, with interval=0.95' if row['interval'] else 'none'}",
-        f"reference   {row['reference']}",
-        *([f"public      {row['public']}"] if row["public"] else []),
-        "",
-        "keywords",
-    ]
-    for each in row["parameters"]:
-        default = "required" if each["required"] else f"default {each['default']!r}"
-        lines.append(f"  {each['name']:<28}{default:<19} {each['doc']}")
-    if entry.private:
-        lines += ["", f"releases for {EXAMPLE_NUMBERS}; --n and --d: for other numbers. {_SIZES}"]
-        for setting, plan in worked_examples(entry):
-            lines += [f"  {setting}", *_aligned([RELEASE_COLUMNS, *release_rows(plan)])]
-    return "\n".join(lines)
-
-
-def _plan(
-    name: str, n: int, d: int, epsilon: float, settings: dict[str, Any], *, people: bool
-) -> dict[str, Any]:
-    """Return the releases that an estimator plans, with their noise, and what they prove."""
-    import dpalgos
-    from dpalgos.params import describe_keywords
-    from dpalgos.planned import planned_releases
-
-    known = {each["name"] for each in describe_keywords(dpalgos.get_estimator(name).parameters)}
-    constant = {"intercept": True} if "intercept" in known else {}
-    delta = 1 / n**2
-    keywords = {"epsilon": epsilon, "delta": delta, **constant, **settings}
-    releases, proved = planned_releases(name, n, d, keywords, people=people)
-    public = {"n": n, "d": d, **constant, **settings}
-    return {"name": name, "public": public, "epsilon": proved, "delta": delta, "releases": releases}
-
-
-def _text_of_plan(plan: dict[str, Any]) -> str:
-    public = ", ".join(f"{key} = {value}" for key, value in plan["public"].items())
-    return "\n".join(
-        [
-            f"{plan['name']}: {public}; together they prove ε = {plan['epsilon']:.6g} at "
-            f"δ = {plan['delta']:.3g}",
-            _SIZES,
-            *_aligned([RELEASE_COLUMNS, *release_rows(plan["releases"])]),
-        ]
-    )
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose columns are aligned."""
+def _aligned(plan: Sequence["PlanLine"]) -> list[str]:
+    """Return the lines of a table of releases."""
+    rows = [RELEASE_COLUMNS, *release_rows(plan)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [f"  {'  '.join(map(str.ljust, cells, widths)).rstrip()}" for cells in rows]
 
@@ -192,4 +139,4 @@ def datasets(as_json: AsJson = False) -> None:
         }
         for d in load_registry().values()
     ]
-    print_rows(rows, as_json, lambda row: f"{row['name']:<16}{row['rows']:>8,} rows  {row['title']}")
+    show(rows, (f"{row['name']:<16}{row['rows']:>8,} rows  {row['title']}" for row in rows), as_json)

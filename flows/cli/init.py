@@ -1,17 +1,21 @@
 """``dpcost init`` and ``check``: study and release files of an analyst's own table, completed by hand."""
 
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs
-from flows.cli.options import Force, argument, option, parser_of
+from flows.cli.options import Force, argument, option, parser_of, rendered, toml
+from tasks import SpecError
+
+if TYPE_CHECKING:
+    from dpalgos.formula.allowed import Reading
 
 FEWEST_ROWS = 10
 LARGEST_EPSILON = 3.0  # of the study
@@ -21,23 +25,14 @@ _THOUSANDS = "Thousands separator of a CSV file: . , ' or a blank. Default: none
 _SEPARATOR = "Separator of a CSV file: , ; | or tab. Default: the only one of its header."
 
 
-class _Model(NamedTuple):
-    """A model for a study: its description, task, estimator for publication, and family."""
-
-    answer: str
-    task: str
-    release: str
-    family: str = ""
-
-
-# Names are those of the branches in the templates.
+# By the names of the branches in the templates: a description, the task, and the estimator for publication.
 _MODELS = {
-    "mean": _Model("means", "mean", "dp_mean"),
-    "user mean": _Model("means in which each user counts once", "mean", "user_level_mean"),
-    "linear": _Model("linear regression", "linear_regression", "preconditioned_regression"),
-    "logistic": _Model("logistic regression", "glm", "preconditioned_glm", "logistic"),
-    "poisson": _Model("Poisson regression", "glm", "preconditioned_glm", "poisson"),
-    "multinomial": _Model("multinomial regression", "glm", "preconditioned_glm", "multinomial"),
+    "mean": ("means", "mean", "dp_mean"),
+    "user mean": ("means in which each user counts once", "mean", "user_level_mean"),
+    "linear": ("linear regression", "linear_regression", "preconditioned_regression"),
+    "logistic": ("logistic regression", "glm", "preconditioned_glm"),
+    "poisson": ("Poisson regression", "glm", "preconditioned_glm"),
+    "multinomial": ("multinomial regression", "glm", "preconditioned_glm"),
 }
 
 
@@ -81,95 +76,83 @@ def init(
     """Write a study file and a release file for your own table, from its column names and types."""
     from data.columns import Marks
     from data.ledger import open_ledger
-    from data.store.folders import home
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
-    from tasks.errors import SpecError
+    from dpalgos import get_estimator
+    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from dpalgos.central.preconditioned.plan import RESOLVABLE
+    from tasks.own_table.file_units import AT_CENTERS
     from tasks.release.rows import known_as
+    from tasks.study.own_data import STUDY_FILE_VERSION
 
     files = _files(name)
     check_outputs(files, inputs=[data], force=force)
     marks = Marks(decimal or "", thousands or "", "\t" if separator == "tab" else separator or "")
-    found = table_schema(data, marks)
+    found, reading = table_schema(data, marks), None
     schema: Mapping[str, str] = found.types
-    rows = found.n_rows
+    special = {user_id, weights}
     if formula:
-        response, schema = _of_formula(formula, schema, response, user_id, weights)
-    chosen = _model(schema, response, family or "", user_id)
+        reading = _read_formula(formula, schema, response, special)
+        response = reading.left[0]
+        used = {*reading.left, *reading.right, *special}
+        schema = {column: kind for column, kind in schema.items() if column in used}
+    model = _model(schema, response, family or "", user_id)
     _check_weights(schema, weights, max_weight, response, user_id)
     users = count_users(data, user_id, marks) if user_id else None
-    number, unit = (rows, "rows") if users is None else (users, "users")
-    if number < FEWEST_ROWS:
-        raise SpecError(
-            f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; use a larger file"
-        )
-    used = _columns(data, schema, response, {user_id, weights}, formula)
+    n, units = (found.n_rows, "rows") if users is None else (users, "users")
+    if n < FEWEST_ROWS:
+        raise SpecError(f"{data} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
+    columns = _columns(data, schema, response, special, formula)
     known = known_as(open_ledger(home()), data, marks)
-    facts = {
-        **_facts_of_model(chosen, rows, users),
-        **_facts_of_columns(schema, used, response),
-        **_facts_of_response(schema.get(response, ""), response, family),
+    is_number = schema.get(response) in ("number", "whole number")
+    is_column = reading is None or reading.response in reading.names.columns  # not its logarithm
+    answer, task, estimator = _MODELS[model]
+    facts: dict[str, Any] = {
         **asdict(marks),
         "name": name,
         "file": data.name,
         "path": str(data),
-        "user_id": toml(user_id) if user_id else "",
-        "weights": toml(weights) if weights else "",
-        "max_weight": "?" if max_weight is None else max_weight,
-        **_facts_of_formula(formula, schema, chosen),
+        "version": STUDY_FILE_VERSION,
         "ledger_name": known or name,
-        "codes": [toml(column) for column in found.codes if column in used],
-        "dates": [toml(column) for column in found.dates if column in used],
+        "model": model,
+        "answer": answer,
+        "task": task,
+        "release": estimator,
+        "family": model if task == "glm" else "",
+        "form": "clipped per user",
+        "has_interval": get_estimator(estimator).has_interval and model != "multinomial",
+        "may_be_skewed": model == "linear" and is_column,
+        "n": n,
+        "users": users,
+        "units": units,
+        "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
+        "largest_epsilon": LARGEST_EPSILON,
+        "formula": toml(formula),
+        "offset": reading.names.used(reading.offset) if reading else (),
+        "response": toml(response),
+        "label": toml(response) if family == "logistic" and is_number else "",
+        "user_id": toml(user_id),
+        "weights": toml(weights),
+        "max_weight": "?" if max_weight is None else max_weight,
+        "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
+        "columns": [(toml(column), kind) for column, kind in columns.items()],
+        "codes": [toml(column) for column in found.codes if column in columns],
+        "dates": [toml(column) for column in found.dates if column in columns],
+        "at_centers": AT_CENTERS,
     }
-    _write(files, facts)
-    typer.echo("\n".join(_summary(facts, files, known, len(schema))))
-
-
-def _summary(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
-    """Yield what the command read, and the next steps."""
-    if facts["of_whole_numbers"]:
-        name = facts["of_whole_numbers"]
-        yield f"{name} has whole numbers: pass --family logistic for labels 0 and 1, poisson for counts"
-    for kind, what in (
-        ("codes", "numbers with leading zeros; declare categories for codes, bounds for numbers"),
-        ("dates", "dates; delete the column, or write days as numbers"),
-    ):
-        if facts[kind]:
-            yield f"{', '.join(facts[kind])}: {what}, in {files[0]}"
-    if known and known != facts["name"]:
-        yield (
-            f"the ledger has these rows as {known!r}: releases are charged to that name and need no separate "
-            "budget"
-        )
-    yield f'{files[0]}: replace every "?" by a public value, then run: dpcost check {files[0]}'
-    yield f"to see what privacy costs on these rows, not for publication, run: dpcost run {files[0]}"
-    yield f"{files[1]}: for publication with dpcost release {facts['release']}; see its first lines"
-    if facts["users"] and facts["has_interval"] and (note := _note_of_few(facts["n"], len(facts["columns"]))):
-        yield note
-    counted = f"{facts['n']:,} {facts['units']}"
-    yield f"read the names and types of {n_columns} columns; {counted} were counted, no value is stored"
-
-
-def _note_of_few(n: int, n_columns: int) -> str:
-    """Say which ε intervals need if no ε of the study is enough; n is public."""
-    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-    from dpalgos.central.preconditioned.plan import RESOLVABLE
-
-    epsilon = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(n_columns) / n)
-    if epsilon <= LARGEST_EPSILON:
-        return ""
-    return (
-        f"{n:,} users are too few for intervals at ε = {LARGEST_EPSILON:g}: these need more than ε = "
-        f"{epsilon:.2g}, however many rows a user has. More users, a larger ε or fewer columns help. "
-        "Otherwise protect rows, without --user-id: such a release has estimates, and no intervals if "
-        "clusters are declared"
-    )
+    for file, template in zip(files, ("study", "release"), strict=True):
+        atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
+    whole_numbers = "" if family or schema.get(response) != "whole number" else response
+    # The ε that intervals of so few users need, unless an ε of the study is enough.
+    least = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(len(columns)) / n)
+    needed = least if users and facts["has_interval"] and least > LARGEST_EPSILON else 0.0
+    about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole_numbers, "needed": needed}
+    typer.echo(rendered("written.txt.jinja", **facts, **about))
 
 
 def _files(name: str) -> list[Path]:
     """Return the files to write; refuse an invalid study name."""
     from flows.studies.find_study import study_names
-    from tasks.errors import SpecError
     from tasks.study.spec import SCORECARD
 
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
@@ -185,7 +168,6 @@ def _columns(
 ) -> dict[str, str]:
     """Return response and covariates with their types: without special columns, and without an index."""
     from data.tables.reading import UNNAMED
-    from tasks.errors import SpecError
 
     unused = special | ({UNNAMED} if response != UNNAMED and not formula else set())
     used = {column: kind for column, kind in schema.items() if kind not in UNUSABLE and column not in unused}
@@ -194,80 +176,10 @@ def _columns(
     return used
 
 
-def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]:
-    from dpalgos import get_estimator
-    from tasks.study.own_data import STUDY_FILE_VERSION
-
-    model, n = _MODELS[chosen], rows if users is None else users
-    return {
-        **model._asdict(),
-        "model": chosen,
-        "version": STUDY_FILE_VERSION,
-        "n": n,
-        "users": users,
-        "units": "rows" if users is None else "users",
-        "largest_epsilon": LARGEST_EPSILON,
-        "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "form": "clipped per user",
-        "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
-    }
-
-
-def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], response: str) -> dict[str, Any]:
-    from tasks.own_table.file_units import AT_CENTERS
-
-    covariates = {toml(column): kind for column, kind in used.items() if column != response}
-    return {
-        "response": toml(response) if response else "",
-        "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
-        "columns": [(toml(column), kind) for column, kind in used.items()],
-        "covariates": list(covariates),
-        "numbers": [column for column, kind in covariates.items() if kind != "text"],
-        "texts": [column for column, kind in covariates.items() if kind == "text"],
-        "at_centers": AT_CENTERS,
-    }
-
-
-def _facts_of_response(column_type: str, response: str, family: str | None) -> dict[str, str]:
-    is_label = family == "logistic" and column_type in ("number", "whole number")
-    return {
-        "label": toml(response) if is_label else "",
-        "of_whole_numbers": response if not family and column_type == "whole number" else "",
-    }
-
-
-def _facts_of_formula(formula: str, schema: Mapping[str, str], chosen: str) -> dict[str, Any]:
-    from dpalgos.formula.allowed import read_formula
-
-    reading = read_formula(formula, schema) if formula else None
-    is_column = reading is None or reading.response in reading.names.columns  # not its logarithm
-    return {
-        "formula": toml(formula) if formula else "",
-        "offset": reading.names.used(reading.offset) if reading else (),
-        "may_be_skewed": chosen == "linear" and is_column,
-    }
-
-
-def _write(files: list[Path], facts: dict[str, Any]) -> None:
-    from jinja2 import Environment, FileSystemLoader
-
-    from data.store.folders import atomic_write
-
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    environment = Environment(loader=loader, trim_blocks=True, keep_trailing_newline=True, autoescape=False)
-    environment.filters["toml"] = toml
-    for file, template in zip(files, ("study", "release"), strict=True):
-        text = environment.get_template(f"{template}.toml.jinja").render(facts)
-        atomic_write(file, text.encode())
-
-
-def _of_formula(
-    formula: str, schema: Mapping[str, str], response: str, *special: str
-) -> tuple[str, dict[str, str]]:
-    """Return the response, and the columns of the formula with special ones; refuse one that is not there."""
+def _read_formula(formula: str, schema: Mapping[str, str], response: str, special: set[str]) -> "Reading":
+    """Read a formula; refuse one that is not of a study, or of another table."""
     from dpalgos import InputError
     from dpalgos.formula.allowed import read_formula
-    from tasks.errors import SpecError
 
     if response:
         raise SpecError(f"--formula includes the response, got --response {response} too; leave it out")
@@ -283,16 +195,13 @@ def _of_formula(
     for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula has {name!r}, which is not a column of the file; correct it")
-    used = {*reading.left, *reading.right, *special}
-    return reading.left[0], {column: kind for column, kind in schema.items() if column in used}
+    return reading
 
 
 def _check_weights(
     schema: Mapping[str, str], weights: str, max_weight: float | None, response: str, user_id: str
 ) -> None:
     """Refuse a column of weights that cannot be, or a model that does not take weights."""
-    from tasks.errors import SpecError
-
     if max_weight is not None and not (weights and 0 < max_weight < math.inf):
         raise SpecError(
             f"--max-weight must be a positive number, with --weights, got {max_weight:g}; correct it"
@@ -308,8 +217,6 @@ def _check_weights(
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) -> str:
     """Return the name of the model that the options ask for."""
-    from tasks.errors import SpecError
-
     if family and not response:
         raise SpecError(f"--family {family} needs --response; name the response column")
     for words, column in (("--response", response), ("--user-id", user_id)):
@@ -330,22 +237,11 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) 
     return "user mean" if user_id and chosen == "mean" else chosen
 
 
-def toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{toml(str(key))} = {toml(each)}' for key, each in value.items())} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml, value))}]"
-    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
-        return f"{value:.1f}"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def check(
     file: Annotated[Path, argument("FILE", "Study file or release file.")],
 ) -> None:
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.columns import MOST_FAULTS
-    from tasks.errors import SpecError
     from tasks.own_table.analyst_table import require_clusters
     from tasks.study.own_data import read_toml
 

@@ -1,14 +1,13 @@
 """``dpcost ledger``: datasets' privacy budgets, what was spent of them, and backups of the record."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option
+from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option, rendered, show
 
 if TYPE_CHECKING:
     from data.columns import Marks
@@ -80,25 +79,7 @@ def ledger_show(
         spent = spent_epsilon(charges, row["delta"])
         facts = {"unit": charged_unit(charges), "note": why_another(charges, row["delta"])}
         rows.append({**row, "epsilon_spent": spent, **facts})
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    for row in rows:
-        typer.echo(
-            f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
-            f"{row['delta']:g}, {len(row['charges'])} charge{'s' * (len(row['charges']) != 1)}"
-            + (f", protects each {row['unit']}" if row["unit"] else "")
-        )
-        for charge in row["charges"]:
-            budget = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
-            state = f"{charge['state']}  {charge['reserve']}".rstrip()
-            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{budget}  {state}")
-        if row["note"]:
-            typer.echo(f"  {row['note']}")
-    if rows:
-        typer.echo(_COPIES)
-    else:
-        typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
+    show(rows, rendered("ledger.txt.jinja", rows=rows, copies=_COPIES), as_json)
 
 
 @ledger_app.command("give-back")
@@ -127,7 +108,7 @@ def ledger_backup(file: Annotated[Path, argument("FILE", "Backup file.")], as_js
     from data.ledger import open_ledger
 
     report = open_ledger(home()).backup(file)
-    _tell(report, f"{file} holds the ledger and its key: keep it as secret", as_json)
+    _show(report, f"{file} holds the ledger and its key: keep it as secret", as_json)
 
 
 @ledger_app.command("restore")
@@ -143,13 +124,13 @@ def ledger_restore(
     from data.ledger import open_ledger
 
     report = open_ledger(home()).restore(file, noted=noted, forget_newer=forget_newer)
-    _tell(report, f"the ledger was restored from {file}", as_json)
+    _show(report, f"the ledger was restored from {file}", as_json)
 
 
-def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
+def _show(report: "VerifyReport", sentence: str, as_json: bool) -> None:
     """Print a report on a complete ledger, and the head that later reveals a rollback."""
-    text = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
-    typer.echo(json.dumps(asdict(report), indent=1) if as_json else text)
+    counts = f"{report.n_charges} charges of {report.n_datasets} datasets"
+    show(report, [f"{sentence}: {counts}", f"head {report.head}"], as_json)
 
 
 @ledger_app.command("verify")
@@ -161,11 +142,9 @@ def ledger_verify(
     from data.ledger import open_ledger
 
     report = open_ledger(home()).verify(noted)
-    if as_json:
-        typer.echo(json.dumps(asdict(report), indent=1))
-    elif report.ok:
-        typer.echo(f"the ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}")
-    else:
-        typer.echo("the ledger is NOT complete:\n" + "\n".join(f"  {problem}" for problem in report.problems))
+    lines = [f"the ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}"]
+    if not report.ok:
+        lines = ["the ledger is NOT complete:", *(f"  {problem}" for problem in report.problems)]
+    show(report, lines, as_json)
     if not report.ok:
         raise typer.Exit(1)

@@ -2,15 +2,17 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from data.errors import nearest_name
+from tasks import SpecError
 from tasks.run_options import PROFILES, RunOptions
 
 
@@ -106,11 +108,27 @@ def help_without_command(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def print_rows(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, Any]], str]) -> None:
+def show(content: Any, text: str | Iterable[str], as_json: bool) -> None:
+    """Print a result, as one JSON document or as text."""
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    elif rows:
-        typer.echo("\n".join(map(line, rows)))
+        text = json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=1)
+    if text := text if isinstance(text, str) else "\n".join(text):
+        typer.echo(text)
+
+
+def rendered(template: str, **context: Any) -> str:
+    """Return a text of the folder templates; the filter ``fmt`` writes a value by a format of Python."""
+    from jinja2 import Environment, FileSystemLoader
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(loader=loader, trim_blocks=True, autoescape=False)
+    environment.filters |= {"fmt": format, "repr": repr, "toml": toml}
+    return environment.get_template(template).render(context).rstrip("\n")
+
+
+def toml(text: str) -> str:
+    """Return a text as TOML writes it; "" stays empty."""
+    return text and json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def use_plugins(files: list[Path], engine: str = "local") -> None:
@@ -118,7 +136,6 @@ def use_plugins(files: list[Path], engine: str = "local") -> None:
     if not files:
         return
     from dpalgos.plugins import FILES, outside_plugins
-    from tasks.errors import SpecError
 
     if engine != "local":
         raise SpecError(

@@ -11,6 +11,7 @@ import typer
 
 from data.store.folders import home
 from flows.cli.options import Yes, argument, flag, help_without_command, option
+from tasks import SpecError
 
 if TYPE_CHECKING:
     from data.ledger import Account, Charge
@@ -55,7 +56,6 @@ def release(
     from flows.local_server import prefect_server
     from flows.lock import exclusive_run
     from flows.progress import say
-    from tasks.errors import SpecError
     from tasks.protocol.plan_file import PAGES
     from tasks.protocol.prepare import reserve_plan
 
@@ -90,7 +90,6 @@ def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan,
     from data.ledger import open_ledger
     from flows.progress import counter
     from reports.pages.coefficient_table import text_of_table
-    from tasks.errors import SpecError
     from tasks.protocol.plan_file import read_plan
     from tasks.protocol.prepare import check_charges, prepare_plan
 

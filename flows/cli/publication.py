@@ -11,6 +11,7 @@ from data.store.folders import REPORTS, atomic_write
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
 from flows.progress import say
+from tasks import SpecError
 
 if TYPE_CHECKING:
     from dpalgos.answers.survival import SurvivalCurves
@@ -63,40 +64,30 @@ def table(
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
     from tasks.release.methods import methods_of
-    from tasks.report.coefficients import (
-        nested_record,
-        read_record,
-        record_by_group,
-        table_format,
-        text_of,
-        write_table,
-    )
+    from tasks.report import coefficients
 
     if out:
-        table_format(out, "--out")
+        coefficients.table_format(out, "--out")
     # Words after --models "y ~ a" are models, too, as a shell's user writes them.
     existing = [each for each in records if not models or each.exists() or "~" not in str(each)]
     formulas = [*(models or ()), *(str(each) for each in records if each not in existing)]
     check_outputs([out], inputs=existing, force=force)
-    contents = [read_record(record) for record in existing]
+    contents = [coefficients.read_record(record) for record in existing]
     if models:
-        contents = [nested_record(each, formula) for each in contents for formula in formulas]
+        contents = [coefficients.nested_record(each, one) for each in contents for one in formulas]
     if by:
-        contents = [record_by_group(each, by) for each in contents]
+        contents = [coefficients.record_by_group(each, by) for each in contents]
     if methods:
         typer.echo(methods_of(contents))
         return
     if out:
-        write_table(contents, out)
-    typer.echo(str(out) if out else text_of(contents), nl=bool(out))
+        coefficients.write_table(contents, out)
+    typer.echo(str(out) if out else coefficients.text_of(contents), nl=bool(out))
 
 
 def _inches(text: str) -> float:
-    parts = re.fullmatch(r"([\d.]+) ?(in|cm|mm)", text)
-    try:
-        width = float(parts[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[parts[2]] if parts else 0.0
-    except ValueError:
-        width = 0.0
+    parts = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?(in|cm|mm)", text)
+    width = float(parts[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[parts[2]] if parts else 0.0
     if not 1 <= width <= 30:
         raise typer.BadParameter(f"must be 1in to 30in, or in cm or mm, got {text!r}; pass e.g. 3.3in")
     return width
@@ -122,7 +113,6 @@ def figure(
     options.use_plugins(plugins or [])
     from flows.studies.results import stored_page
     from reports.charts.figure import FigureError, draw_curves, draw_figure
-    from tasks.errors import SpecError
 
     record, warning = Path(study), ""
     if record.suffix == ".json" or (record / "release.json").exists():
@@ -149,7 +139,6 @@ def figure(
 
 def _curves_of(record: Path) -> "SurvivalCurves":
     from dpalgos.answers.survival import SurvivalCurves
-    from tasks.errors import SpecError
     from tasks.report.coefficients import by_group_of, read_record
 
     curves = by_group_of(read_record(record)["release"])

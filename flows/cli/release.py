@@ -1,11 +1,9 @@
 """The command that spends privacy: ``dpcost release``."""
 
-import json
-import math
 import os
 import select
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -16,10 +14,10 @@ import typer
 from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
+from tasks import SpecError
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
-    from tasks.advice.releases import ReleaseForecast
     from tasks.release.release import PlannedRelease
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
@@ -102,7 +100,7 @@ def release(
         )
         made = record_of(released)
         _write(made, record, table or (), force=force)
-    typer.echo(json.dumps(made, indent=1) if as_json else "\n".join(_lines(made)))
+    options.show(made, text_of_release(made), as_json)
 
 
 def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *, force: bool) -> None:
@@ -119,42 +117,19 @@ def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *,
         atomic_write(file, contents[file])
 
 
-def _lines(record: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that a release prints on a terminal."""
-    release, level = record["release"], record["release"]["level"]
-    ledger, model, fit = release["ledger"], release["model"], release["fit"]
-    width = max([24, *(2 + len(each["name"]) for each in release["answer"])])
-    if release["by_group"]:
-        from tasks.report.coefficients import text_of
+def text_of_release(record: dict[str, Any]) -> str:
+    """Return what a release prints on a terminal."""
+    from dpalgos.coefficients import CENTERED, SHRUNK
+    from tasks.report.coefficients import text_of
 
-        yield text_of([record])
-        release = {**release, "answer": ()}
-    elif level:
-        yield f"{'':<{width}}{'estimate':>14}{f'{100 * level:g} % from':>14}{'to':>14}"
-    for each in release["answer"]:
-        ends = ("?" if each[end] is None else f"{each[end]:.6g}" for end in ("lower", "upper") if level)
-        yield f"{each['name']:<{width}}{each['estimate']:>14.6g}" + "".join(f"{end:>14}" for end in ends)
-    if release["covers"]:
-        from dpalgos.coefficients import CENTERED, SHRUNK
-
-        centered = any(each["lower"] is not None for each in release["answer"])
-        yield f"{release['covers']} {CENTERED if centered else SHRUNK}."
-    if release["interval_note"]:
-        yield release["interval_note"]
-    for name, title in (("r_squared", "R²"), ("residual_std", "residual standard deviation")):
-        if fit:
-            yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
-    if release["fit_note"]:
-        yield f"There is {release['fit_note']}."
-    yield from release["cautions"]
-    yield f"{model['n']:,} {model['counted']}. {model['preparation']}"
-    how = "stored result of this request, at no cost" if ledger["replayed"] else "drawn now and charged"
-    promise = record["deployment"]["privacy_loss"]["privacy_parameters"]
-    yield f"\n({promise['epsilon']:g}, {promise['delta']:g})-differentially private; {how}"
-    yield str(release["risk"]["sentence"])
-    yield (
-        f"spent of the budget: epsilon {ledger['epsilon_spent']:.4g} of {ledger['epsilon_budget']:g} "
-        f"at delta {ledger['delta_budget']:g}" + (f"; {ledger['spent_note']}" if ledger["spent_note"] else "")
+    answer = record["release"]["answer"]
+    return options.rendered(
+        "released.txt.jinja",
+        record=record,
+        guarantee=record["deployment"]["privacy_loss"]["privacy_parameters"],
+        table=text_of([record]) if record["release"]["by_group"] else "",
+        center_note=CENTERED if any(each["lower"] is not None for each in answer) else SHRUNK,
+        first=f"<{max([24, *(2 + len(each['name']) for each in answer)])}",
     )
 
 
@@ -164,7 +139,6 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
         return nullcontext()
     from data.tables.sources import is_folder
     from flows.launch import check_engine, workers_of
-    from tasks.errors import SpecError
 
     check_engine(engine)
     if not is_folder(source):
@@ -186,10 +160,10 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from dpalgos.central.preconditioned.plan import ROBUST
+    from dpalgos.coefficients import covered
     from dpalgos.protocol.split import MOST_LIKELY_NONE
     from flows.progress import say
     from tasks.advice.releases import forecast_release, needed_epsilon
-    from tasks.errors import SpecError
 
     request = plan.request
     if request.own is None or not request.level or request.by_group:
@@ -201,9 +175,19 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         return
     number, units = request.own.data.units
     foreseen = forecast_release(request)
-    none = foreseen.chance_of_none
-    say("\n".join(_forecast_lines(foreseen, plan)))
-    say(f"probability that no coefficient has an interval, on simulated tables: {none:.0%}")
+    none = foreseen.none
+    target = str(getattr(plan.params, "interval_target", ""))
+    say(
+        options.rendered(
+            "forecast.txt.jinja",
+            foreseen=foreseen,
+            covers=covered(target, request.family) if target else "",
+            has_long_tail=target not in ("", ROBUST) and not request.family,
+            guesses=request.own.guesses,
+            family=request.family,
+            response=request.columns.y,
+        )
+    )
     if none > MOST_LIKELY_NONE and not none_expected:
         minimum = needed_epsilon(request)
         enough = (
@@ -211,8 +195,8 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
             if minimum
             else f"no epsilon up to {16_384 * request.epsilon:,.7g} gives half of the coefficients one"
         )
-        is_robust = getattr(plan.params, "interval_target", ROBUST) == ROBUST
-        remedies = ["that epsilon"] * bool(minimum) + ["a robust interval_target"] * (not is_robust)
+        remedies = ["that epsilon"] * bool(minimum)
+        remedies += ["a robust interval_target"] * (target not in ("", ROBUST))
         raise SpecError(
             f"nothing was charged: with probability {none:.0%}, no coefficient has an interval; {enough}, on "
             f"synthetic tables of {number:,} {units}; use {', '.join([*remedies, f'more {units}'])}, or no "
@@ -228,51 +212,9 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
 
 def is_confirmed(question: str) -> bool:
     """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
-    from tasks.errors import SpecError
-
     try:
         if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:
             return typer.confirm(question, err=True)
     except (typer.Abort, OSError, ValueError):  # the end of what is piped in, or nothing to read from
         pass
     raise SpecError("nothing was charged: there is no terminal for the confirmation; pass --yes to skip it")
-
-
-def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
-    """Yield the forecast half-widths in the units of the columns, and the number of known signs."""
-    import numpy as np
-
-    from dpalgos.central.preconditioned.plan import ROBUST
-    from dpalgos.coefficients import covered
-
-    widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
-    request, units = plan.request, plan.rows.units
-    names, widths = units.half_widths(foreseen.names, widths)
-    yield "forecast from public declarations, on simulated tables:"
-    if target := str(getattr(plan.params, "interval_target", "")):
-        yield covered(target, request.family)
-        if target != ROBUST and not request.family:
-            yield "the forecast assumes that positive responses have a long tail; dpcost advise does not"
-    guesses = request.own.guesses if request.own else None
-    is_sure = bool(guesses and guesses.std)
-    for name, (low, expected, high) in zip(names, widths.T, strict=True):
-        least, about, most = (f"{float(f'{width:.2g}'):g}" for width in (low, expected, high))
-        text = f"± {least} to {most}" + f", about {about}" * is_sure
-        if math.isnan(low):
-            text = f"about ± {about}, more with rare categories; for a range, state their shares"
-        yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
-    if not is_sure:
-        yield "the ranges are wide; state std and shares of columns under [guesses] in the study file"
-    if guesses and request.family in ("logistic", "poisson") and not guesses.means:
-        guess = "the event's share" if request.family == "logistic" else "the typical count"
-        yield f"the ranges are wide; state {guess} as mean.{request.columns.y} under [guesses]"
-    if foreseen.guess:
-        yield f"the guess that matters most: {foreseen.guess}"
-    yield f"number of known signs of coefficients, on simulated tables: {_signs(foreseen)}"
-
-
-def _signs(foreseen: "ReleaseForecast") -> str:
-    if foreseen.intervals[2] == 0:  # on no simulated table
-        return f"none of {len(foreseen.names)}"
-    mean, least, most = (round(each) for each in foreseen.signs)
-    return f"about {mean} of {len(foreseen.names)} ({least} to {most})"

@@ -1,7 +1,6 @@
 """The commands that run studies and show runs and stored results."""
 
 import gc
-import json
 import shlex
 import sys
 from functools import partial
@@ -13,6 +12,7 @@ import typer
 from data.store.folders import REPORTS, home
 from flows.cli import options
 from flows.progress import say
+from tasks import SpecError
 from tasks.run_options import DAYS, TASKS, RunOptions
 
 
@@ -116,20 +116,16 @@ def compare(
     """List differences between runs of a study that exceed their standard errors."""
     from flows.studies.results import compare_runs
     from reports.results import describe_differences
-    from tasks.errors import SpecError
 
     if len(runs) < 2:
         raise SpecError(
             "RUN must be given at least twice, got one; pass e.g. reports/out/housing and another folder"
         )
     differences = compare_runs(runs)
-    if as_json:
-        typer.echo(json.dumps(differences[0] if len(differences) == 1 else differences, indent=1))
-        return
-    for run, change in zip(runs[1:], differences, strict=True):
-        typer.echo(
-            f"{run}: {describe_differences(change)}" if len(differences) > 1 else describe_differences(change)
-        )
+    lines = [describe_differences(change) for change in differences]
+    if len(lines) > 1:
+        lines = [f"{run}: {line}" for run, line in zip(runs[1:], lines, strict=True)]
+    options.show(differences[0] if len(differences) == 1 else differences, lines, as_json)
 
 
 def status(as_json: options.AsJson = False) -> None:
@@ -138,18 +134,19 @@ def status(as_json: options.AsJson = False) -> None:
     from flows.history import recent_runs
 
     runs, stored = recent_runs(home(), REPORTS), totals(home())
-    if as_json:
-        typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
-        return
     width = 2 + max((len(item["study"]) for item in runs), default=0)
+    lines = []
     for item in runs:
         remark = f", {item['publication']}" if item["publication"] else ""
         started = item["started"][:16].replace("T", " ")
-        typer.echo(f"{started}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}")
+        lines.append(f"{started}  {item['study']:<{width}}{item['profile']:<10}{item['status']}{remark}")
     if not runs:
-        typer.echo(f"no report in {REPORTS}; runs with --out are not listed. Start with: dpcost run housing")
+        lines.append(
+            f"no report in {REPORTS}; runs with --out are not listed. Start with: dpcost run housing"
+        )
     for kind, total in stored.items():
-        typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
+        lines.append(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
+    options.show({"runs": runs, "stored": stored}, lines, as_json)
 
 
 cache_app = typer.Typer(help="Delete stored results.")

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.forecast.simulated_rows import matters_most
-from dpalgos.hardened_release import ReleasePlan, rehearse_release
+from dpalgos.hardened_release import rehearse_release
 from reports.page import ZERO
 from reports.ranking import first_below
 from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
@@ -27,7 +26,6 @@ from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
-from tasks.release.spending import spending_of
 from tasks.run.compute import compute_block
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
@@ -67,25 +65,16 @@ class Forecast:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
-    """The need of one estimator for a wanted error: (expected, minimum, maximum), by the limits of the
-    ranges.
-
-    Infinite where no ε, or no size, of the study is enough.
-    """
-
-    estimator: str  # with its form
-    epsilon: tuple[float, float, float]  # at the headline's size
-    n: tuple[float, float, float]  # at the headline's ε
-
-
-@dataclass(frozen=True, kw_only=True)
 class Advice:
-    """Forecasts at the study's settings, and what a wanted error needs."""
+    """Forecasts at the study's settings, and what a wanted error needs.
+
+    ``needs`` has an estimator with its form, its ε at the headline's size, and its size at the headline's ε.
+    Each is (expected, minimum, maximum) by the limits of the ranges, infinite if the study has too few.
+    """
 
     forecasts: tuple[Forecast, ...]
     wanted: float
-    needs: tuple[Need, ...]
+    needs: tuple[Mapping[str, Any], ...]
     guess: str = ""  # whose uncertainty decides most of the best private error
 
     def best(self, n: int, epsilon: float) -> Forecast | None:
@@ -109,7 +98,10 @@ def advise(
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
     what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
     """
-    panel = _at_headline(spec, with_least_noise(spec))
+    panel, head = with_least_noise(spec), spec.headline
+    # A forecast is one number by size and ε.
+    grid = {"delta": (head.delta,), "s": () if head.s is None else (head.s,)}
+    panel = panel.model_copy(update={"grid": spec.grid_of(panel).model_copy(update=grid)})
     if ZERO not in {item.name for item in panel.estimators}:
         panel = panel.model_copy(update={"estimators": (EstimatorSpec(name=ZERO), *panel.estimators)})
     spec = spec.model_copy(update={"panels": (panel,)})
@@ -118,11 +110,11 @@ def advise(
     widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
-        for number, (prepared, quantities) in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
+        for number, (prepared, quantities) in enumerate(made_up_tables(spec, TABLES)):
             drawn.append(quantities)
             for block in spec.blocks("standard", replicates=1, seed=SEED + number):
                 errors.append(compute_block(block, prepared).assign(table=number))
-                if block.replicates.n == spec.headline.n:
+                if block.replicates.n == head.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
                     for cell in block.cells:
                         widths.setdefault(cell.key, []).append(_half_widths(draw, cell, block.replicates))
@@ -133,8 +125,12 @@ def advise(
     rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     forecasts = tuple(_forecast(spec, of_cell, widths) for _, of_cell in rows.groupby("cell", sort=False))
     target = target or _twice_the_chance(spec, forecasts)
-    names = dict.fromkeys(each.name for each in forecasts if each.private)
-    needs = [_need(spec, target, [each for each in forecasts if each.name == name]) for name in names]
+    needs = []
+    for name in dict.fromkeys(each.name for each in forecasts if each.private):
+        own = [each for each in forecasts if each.name == name]
+        epsilon = _first(target, [(each.epsilon, each) for each in own if each.n == head.n])
+        n = _first(target, [(each.n, each) for each in own if each.epsilon == head.epsilon])
+        needs.append({"estimator": name, "epsilon": epsilon, "n": n})
     advice = Advice(forecasts=forecasts, wanted=target, needs=tuple(needs))
     return replace(advice, guess=_guess(spec, advice, rows, drawn))
 
@@ -150,26 +146,21 @@ def _guess(spec: StudySpec, advice: Advice, rows: pd.DataFrame, drawn: Sequence[
     return matters_most(drawn, of_best.groupby("table", sort=False)["value"].mean().to_numpy(float))
 
 
-def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
-    """Return a panel's problem, which must be one on rows of a table."""
-    if not isinstance(panel.problem, RegisteredTable) or not panel.problem.traits.population[0]:
+def on_a_table(spec: StudySpec) -> RegisteredTable:
+    """Return the headline's problem, which must be one on rows of a table."""
+    problem = spec.head_panel.problem
+    if not isinstance(problem, RegisteredTable) or not problem.traits.population[0]:
         raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
-    return panel.problem
+    return problem
 
 
-def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
+def made_up_tables(spec: StudySpec, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
     """Return prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
 
     The random quantities of each table's distribution come with it.
-
-    Raises
-    ------
-    SpecError
-        If the study is not of a table, or no synthetic table has an estimate.
     """
-    problem = on_a_table(spec, panel)
+    problem = on_a_table(spec)
     one_blas_thread()
-
     simulator = problem.simulator(spec.guesses)
 
     def prepared(n_units: int, rng: np.random.Generator) -> tuple[Any, Mapping[str, float]]:
@@ -228,13 +219,6 @@ def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
     return 2 * min(without) / math.sqrt(1 - head.n / n_units) if without and head.n < n_units else math.nan
 
 
-def _need(spec: StudySpec, target: float, forecasts: Sequence[Forecast]) -> Need:
-    head = spec.headline
-    by_epsilon = [(each.epsilon, each) for each in forecasts if each.n == head.n]
-    by_n = [(each.n, each) for each in forecasts if each.epsilon == head.epsilon]
-    return Need(estimator=forecasts[0].name, epsilon=_first(target, by_epsilon), n=_first(target, by_n))
-
-
 def _first(target: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
     """Return where errors fall to a wanted one, by what to expect and by both ends of the ranges."""
     expected, *ends = (
@@ -254,82 +238,20 @@ def with_least_noise(spec: StudySpec) -> Panel:
     return spec.head_panel.model_copy(update={"estimators": tuple(smallest)})
 
 
-def _at_headline(spec: StudySpec, panel: Panel) -> Panel:
-    """Return a panel at the headline's δ and sparsity: a forecast is one number by size and ε."""
-    head = spec.headline
-    grid = {"delta": (head.delta,), "s": () if head.s is None else (head.s,)}
-    return panel.model_copy(update={"grid": spec.grid_of(panel).model_copy(update=grid)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseCost:
-    """The cost of one more release on all rows to an open budget: the ε at its δ, before and after."""
-
-    estimator: str
-    epsilon: float
-    spent: float
-    spent_after: float
-    budget: float
-
-
 def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
     """Return what the advised release lets an attacker learn, by the events that it will have.
 
-    Where no release can be planned, by ε and δ alone.
+    A release that would be refused has no events: floating-point-safe noise is missing, or users are too few.
+    Its ε and δ bound the risk.
     """
     items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
-    table = spec.analyst_table
+    item, table = items[best.estimator, best.form], spec.analyst_table
     n_users = best.n if table and table.user_id else None
-    plan = _planned(
-        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=n_users, steps=best.steps
-    )
+    sizes = {**spec.head_panel.problem.sizes(best.n), **({"T": best.steps} if best.steps else {})}
     delta = delta_at(spec.headline.delta, best.n)
-    if plan is None:
+    keywords = {**item.keywords(sizes), "epsilon": best.epsilon, "delta": delta}
+    try:
+        plan = rehearse_release(item.name, best.n, sizes["d"], keywords, n_users=n_users)
+    except InputError:
         return risk_of_budget(best.epsilon, delta, "row" if n_users is None else "user")
     return risk_of_events(plan.events, delta)
-
-
-def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
-    """Return what a release on all rows would cost the budget of a dataset, by estimator and ε of the study.
-
-    A budget of that name must be open, else it raises LedgerError.
-    """
-    account, panel = ledger.account(dataset), with_least_noise(spec)
-    budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
-    n_rows = table.units[0] if table else spec.about(panel.problem.source).n_rows
-    n_users = table.users if table else None
-    costs = []
-    for item in panel.estimators:
-        for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
-            if plan := _planned(spec, item, epsilon, n_rows, n_users=n_users):
-                costs.append(
-                    ReleaseCost(
-                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
-                        epsilon=epsilon,
-                        spent=spent.epsilon(budget.delta),
-                        spent_after=(spent + plan.cost).epsilon(budget.delta),
-                        budget=budget.epsilon,
-                    )
-                )
-    return tuple(costs)
-
-
-def _planned(
-    spec: StudySpec,
-    item: EstimatorSpec,
-    epsilon: float,
-    n_rows: int,
-    *,
-    n_users: int | None,
-    steps: int | None = None,
-) -> ReleasePlan | None:
-    """Plan a release; None if it would be refused: no floating-point-safe noise, or too few users."""
-    n = n_users or n_rows
-    sizes = {**spec.head_panel.problem.sizes(n), **({"T": steps} if steps else {})}
-    budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
-    try:
-        return rehearse_release(
-            item.name, n_rows, sizes["d"], {**item.keywords(sizes), **budget}, n_users=n_users
-        )
-    except InputError:
-        return None

@@ -41,24 +41,21 @@ class ReleaseForecast:
     """The intervals that a release on all rows will have, on synthetic tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none.
-    ``ends`` (2, k) are their range, NaN for levels whose shares are not stated. ``intervals`` and ``signs``
-    are how many coefficients will have an interval, and one on one side of zero: (expected, least, most).
-    ``none`` is the share of tables on which no coefficient has one. ``guess`` names the guess whose
+    ``ends`` (2, k) are their range, NaN for levels whose shares are not stated. ``terms`` are the same in the
+    units of the file: the name of each with its lower limit, median and upper limit. ``intervals`` and
+    ``signs`` are how many coefficients will have an interval, and one on one side of zero: (expected, least,
+    most). ``none`` is the share of tables on which no coefficient has one. ``guess`` names the guess whose
     uncertainty decides most of the spread of the half-widths.
     """
 
     names: tuple[str, ...]
     half_widths: np.ndarray
     ends: np.ndarray
+    terms: tuple[tuple[Any, ...], ...]
     intervals: tuple[float, float, float]
     signs: tuple[float, float, float]
     none: float
     guess: str = ""
-
-    @property
-    def chance_of_none(self) -> float:
-        """The chance that no coefficient has an interval: 1 if most tables have none for each of them."""
-        return 1.0 if all(map(math.isnan, self.half_widths)) else self.none
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,26 +88,40 @@ class SimulatedRelease:
         signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
         # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
         range_ends[:, self._levels_of_unknown_shares()] = np.nan
+        range_ends[0] /= 1.0 if self.simulator.guesses.std else _NARROWER
         beyond = _BEYOND * bool(len(ends))
+        in_file = self._in_units_of_file(np.stack([range_ends[0], middle, range_ends[1]]))
         return ReleaseForecast(
             names=self.names,
             half_widths=middle,
-            ends=range_ends / [[1.0 if self.simulator.guesses.std else _NARROWER], [1.0]],
+            ends=range_ends,
+            terms=tuple((name, *each) for name, each in in_file.items()),
             intervals=middle_and_ends(np.isfinite(widths).sum(axis=1)),
             guess=self._guess(releases),
             signs=(signs, max(least - beyond, 0.0), min(most + beyond, float(widths.shape[1]))),
-            none=none,
+            none=1.0 if np.isnan(middle).all() else none,
         )
 
-    def limits(self, epsilon: float) -> list[np.ndarray]:
-        """Return the limits (2, k) of the intervals at an ε, of tables that have any."""
-        return self._limits(self._releases(epsilon))
+    def half_widths(self, epsilon: float) -> dict[str, np.ndarray]:
+        """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
+        widths = np.full((len(self.samples), len(self.names)), np.inf)
+        for row, (low, high) in zip(widths, self._limits(self._releases(epsilon)), strict=False):
+            row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
+        return self._in_units_of_file(widths)
+
+    def _in_units_of_file(self, widths: np.ndarray) -> dict[str, np.ndarray]:
+        """Return half-widths (…, k) by term in the units of the file."""
+        names: Sequence[str] = self.names
+        if not self.request.by_group:
+            names, widths = self.units.half_widths(names, widths)
+        return dict(zip(names, widths.T, strict=True))
 
     def results(self, epsilon: float) -> list[Result]:
         """Return the releases at an ε from all tables that are not refused."""
         return [result for result in self._releases(epsilon) if result is not None]
 
     def _limits(self, releases: Sequence[Result | None]) -> list[np.ndarray]:
+        """Return the limits (2, k) of the intervals of releases that have any."""
         if numbers := self.request.by_group:
             return [_limits_by_group(numbers, each) for each in releases if each is not None]
         last = self._first + len(self.names)
@@ -174,6 +185,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     derived = request.by_formula or request.by_group
     survival = derived.survival if derived else None
     if derived and survival:
+        n_tables = min(n_tables, _OF_TIMES)
         right = [each for each in derived.uses if each not in survival.names]
         simulator = simulator_of_times(survival, right, table.columns, guesses)
     else:
@@ -187,7 +199,6 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             family=family,
             offset=design.names[0] if request.offset_bounds else "",
         )
-    n_tables = min(n_tables, _OF_TIMES) if survival else n_tables
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
@@ -248,7 +259,6 @@ def needed_epsilon(request: ReleaseRequest) -> float | None:
 
     It is one of a grid whose steps are a factor of 2^½.
     """
-
     simulated = simulate_release(request, _FEW_TABLES)
 
     def has_half(step: int) -> bool:

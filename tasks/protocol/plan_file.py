@@ -152,10 +152,11 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
         config = ReleaseConfig(**plain)
     except ValidationError as error:
         raise SpecError(numbered(sentences(error))) from None
-    own, config = with_formula(own.model_copy(update={"formula": question.formula}), config)
-    if faults := [*unknown_columns(config.columns, own.data)]:
+    own, columns = with_formula(own.model_copy(update={"formula": question.formula}), config)
+    config = config.model_copy(update={"columns": columns})
+    if faults := [*unknown_columns(columns, own.data)]:
         raise SpecError(numbered(faults))
-    design = own.data.formula_of(config.columns.x)
+    design = own.data.formula_of(columns.x)
     if design and design.times and (user_id or len(design.times) > 1):
         raise SpecError(
             f"formula must be of persons with one row each, like Surv(time, event) ~ …, got "

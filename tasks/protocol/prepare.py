@@ -1,7 +1,7 @@
 """The split of a plan with its forecast, and the reserve of all its questions."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import count
@@ -31,7 +31,6 @@ from tasks.release.spending import room_in, spending_of, spent_epsilon
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
 # "guess": the guess that matters most; "nested": the same of nested models, by question
 Forecast = Mapping[str, Any]
-_WIDER = 1.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,11 +41,6 @@ class PreparedPlan:
     split: Split
     forecasts: Mapping[str, Forecast]
     registration: Registration
-
-    @property
-    def costs(self) -> dict[str, Spending]:
-        requests = {name: self.plan.request(name, epsilon) for name, epsilon in self.split.epsilons.items()}
-        return {name: public_plan(request)[2].cost for name, request in requests.items()}
 
     @property
     def table(self) -> PageTable:
@@ -80,9 +74,8 @@ def forecast_table(
     budget = f"ε = {plan.plan.epsilon:g}, δ = {plan.plan.delta:g}"
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
     columns += ["± released"] * (released is not None)
-    notes = [*filter(None, (_wider(each, forecasts) for each in plan.plan.questions))]
     guesses = {each.name: _forecast_of(each, forecasts).get("guess") for each in plan.plan.released}
-    notes += [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
+    notes = [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
     return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
 
 
@@ -91,21 +84,6 @@ def _forecast_of(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> F
     if question.submodel:
         return dict(forecasts.get(question.submodel, {}).get("nested", {}).get(question.name, {}))
     return forecasts.get(question.name, {})
-
-
-def _wider(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> str:
-    """Say for which terms a nested model has wider intervals than its release; "" if for none."""
-    larger = {each[0]: each[2] for each in forecasts.get(question.submodel, {}).get("terms", ())}
-    nested = _forecast_of(question, forecasts).get("terms", ()) if question.submodel else ()
-    wider = [
-        f"{term}: ± {_number(width) or 'no interval'} for ± {num(larger[term])}"
-        for term, _, width, _ in nested
-        if larger.get(term) and (width is None or width > _WIDER * larger[term])
-    ]
-    return bool(wider) * (
-        f"{question.name} costs nothing, with wider intervals than {question.submodel} ({'; '.join(wider)}). "
-        "As a released question of its own, it may have narrower ones."
-    )
 
 
 def _number(value: float | None, form: str = "") -> str:
@@ -128,12 +106,11 @@ def prepare_plan(
         charge = charged.get(name) or registration.reserved.get(name)
         if charge and (name in charged or _is_question_of(charge, plan)):
             forecasts[name] = charge.cost.facts["forecast"]
+            if name not in charged:
+                curves[name] = Curve(half_widths=lambda _: {}, cost=partial(_cost_of, charge))
         else:
             simulated[name] = _Simulated(plan, name, lambda: progress(next(counts)))
-        if charge and name not in simulated and name not in charged:
-            curves[name] = Curve(half_widths=lambda _: {}, cost=partial(_cost_of, charge))
-        elif name not in charged:
-            curves[name] = simulated[name].curve
+            curves[name] = Curve(half_widths=cache(simulated[name].half_widths), cost=simulated[name].cost)
     fixed = {name: each.epsilon for name, each in {**charged, **registration.reserved}.items()}
     fixed = {each.name: fixed[each.name] for each in plan.plan.released if each.name in fixed}
     split = split_budget(plan.plan, curves, fixed, registration.spent)
@@ -166,8 +143,11 @@ def check_charges(prepared: PreparedPlan, account: Account) -> None:
         if charge and not _is_question_of(charge, plan):
             raise _changed(plan, name, charge)
     kept = [each for each in account.charges if each not in registration.reserved.values()]
-    all_costs = prepared.costs
-    costs = [all_costs[each.name] for each in plan.plan.released if each.name not in registration.charged]
+    costs = [
+        public_plan(plan.request(name, epsilon))[2].cost
+        for name, epsilon in prepared.split.epsilons.items()
+        if name not in registration.charged
+    ]
     total = sum(costs, spending_of(kept)).epsilon(account.budget.delta)
     if costs and total > account.budget.epsilon * (1 + 1e-9):
         raise BudgetExhausted(
@@ -191,32 +171,18 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
-        _, self._units, _ = public_plan(self._request)
-
-    @property
-    def curve(self) -> Curve:
-        return Curve(half_widths=cache(self._half_widths), cost=self._cost)
 
     @cached_property
     def _tables(self) -> SimulatedRelease:
         return simulate_release(self._request)
 
-    def _cost(self, epsilon: float) -> Spending:
-        request = self._plan.request(self._name, epsilon)
+    def cost(self, epsilon: float) -> Spending:
         with self._plan.naming(self._name):
-            return public_plan(request)[2].cost
+            return public_plan(self._plan.request(self._name, epsilon))[2].cost
 
-    def _half_widths(self, epsilon: float) -> dict[str, FloatArray]:
-        """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
+    def half_widths(self, epsilon: float) -> dict[str, FloatArray]:
         self._tick()
-        widths = np.full((len(self._tables.samples), len(self._tables.names)), np.inf)
-        for row, (low, high) in zip(widths, self._tables.limits(epsilon), strict=False):
-            row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
-        names, widths = self._in_units(self._tables.names, widths)
-        return dict(zip(names, widths.T, strict=True))
-
-    def _in_units(self, names: Sequence[str], widths: FloatArray) -> tuple[Sequence[str], FloatArray]:
-        return (names, widths) if self._request.by_group else self._units.half_widths(names, widths)
+        return self._tables.half_widths(epsilon)
 
     def forecast(self, epsilon: float) -> Forecast:
         """Return what to expect at an ε as plain data; nothing without an interval."""
@@ -227,16 +193,14 @@ class _Simulated:
         for each in self._plan.plan.questions:
             if each.submodel == self._name:
                 nested[each.name] = self._nested(each.formula, epsilon)
-        widths = np.stack([forecast.ends[0], forecast.half_widths, forecast.ends[1]])
-        names, widths = self._in_units(forecast.names, widths)
-        known = {"none": forecast.chance_of_none, "guess": forecast.guess}
-        return {"terms": _plain_terms(names, widths), **known, "nested": nested}
+        known = {"none": forecast.none, "guess": forecast.guess, "nested": nested}
+        return {"terms": _plain_terms(forecast.terms), **known}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
         tables = [
             submodel_by_formula(model, formula, self._request.by_formula).coefficients()
             for result in self._tables.results(epsilon)
-            if (model := released_model(result, self._request, self._units))
+            if (model := released_model(result, self._request, self._tables.units))
         ]
         if not tables:
             return {"terms": [], "none": 1.0}
@@ -244,13 +208,15 @@ class _Simulated:
         kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
         middle, (low, high), none = summary_of(widths, len(self._tables.samples))
-        return {"terms": _plain_terms([names[j] for j in kept], np.stack([low, middle, high])), "none": none}
+        terms = zip([names[j] for j in kept], low, middle, high, strict=True)
+        return {"terms": _plain_terms(terms), "none": none}
 
 
-def _plain_terms(names: Sequence[str], widths: FloatArray) -> list[list[Any]]:
-    """Return each term with its lower limit, half-width and upper limit, (3, k)."""
-    known = [[None if math.isnan(each) else float(each) for each in column] for column in widths.T]
-    return [[name, *each] for name, each in zip(names, known, strict=True)]
+def _plain_terms(terms: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    """Return each term with its lower limit, half-width and upper limit; None where there is none."""
+    return [
+        [name, *(None if math.isnan(each) else float(each) for each in widths)] for name, *widths in terms
+    ]
 
 
 def reserve_plan(

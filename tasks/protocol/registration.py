@@ -62,17 +62,14 @@ def registration_of(plan: PlanFile, account: Account | None) -> Registration:
 
 def _has_content(plan: PlanFile, known: Registration) -> bool:
     facts = [charge.cost.facts for charge in known.all_charges]
-    return plan.sha256 in {
-        each[part]["sha256"] for each in facts for part in ("plan", "file") if part in each
-    }
+    return any(plan.sha256 == each.get(part, {}).get("sha256") for each in facts for part in ("plan", "file"))
 
 
 def _has_path(plan: PlanFile, known: Registration) -> bool:
     """Return whether a charge was made from the file; up to version 2.1, the file's name decides."""
     files = [charge.cost.facts.get("file") for charge in known.all_charges]
-    return any(
-        file["path"] == str(plan.path.resolve()) if file else known.name == plan.name for file in files
-    )
+    path = str(plan.path.resolve())
+    return any(file["path"] == path if file else known.name == plan.name for file in files)
 
 
 def facts_of(plan: PlanFile, registration: Registration, question: str) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from dpalgos.coefficients import HAZARD
 from reports.writing import words
 
 NO_METHODS = "This record is of version 1.1 or earlier, and has no paragraph for a methods section."
-# Sentences about the preparation of rows, each with the items that it lists.
-Preparation = Sequence[tuple[str, Sequence[str]]]
 _TABLES = {"survival": "survival curves by group", "table1": "the baseline table of groups"}
 REPLACED = {
     Relation.CENTRAL: "datasets of the same number of rows that differ in one row, replaced by any other",
@@ -19,7 +17,7 @@ REPLACED = {
 
 
 def prepared_text(parts: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """Return sentences about the preparation of rows; equal ones are merged."""
+    """Return sentences about the preparation of rows, each with its items; equal ones are merged."""
     items_by_rule: dict[str, dict[str, None]] = {}
     for rule, items in parts:
         items_by_rule.setdefault(rule, {}).update(dict.fromkeys(items))

@@ -22,7 +22,7 @@ from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
-from tasks.release.methods import REPLACED, Preparation, methods_of, prepared_text
+from tasks.release.methods import REPLACED, methods_of, prepared_text
 from tasks.release.release import StoredRelease
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
@@ -40,7 +40,11 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     request = plan.request
     facts, events = released.facts, answer["events"]
     estimator, model, spent = request.estimator, _model_facts(released), spent_of(released.account)
-    covers = _covers(released)
+    target = str(getattr(plan.params, "interval_target", ""))
+    covers = covered(target, request.family) if request.level is not None and target else ""
+    content = answer.get("released_model")
+    if content and request.by_formula:  # which results of version 2.1 do not hold
+        content = {**content, "declaration": request.by_formula.declaration}
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,
@@ -54,7 +58,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
         "fit": dict(answer.get("fit", {})),
         "fit_note": str(answer.get("fit_note", "")),
         "binned_fit": dict(answer.get("binned_fit", {})),
-        "released_model": _released_model(released),
+        "released_model": content,
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),
@@ -90,25 +94,12 @@ def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any
     return {"by_group": content, "answer": answer, "level": result.level}
 
 
-def _released_model(released: StoredRelease) -> dict[str, Any] | None:
-    """Return the released model with its declared formula, which answers of version 2.1 do not hold."""
-    model, design = released.answer.get("released_model"), released.plan.request.by_formula
-    return {**model, "declaration": design.declaration} if model and design else model
-
-
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:
     """Return a number of the release; with an interval its estimate is the center."""
     lower, upper = released.interval.get(name, (None, None))
     known = lower is not None and upper is not None
     estimate = (lower + upper) / 2 if known else value  # type: ignore[operator]
     return {"name": name, "estimate": estimate, "shrunk": value, "lower": lower, "upper": upper}
-
-
-def _covers(released: StoredRelease) -> str:
-    """Say which coefficients the intervals cover; "" without any."""
-    request, params = released.plan.request, released.plan.params
-    target = str(getattr(params, "interval_target", ""))
-    return "" if request.level is None or not target else covered(target, request.family)
 
 
 def _deployment(
@@ -226,7 +217,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "n": released.plan.rows.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
         "preparation": prepared_text(_preparation(request)),
-        "parts": _preparation(request),
+        "parts": list(_preparation(request)),
         "response": (request.columns.y or "").removeprefix("~ "),
         "family": HAZARD if is_time else request.family,
         "formula": request.formula,
@@ -243,32 +234,35 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     }
 
 
-def _preparation(request: ReleaseRequest) -> Preparation:
-    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
+def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
     table, columns = request.table, request.columns
-    weights: Preparation = []
+    if table is None:
+        yield "A file with a missing value is rejected. Columns are used without rescaling.", ()
+    else:
+        used = table.needed(each for each in table.columns if each.name in columns.xy)
+        yield from _coded_response(request, used)
+        if _drops_rows(request):
+            yield (
+                "Rows with a missing value are left out: they count in the number of rows and add zeros to "
+                "sums.",
+                (),
+            )
+        else:
+            yield "A file with a missing value is rejected.", ()
+        yield from _cells(table, used)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
-        weights = [(f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ())]
-    if table is None:
-        rule = "A file with a missing value is rejected. Columns are used without rescaling."
-        return [(rule, ()), *weights]
-    used = table.needed(each for each in table.columns if each.name in columns.xy)
-    parts = *_coded_response(request, used), *_missing_cells(used, drops=_drops_rows(request))
-    return [*parts, *_values(table, used), *weights]
+        yield f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ()
 
 
 def _coded_response(request: ReleaseRequest, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
     """Say which number each category of the response is: of two, the second one is the event."""
     formula = request.by_formula or request.by_group
     time = formula.survival if formula else None
-    names = (
-        (time.event,)
-        if time
-        else [name for each in used if each.name == request.columns.y for name in each.uses]
-    )
+    names = [name for each in used if each.name == request.columns.y for name in each.uses]
     for each in used:
-        if each.categories and each.name in names:
+        if each.categories and each.name in ([time.event] if time else names):
             codes = [f"{code} is {text!r}" for code, text in enumerate(each.categories)]
             yield f"{'The event' if time else 'The response'} {each.name} is coded", codes
 
@@ -280,20 +274,12 @@ def _drops_rows(request: ReleaseRequest) -> bool:
     return bool(table and table.missing == "drop" and is_sum and not columns.user_id)
 
 
-def _missing_cells(used: Sequence[Column], *, drops: bool) -> Iterator[tuple[str, Sequence[str]]]:
-    rule = "A file with a missing value is rejected."
-    if drops:
-        rule = (
-            "Rows with a missing value are left out: they count in the number of rows and add zeros to sums."
-        )
-    yield rule, ()
+def _cells(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Say what becomes of single cells, and which rows belong together."""
     if imputed := [f"{each.impute} in {each.name}" for each in used if each.impute is not None]:
         yield "Missing values are replaced", imputed
     if markers := [f"{words(list(map(repr, each.missing)))} in {each.name}" for each in used if each.missing]:
         yield "Codes for missing values", markers
-
-
-def _values(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
     if numbers := [each for each in used if not each.categories and not each.derived]:
         rule = "Values outside the public bounds are clipped to the nearer bound"
         if table.outside != "clip":
@@ -310,17 +296,14 @@ def _values(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, 
         if merged:
             yield f"In {each.name}, {words(merged)} counts.", ()
     yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')}).", ()
-    if not table.user_id:
-        yield independence_of(table), ()
-
-
-def independence_of(table: AnalystTable) -> str:
-    """Say what was assumed of rows that belong together."""
+    if table.user_id:
+        return
     if not table.clusters:
-        return "It was not declared whether rows depend on each other; they are treated as independent."
-    if table.clusters == "none":
-        return "Rows are treated as independent."
-    return f"Rows with the same {table.clusters} may depend on each other, so no interval is computed."
+        yield "It was not declared whether rows depend on each other; they are treated as independent.", ()
+    elif table.clusters == "none":
+        yield "Rows are treated as independent.", ()
+    else:
+        yield f"Rows with the same {table.clusters} may depend on each other, so no interval is computed.", ()
 
 
 def _units(column: Column) -> str:

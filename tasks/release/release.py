@@ -142,10 +142,7 @@ def release(
         key: each.cost.facts[key] for each in charges[-1:] for key in PLAN_FACTS & each.cost.facts.keys()
     }
     cost = replace(plan.cost, facts={**plan.cost.facts, **of_plan})
-    with ledger.answering(plan.question, cost, room, again=again, **others) as (
-        charge,
-        account,
-    ):
+    with ledger.answering(plan.question, cost, room, again=again, **others) as (charge, account):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     return StoredRelease(plan=plan, charge=charge, answer=answer, account=account)
 

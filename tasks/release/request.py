@@ -83,6 +83,8 @@ class ReleaseRequest:
     bounds: Mapping[str, Any]
     params: Mapping[str, Any]
     own: OwnData | None  # what a study file declares of the table
+    by_formula: FormulaDesign | None  # if response and covariates are those of a formula
+    by_group: "GroupNumbers | None"  # if the columns are those of a table by group
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -105,16 +107,6 @@ class ReleaseRequest:
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.own.data if self.own else None
-
-    @property
-    def by_formula(self) -> FormulaDesign | None:
-        """The formula, if response and covariates are those of one."""
-        design = self.table.formula_of(self.columns.x) if self.table else None
-        return design if design and design.covariates == self.columns.x else None
-
-    @property
-    def by_group(self) -> "GroupNumbers | None":
-        return self.table.group_numbers_of(self.columns.x) if self.table else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -181,96 +173,97 @@ def complete_request(
     interval: float | None,
 ) -> ReleaseRequest:
     """Add what a study declares to the content of a release file; ``path`` is where it was written."""
+    columns, bounds, params = config.columns, dict(config.bounds), dict(config.params)
+    design = own.data.formula_of(columns.x) if own else None
+    numbers = own.data.group_numbers_of(columns.x) if own else None
+    survival = design.survival if design else None
+    if survival:
+        max_rows = len(survival.labels) * (1 + bool(columns.user_id))
+        params = {"family": "poisson", "person_weight": "rows", "max_rows": max_rows, **params}
     if own is not None:
-        config = _completed(config, own, estimator)
-        _check_clusters(own.data, interval or config.params.get("interval"))
-    if interval is not None:
-        if "interval" in config.params and config.params["interval"] != interval:
-            raise SpecError(
-                f"params.interval must agree with --interval {interval:g}, got {config.params['interval']!r}"
-            )
-        config = config.model_copy(update={"params": {**config.params, "interval": interval}})
-    for fault in _faults_of_settings(config):
+        if not columns.x:
+            declared = tuple(column.name for column in own.data.columns if column.name != columns.y)
+            columns = columns.model_copy(update={"x": declared})
+        # The plan says that there is a constant, and an offset.
+        known = {*bounds, *params, INTERCEPT, MAX_WEIGHT, OFFSET}
+        for key, value in _settings_of_study(own, config.dataset, columns, estimator).items():
+            if key not in known:
+                settings = bounds if is_bound(key) else params
+                settings[key] = list(value) if isinstance(value, tuple) else value
+        _check_clusters(own.data, interval or params.get("interval"))
+    if interval is not None and params.setdefault("interval", interval) != interval:
+        raise SpecError(
+            f"params.interval must agree with --interval {interval:g}, got {params['interval']!r}"
+        )
+    for fault in _faults_of_settings(columns, bounds, params):
         raise SpecError(fault)
-    config = _with_coefficients(config, path)
-    design = own.data.formula_of(config.columns.x) if own else None
-    numbers = own.data.group_numbers_of(config.columns.x) if own else None
+    if "coef" in params:
+        params["coef"] = _coefficients(path, params["coef"])
     if numbers and estimator != numbers.estimator:
         raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
-    people = bool(config.columns.user_id or (design and design.survival))
-    private = releasable(estimator, config.params).for_unit(people=people)
-    _check_columns(private, config.columns)
-    if design and design.survival and not private.takes_people:
+    private = releasable(estimator, params).for_unit(people=bool(columns.user_id or survival))
+    _check_columns(private, columns)
+    if survival and not private.takes_people:
         raise SpecError(
-            f"{design.survival.name} is for preconditioned_glm, got {estimator}; release that, or another "
-            "response"
+            f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"
         )
     return ReleaseRequest(
         estimator=private,
         epsilon=epsilon,
         delta=delta,
         dataset=config.dataset.name,
-        columns=config.columns,
+        columns=columns,
         formula=config.survival or config.table1 or config.formula or (own.formula if own else ""),
-        bounds=config.bounds,
-        params=config.params,
+        bounds=bounds,
+        params=params,
         own=own,
+        by_formula=design if design and design.covariates == columns.x else None,
+        by_group=numbers,
     )
 
 
-def _faults_of_settings(config: ReleaseConfig) -> Iterator[str]:
+def _faults_of_settings(
+    columns: ReleaseColumns, bounds: Mapping[str, Any], params: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield what no estimator takes."""
     try:
-        for table, settings in (("bounds", config.bounds), ("params", config.params)):
+        for table, settings in (("bounds", bounds), ("params", params)):
             check_settings(table, settings, _BUDGET_INSTEAD)
-        named = [*config.columns.all_numbers, *filter(None, [config.columns.user_id])]
+        named = [*columns.all_numbers, *filter(None, [columns.user_id])]
         require_once("columns must name each column once", named)
     except (InputError, SpecError) as error:
         yield str(error)
-    if "public_X" in config.params:
+    if "public_X" in params:
         yield "params.public_X must be left out, got some; public rows are for studies and Python"
-    for name in filter(is_bound, config.params):
+    for name in filter(is_bound, params):
         yield (
             f"params.{name} must be in [bounds], which declares it public; move it there, with a value that "
             "does not come from the data"
         )
 
 
-def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
-    """Take response and covariates from the formula of the release file, or of the study, if there is one."""
+def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseColumns]:
+    """Return the table and the columns with those of the file's formula or table by group, or the study's."""
+    columns, update = config.columns, dict[str, Any]()
     tables = {key: text for key in ("survival", "table1") if (text := getattr(config, key))}
-    if tables:
-        return _with_group_numbers(own, config, tables)
     formula = config.formula or own.formula
-    if not formula or (config.columns.x and not config.formula):
-        return own, config
-    table, design = expand_formula(formula, own.data)
-    response = design.response_column
-    if config.columns.x or config.columns.y not in (None, response):
-        raise SpecError("columns must leave x and y to the formula, got both; take one out")
-    columns = config.columns.model_copy(update={"x": design.covariates, "y": response})
-    if design.survival:
-        n_periods = len(design.survival.labels)
-        of_people = {"person_weight": "rows", "max_rows": n_periods * (1 + bool(columns.user_id))}
-        config = config.model_copy(update={"params": {"family": "poisson", **of_people, **config.params}})
-    own = own.model_copy(update={"data": table})
-    return own, config.model_copy(update={"columns": columns})
-
-
-def _with_group_numbers(
-    own: OwnData, config: ReleaseConfig, tables: Mapping[str, str]
-) -> tuple[OwnData, ReleaseConfig]:
-    """Take the columns from a table by group."""
-    (kind, text), *others = tables.items()
-    settings = [*config.bounds, *(each for each in config.params if each != "interval")]
-    if others or config.formula or config.columns.x or config.columns.y or settings:
-        also = [*others, *filter(None, [config.formula]), *config.columns.xy, *settings]
-        raise SpecError(
-            f"{kind} must be alone in a release, without columns and settings, got {also[0]!r}, too"
-        )
-    table, numbers = expand_group_numbers(kind, text, own.data)
-    columns = config.columns.model_copy(update={"x": numbers.names})
-    return own.model_copy(update={"data": table}), config.model_copy(update={"columns": columns})
+    if tables:
+        (kind, text), *others = tables.items()
+        settings = [*config.bounds, *(each for each in config.params if each != "interval")]
+        if also := [*others, *filter(None, [config.formula]), *columns.xy, *settings]:
+            raise SpecError(
+                f"{kind} must be alone in a release, without columns and settings, got {also[0]!r}, too"
+            )
+        table, numbers = expand_group_numbers(kind, text, own.data)
+        update = {"x": numbers.names}
+    elif not formula or (columns.x and not config.formula):
+        return own, columns
+    else:
+        table, design = expand_formula(formula, own.data)
+        update = {"x": design.covariates, "y": design.response_column}
+        if columns.x or columns.y not in (None, update["y"]):
+            raise SpecError("columns must leave x and y to the formula, got both; take one out")
+    return own.model_copy(update={"data": table}), columns.model_copy(update=update)
 
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
@@ -280,7 +273,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
     config, own, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)
-        faults += _faults_of_settings(config)
+        faults += _faults_of_settings(config.columns, config.bounds, config.params)
     except ValidationError as error:
         faults += sentences(error, undeclared)
     dataset = plain.get("dataset")
@@ -292,8 +285,9 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
         of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
     elif own and config and not of_study:
         try:
-            own, config = with_formula(own, config)
-            of_study += unknown_columns(config.columns, own.data)
+            own, columns = with_formula(own, config)
+            config = config.model_copy(update={"columns": columns})
+            of_study += unknown_columns(columns, own.data)
         except SpecError as error:
             faults.append(str(error))
     return config, own, [*faults, *(f"{name}: {fault}" for fault in of_study)]
@@ -307,70 +301,50 @@ def unknown_columns(columns: ReleaseColumns, table: AnalystTable) -> Iterator[st
             yield f"columns must be among those that the study file declares, got {name!r}"
 
 
-def _completed(config: ReleaseConfig, own: OwnData, estimator: str) -> ReleaseConfig:
-    """Add the study's columns where none are named, and the settings that it measured the estimator with."""
-    table = own.data
-    declared = tuple(column.name for column in table.columns if column.name != config.columns.y)
-    columns = config.columns if config.columns.x else config.columns.model_copy(update={"x": declared})
+def _settings_of_study(
+    own: OwnData, dataset: _Dataset, columns: ReleaseColumns, estimator: str
+) -> dict[str, Any]:
+    """Return the settings with which a study measures an estimator, in the form that a release names."""
+    table, settings = own.data, dict[str, Any]()
     forms = {
         item.form: item for item in own.estimators if item.name == estimator and "tight" in item.calibrations
     }
-    form = config.dataset.form or (next(iter(forms)) if len(forms) == 1 else "")
+    form = dataset.form or (next(iter(forms)) if len(forms) == 1 else "")
     if form not in forms and (forms or form):
         known = ", ".join(map(repr, forms)) or "none"
         raise SpecError(
-            f"form must be one of {config.dataset.study} for {estimator} ({known}), got {form!r}; state "
+            f"form must be one of {dataset.study} for {estimator} ({known}), got {form!r}; state "
             "it in [dataset], or in the question of a plan"
         )
-    settings: dict[str, Any] = {}
+    if estimator == "box_mean":  # the declared bounds, in public units
+        fitted = {column.name: column for column in table.fitted}
+        used = [fitted[one] for name in columns.x for one in table.ingested(name) if one in fitted]
+        for key, ends in (("lower", [each.lower for each in used]), ("upper", [each.upper for each in used])):
+            settings[key] = [
+                (end - (each.center or 0.0)) / (each.scale or 1.0)
+                for end, each in zip(ends, used, strict=True)
+            ]
     if forms:
         coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
-        sizes = {"n": table.units[0], "d": coordinates, **_n_classes(table, columns.y)}
-        settings = forms[form].keywords(sizes)
-    if estimator == "box_mean":
-        settings = {**_box(table, columns.x), **settings}
-    bounds, params = dict(config.bounds), dict(config.params)
-    for key, value in settings.items():
-        # The plan says that there is a constant, and an offset.
-        if key not in {*config.bounds, *config.params, INTERCEPT, MAX_WEIGHT, OFFSET}:
-            (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
-    return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
+        sizes = {"n": table.units[0], "d": coordinates}
+        response = next((each for each in table.columns if each.name == columns.y), None)
+        if response and (response.categories or response.upper):
+            sizes["K"] = len(response.categories) or int(response.upper or 0) + 1
+        settings |= forms[form].keywords(sizes)
+    return settings
 
 
-def _n_classes(table: AnalystTable, response: str | None) -> dict[str, int]:
-    """Return how many classes a response of categories, or of 0, 1, … has, for rules in K."""
-    declared = next((each for each in table.columns if each.name == response), None)
-    if declared is None or not (declared.categories or declared.upper):
-        return {}
-    return {"K": len(declared.categories) or int(declared.upper or 0) + 1}
-
-
-def _box(table: AnalystTable, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the declared bounds of some columns in their public units."""
-    columns = {column.name: column for column in table.fitted}
-    used = [columns[one] for name in names for one in table.ingested(name) if one in columns]
-    units = [(each, each.center or 0.0, each.scale or 1.0) for each in used]
-    return {
-        "lower": [(each.lower - center) / scale for each, center, scale in units],
-        "upper": [(each.upper - center) / scale for each, center, scale in units],
-    }
-
-
-def _with_coefficients(config: ReleaseConfig, path: Path) -> ReleaseConfig:
-    """Read ``coef``, the record of a release, as the coefficients that it answered, by name."""
-    params = dict(config.params)
-    if "coef" not in params:
-        return config
-    if not isinstance(params["coef"], str):
+def _coefficients(path: Path, record: object) -> dict[str, float]:
+    """Return the coefficients by name that the record of a release answered."""
+    if not isinstance(record, str):
         raise SpecError(
-            f"params.coef must be the path of a release's record, got {params['coef']!r}; name "
+            f"params.coef must be the path of a release's record, got {record!r}; name "
             "the folder that --record wrote"
         )
     from tasks.report.coefficients import read_record  # its tables take long to load
 
-    answer = read_record(path.parent / params["coef"])["release"]["answer"]
-    params["coef"] = {each["name"]: each["shrunk"] for each in answer}
-    return config.model_copy(update={"params": params})
+    answer = read_record(path.parent / record)["release"]["answer"]
+    return {each["name"]: each["shrunk"] for each in answer}
 
 
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:

@@ -231,9 +231,8 @@ def units_as_declared(
                 f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
             )
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
-    columns, groups = {column.name: column for column in analyst_table.fitted}, {}
-    for name in asked.x:
-        groups[name] = known[name].table_columns
+    columns = {column.name: column for column in analyst_table.fitted}
+    groups = {name: known[name].table_columns for name in asked.x}
     response = None
     if asked.y:
         one, *others = [asked.y] if family == "multinomial" else known[asked.y].table_columns

@@ -36,7 +36,11 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
             predicted[key[0]] = gaussian_auc(first["d"] / (n * values.mean()))
         if rate is None and metric not in (AUC, POOLED_AUC):
             continue
-        intervals[key] = _mean_interval(values) if rate is None else _rate_interval(values, n)
+        if rate is None:
+            intervals[key] = _mean_interval(values)
+        else:  # as if all candidates were independent
+            interval = clopper_pearson(round(float(values.sum()) * n), n * len(values))
+            intervals[key] = interval.low, interval.high
         epsilon, delta = float(rows["estimator_epsilon"].max()), float(first["delta"])
         if not (math.isfinite(epsilon) and epsilon > 0):
             continue
@@ -47,27 +51,27 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         if (first["estimator"], first["form"]) in noisy[panel]:
             mu = gaussian_mu(epsilon, delta)
             gaussian[key] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
+    ceilings, roc_ceilings = _ceilings(spec)
     return AttackFacts(
         intervals=intervals,
         allowed=allowed,
         allowed_gaussian=gaussian,
         exceeding=tuple(key for key, test in tested.items() if _exceeds(*test, _ERROR / len(tested))),
         predicted=predicted,
-        claimed_sums=dict(_claimed_sums(spec)),
-        ceilings=tuple(_auc_ceilings(spec)),
-        roc_ceilings=tuple(_roc_ceilings(spec)),
+        claimed_sums=_claimed_sums(spec),
+        ceilings=ceilings,
+        roc_ceilings=roc_ceilings,
     )
 
 
-def _claimed_sums(spec: StudySpec) -> Iterator[tuple[str, float]]:
-    """Yield what the paper claims of each panel's sum of scores, over what an unbiased estimate gives.
+def _claimed_sums(spec: StudySpec) -> dict[str, float]:
+    """Return what the paper claims of each panel's sum of scores, over what an unbiased estimate gives.
 
     NaN where it claims no more than a constant, nothing of real data, whose truth is not known.
     """
-    for panel in spec.panels:
-        if not isinstance(panel.problem, DatasetSource):
-            sizes = panel.problem.sizes(spec.headline.n)
-            yield panel.name, math.log(sizes["d"]) if "s" in sizes else math.nan
+    simulated = [panel for panel in spec.panels if not isinstance(panel.problem, DatasetSource)]
+    sizes = {panel.name: panel.problem.sizes(spec.headline.n) for panel in simulated}
+    return {name: math.log(each["d"]) if "s" in each else math.nan for name, each in sizes.items()}
 
 
 def _exceeds(
@@ -88,12 +92,6 @@ def _exceeds(
     return hits.low > float(tpr_ceiling(above, epsilon, delta))
 
 
-def _rate_interval(values: np.ndarray, n: int) -> tuple[float, float]:
-    """Return the interval of a rate, as if all candidates were independent."""
-    interval = clopper_pearson(round(float(values.sum()) * n), n * len(values))
-    return interval.low, interval.high
-
-
 def _mean_interval(values: np.ndarray) -> tuple[float, float]:
     if len(values) < 2:
         return math.nan, math.nan
@@ -110,31 +108,25 @@ def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:
     }
 
 
-def _auc_ceilings(spec: StudySpec) -> Iterator[Guide]:
-    for panel, n, delta in _places(spec):
-        grid = spec.grid_of(panel).epsilon
-        epsilons = np.geomspace(min(grid), max(grid), _FINE)
-        general = [auc_ceiling(float(e), delta) for e in epsilons]
-        normal = [gaussian_auc(gaussian_mu(float(e), delta)) for e in epsilons]
-        yield from _ceilings(epsilons, general, normal, f"{panel.name}:{n}")
+def _ceilings(spec: StudySpec) -> tuple[tuple[Guide, ...], tuple[Guide, ...]]:
+    """Return the limits of the AUC over ε, and of the true positive rate over the false positive rate."""
+    of_auc, of_roc = list[Guide](), list[Guide]()
+    rates, head = np.geomspace(1e-3, 1.0, _FINE), spec.headline
+    for panel in spec.panels:
+        grid = spec.grid_of(panel)
+        epsilons = np.geomspace(min(grid.epsilon), max(grid.epsilon), _FINE)
+        for n in grid.n:
+            name, delta = f"{panel.name}:{n}", delta_at(head.delta, n)
+            general = [auc_ceiling(float(e), delta) for e in epsilons]
+            normal = [gaussian_auc(gaussian_mu(float(e), delta)) for e in epsilons]
+            of_auc += _both_limits(epsilons, general, normal, name)
+            normal_rates = gaussian_tpr_ceiling(rates, gaussian_mu(head.epsilon, delta))
+            of_roc += _both_limits(rates, tpr_ceiling(rates, head.epsilon, delta), normal_rates, name)
+    return tuple(of_auc), tuple(of_roc)
 
 
-def _roc_ceilings(spec: StudySpec) -> Iterator[Guide]:
-    rates, epsilon = np.geomspace(1e-3, 1.0, _FINE), spec.headline.epsilon
-    for panel, n, delta in _places(spec):
-        general = tpr_ceiling(rates, epsilon, delta)
-        normal = gaussian_tpr_ceiling(rates, gaussian_mu(epsilon, delta))
-        yield from _ceilings(rates, general, normal, f"{panel.name}:{n}")
-
-
-def _ceilings(
+def _both_limits(
     at: Iterable[float], general: Iterable[float], normal: Iterable[float], panel: str
 ) -> Iterator[Guide]:
     for label, values in (("limit by (ε, δ)", general), ("limit by Gaussian noise", normal)):
         yield Guide(label, tuple(map(float, at)), tuple(map(float, values)), panel)
-
-
-def _places(spec: StudySpec) -> Iterator[tuple[Panel, int, float]]:
-    for panel in spec.panels:
-        for n in spec.grid_of(panel).n:
-            yield panel, n, delta_at(spec.headline.delta, n)

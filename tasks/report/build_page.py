@@ -1,6 +1,6 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -18,18 +18,12 @@ from tasks.report.attack_facts import attack_facts
 from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
-from tasks.study.estimators import EstimatorSpec
 from tasks.study.spec import Panel, StudySpec
 
 # Metrics that are reference values of the data, and the lines that show them.
 _LIMITS = {
     "chance": "difference of two random groups",
     "sparse_floor": "smallest error with s entries",
-}
-_FACTS: Mapping[str, Callable[[StudySpec, pd.DataFrame, dict[str, Any]], Any]] = {
-    "error_page": lambda *_: None,
-    "attack_page": lambda spec, results, manifest: attack_facts(spec, results),
-    "league_page": league_facts,
 }
 
 
@@ -51,6 +45,17 @@ def build_page(
     )
     known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
     sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
+    facts: Any = None
+    if measure.layout == "attack_page":
+        facts = attack_facts(spec, results)
+    elif measure.layout == "league_page":
+        facts = league_facts(spec, results, manifest)
+    label_guide = []
+    if rate := _label_rate(exhibits):
+        label = f"the more frequent label: {num(rate)} (not private)"
+        label_guide.append(Guide(label, (), (rate,), head.panel))
+    problems = {panel.name: panel.problem for panel in spec.panels}
+    ran = results[["panel", "n"]].drop_duplicates().itertuples(index=False, name=None)
     return StudyPage(
         name=spec.name,
         title=spec.title,
@@ -69,7 +74,7 @@ def build_page(
         metric_label=spec.metric_label,
         guides=(
             *(guide for panel in spec.panels for guide in _guides(spec, panel)),
-            *_label_guide(spec, exhibits),
+            *label_guide,
             *_limit_guides(results),
         ),
         manifest=manifest,
@@ -79,22 +84,15 @@ def build_page(
         populations={p.name: _population(p.problem, manifest["data"])[0] for p in spec.panels},
         without_signal=_without_signal(results),
         layout=measure.layout,
-        layout_facts=_FACTS[measure.layout](spec, results, manifest),
+        layout_facts=facts,
         data_cards=cards,
         simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
         panel_sources=sources,
         about=head.about,
         n_coefficients=traits.n_coefficients,
-        people=_people(spec, results),
+        people={(panel, n): problems[panel].n_people(n) for panel, n in ran if panel in problems},
         full_sizes={panel.name: max(spec.grid_of(panel).n) for panel in spec.panels},
     )
-
-
-def _people(spec: StudySpec, results: pd.DataFrame) -> dict[tuple[str, int], int | None]:
-    """Return the number of people at each panel and size that ran."""
-    sources = {panel.name: panel.problem for panel in spec.panels}
-    ran = results[["panel", "n"]].drop_duplicates().itertuples(index=False, name=None)
-    return {(panel, n): sources[panel].n_people(n) for panel, n in ran if panel in sources}
 
 
 def _sections(
@@ -125,15 +123,15 @@ def _sections(
     settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
     for item in estimators:
         if item.params:
-            settings[item.name][_settings(item)] = None
+            keywords = ", ".join(f"{key} = {value}" for key, value in item.params.items())
+            settings[item.name][f"{item.form}: {keywords}" if item.form else keywords] = None
     yield Section("estimators", {"settings": settings})
 
 
 def _as_ran(spec: StudySpec, results: pd.DataFrame) -> StudySpec:
     """Return the study with its headline at the size that ran, the nearest one to its own."""
     sizes = results.loc[(results["panel"] == spec.headline.panel) & results["epsilon"].notna(), "n"]
-    nearest = nearest_value(sizes, spec.headline.n)
-    if nearest is None:
+    if (nearest := nearest_value(sizes, spec.headline.n)) is None:
         return spec
     headline = spec.headline.model_copy(update={"n": int(nearest)})
     return spec.model_copy(update={"headline": headline})
@@ -175,12 +173,6 @@ def _population(problem: RowSource, data: Sequence[Mapping[str, Any]]) -> tuple[
     return int(about.get(f"n_{units}", declared)), units
 
 
-def _settings(item: EstimatorSpec) -> str:
-    """Return a form's public keywords: "residual-clipped: covariate_bound = 3.0, residual_bound = 1.0"."""
-    keywords = ", ".join(f"{key} = {value}" for key, value in item.params.items())
-    return f"{item.form}: {keywords}" if item.form else keywords
-
-
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at every ε and δ; they are of the size, and flat along steps."""
     grid, problem = spec.grid_of(panel), panel.problem
@@ -198,22 +190,13 @@ def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
 def _assumptions(spec: StudySpec) -> tuple[tuple[str, str, str], ...]:
     problem = spec.head_panel.problem
     columns = problem.columns() if isinstance(problem, DatasetSource) else ()
-    units = [
-        (
-            f"Center and scale of {column.name.replace('_', ' ')}",
-            _in_units(column.center, column.scale, column.unit),
-            column.source,
-        )
-        for column in columns
-        if column.center is not None and column.scale is not None
-    ]
+    units = []
+    for column in columns:
+        if column.center is not None and column.scale is not None:
+            value, unit = f"{column.center:,.10g} ± {column.scale:,.10g}", column.unit
+            value = f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
+            units.append((f"Center and scale of {column.name.replace('_', ' ')}", value, column.source))
     return (*units, *((each.what, each.value, each.source) for each in spec.assumptions))
-
-
-def _in_units(center: float, scale: float, unit: str) -> str:
-    """Write "4 ± 2, in 10,000 dollars", "500 ± 400 households"."""
-    value = f"{center:,.10g} ± {scale:,.10g}"
-    return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
 
 
 def _label_rate(exhibits: Mapping[str, Any]) -> float:
@@ -236,8 +219,3 @@ def _without_signal(results: pd.DataFrame) -> tuple[str, ...]:
     if "largest_by_chance" not in errors:
         return ()
     return tuple(errors.index[errors["rms_error"] <= errors["largest_by_chance"]].astype(str))
-
-
-def _label_guide(spec: StudySpec, exhibits: Mapping[str, Any]) -> Iterator[Guide]:
-    if rate := _label_rate(exhibits):
-        yield Guide(f"the more frequent label: {num(rate)} (not private)", (), (rate,), spec.headline.panel)

@@ -173,13 +173,6 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         intercept=next((name for name in INTERCEPTS if name in names), ""),
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
-    more = [
-        about.get("preparation", ""),
-        f"Reference levels: {against}." if against else "",
-    ]
-    more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []
-    more += filter(None, [release.get("nested_note", "")])
-    more += [f"The sample sizes by {release['by']} are private."] if "by" in release else []
     facts = {
         "response": about.get("response", ""),
         "offset": about.get("offset", ""),
@@ -193,8 +186,16 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     is_mean = get_estimator(release["estimator"]).task == "mean"
     by_group = by_group_of(release)
     has_ends = any(end is not None for end in ends[0])
-    center_note = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
-    sentence = guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
+    notes = [
+        guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None),
+        release.get("covers", ""),
+        f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else "",
+        about.get("preparation", ""),
+        f"Reference levels: {against}." if against else "",
+        f"There is {release['fit_note']}." if release.get("fit_note") else "",
+        release.get("nested_note", ""),
+        f"The sample sizes by {release['by']} are private." if "by" in release else "",
+    ]
     return Model(
         title=deployment["product"]["name"],
         n_of_mean="private" if "by" in release else f"{about['n']:,}" if "n" in about and is_mean else "",
@@ -202,7 +203,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         by_group=group_table(by_group) if by_group else None,
         level=level,
         facts={name: value for name, value in facts.items() if value},
-        notes=[*filter(None, [sentence, release.get("covers", ""), center_note, *more])],
+        notes=[*filter(None, notes)],
     )
 
 

@@ -21,13 +21,20 @@ def league_facts(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any
     """Return the league's rows, audits, methods and tables, with the stored ones of other libraries."""
     measured = {panel.name: measure_of(panel.problem).metric(panel.problem.traits) for panel in spec.panels}
     results = results[results["metric"] == results["panel"].map(measured)]
-    panels = {panel.name: _table_of(panel) for panel in spec.panels}
+    panels = {}
+    for panel in spec.panels:  # means are a table of their own
+        traits, name = panel.problem.traits, panel.problem.source.removeprefix("league_")
+        is_mean = traits.task == "mean"
+        panels[panel.name] = (f"{name} (means)", "means") if is_mean else (name, GROUPS[traits.family])
     names = dict.fromkeys(item.name for panel in spec.panels for item in spec.estimators_of(panel))
     private = [name for name in names if dpalgos.get_estimator(name).private]
     facts = {
         "rows": rows_of(results, panels, {name: name for name in private}),
         "audits": list(_audits(spec, results, private)),
-        "methods": {name: _method(name) for name in private},
+        "methods": {
+            name: {"ours": name in OURS, "library": OURSELVES, "file": _file_of(name), "versions": []}
+            for name in private
+        },
         "tables": {
             table: _about(spec.panel(name), family, results)
             for name, (table, family) in panels.items()
@@ -40,13 +47,6 @@ def league_facts(spec: StudySpec, results: pd.DataFrame, manifest: dict[str, Any
         "complete": manifest["profile"] != "smoke" and not manifest["not_run"],
     }
     return with_others(facts, lengthened(read_json(STORED))) if STORED.exists() else facts
-
-
-def _table_of(panel: Panel) -> tuple[str, str]:
-    """Return the name of a panel's table and its family; means are a table of their own."""
-    traits = panel.problem.traits
-    name = panel.problem.source.removeprefix("league_")
-    return (f"{name} (means)", "means") if traits.task == "mean" else (name, GROUPS[traits.family])
 
 
 def _about(panel: Panel, family: str, results: pd.DataFrame) -> dict[str, Any]:
@@ -79,6 +79,5 @@ def _audits(spec: StudySpec, results: pd.DataFrame, names: list[str]) -> Iterato
         }
 
 
-def _method(name: str) -> dict[str, Any]:
-    file = dpalgos.get_estimator(name).function.__module__.replace(".", "/")
-    return {"ours": name in OURS, "library": OURSELVES, "file": f"{file}.py", "versions": []}
+def _file_of(name: str) -> str:
+    return f"{dpalgos.get_estimator(name).function.__module__.replace('.', '/')}.py"

@@ -37,7 +37,7 @@ def by_ctrl_c():
 @pytest.mark.parametrize(("error", "named"), [(fails, "ValueError in tests/"), (by_ctrl_c, "interrupted")])
 def test_an_error_within_shows_its_place_and_never_its_message(command_line, monkeypatch, home, error, named):
     home.mkdir()
-    monkeypatch.setattr("flows.cli.catalogs.print_rows", lambda *_: error())
+    monkeypatch.setattr("flows.cli.catalogs.show", lambda *_: error())
     status, out, err = command_line("studies")
     assert (status, out, named in err) == (1, "", True)
     assert "42.5" not in err + "".join(path.read_text() for path in home.glob("faults.log"))

@@ -7,13 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.ledger import open_ledger
 from data.tables import declared, reading
 from dpalgos.forecast import simulated_rows
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import releases
-from tasks.advice.forecasts import advise, made_up_tables, release_costs
+from tasks.advice.forecasts import advise, made_up_tables
 from tasks.advice.releases import forecast_release, needed_epsilon
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.release.request import read_request
@@ -83,31 +82,20 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
         assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
 
 
-def test_what_a_release_would_cost_is_read_from_the_ledger(tmp_path, home):
-    spec = find_study(str(study(tmp_path, response="cost")))
-    ledger = open_ledger(home)
-    ledger.open_dataset("mine", 1.0, 1e-6)
-    costs = {(cost.estimator, cost.epsilon): cost for cost in release_costs(spec, ledger, "mine")}
-    one = costs["preconditioned_regression", 0.5]
-    assert (one.spent, one.budget) == (0.0, 1.0)
-    assert 0.3 < one.spent_after < 0.7
-    assert costs["preconditioned_regression", 3.0].spent_after > 1.0
-
-
 def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys, few_tables):
-    command(str(small(study(tmp_path, people(200), response="cost"))), None, None, True)
+    command(str(small(study(tmp_path, people(200), response="cost"))), None, True)
     told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"forecasts", "wanted", "needs", "costs", "guess", "guesses", "risks"}
+    assert set(told) == {"forecasts", "wanted", "needs", "guess", "guesses", "risks"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == StatedGuesses().model_dump(mode="json")
     zero = next(each["error"] for each in told["forecasts"] if each["estimator"] == "zero")
     assert zero > 0
-    command(str(tmp_path / "mine.toml"), 0.1, None, False)
+    command(str(tmp_path / "mine.toml"), 0.1, False)
     assert "sampling error" not in (said := capsys.readouterr().out)
     assert "no data were read" in said
-    command(str(tmp_path / "mine.toml"), None, None, False)
+    command(str(tmp_path / "mine.toml"), None, False)
     assert "(twice the sampling error without privacy)" in capsys.readouterr().out
-    assert "--error" in refusal(command, "housing", -1.0, None, False)
+    assert "--error" in refusal(command, "housing", -1.0, False)
 
 
 def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
@@ -121,10 +109,10 @@ def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, people(1500), response="cost")))
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 6000)
-    sizes = [len(table.X) for table, _ in made_up_tables(spec, spec.head_panel, 12)]
+    sizes = [len(table.X) for table, _ in made_up_tables(spec, 12)]
     assert sizes == [1500] * 4
     monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 1)
-    assert len(list(made_up_tables(spec, spec.head_panel, 12))) == 3
+    assert len(list(made_up_tables(spec, 12))) == 3
 
 
 def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):

@@ -420,13 +420,12 @@ def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
     assert "trial-plan/mean baseline" in charges("reserved")
 
 
-def test_a_nested_model_is_forecast_and_its_wider_intervals_are_named(file):
+def test_a_nested_model_is_forecast_at_no_cost(file):
     table = prepared_plan(file).table
     rows = {row[0]: number for number, row in enumerate(table.texts) if row[0]}
     nested = table.texts[rows["unadjusted (nested in primary)"]]
     assert nested[1] == "0"
     assert float(nested[3]) > 0
-    assert any("own" in note for note in table.notes)
 
 
 def test_planned_tests_are_registered_and_written_on_the_page(file):

@@ -76,7 +76,7 @@ def remembered(function):
 @remembered
 def _simulated_on_few(request):
     simulated = simulate_release(request, 8)
-    object.__setattr__(simulated, "limits", cache(simulated.limits))
+    object.__setattr__(simulated, "half_widths", cache(simulated.half_widths))
     return simulated
 
 

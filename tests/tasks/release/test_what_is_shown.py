@@ -17,7 +17,7 @@ import pytest
 import dpalgos.hardened_release
 from data.ledger import open_ledger
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
-from flows.cli.release import _lines
+from flows.cli.release import text_of_release
 from reports.pages.release_page import render_release
 from tasks.release import release as releasing
 from tasks.release.record import record_of
@@ -106,7 +106,7 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
     return {
         "answer": masked(json.loads(json.dumps(found.answer))),
         "record": record,
-        "terminal": list(_lines(record)),
+        "terminal": text_of_release(record),
         "page": render_release(record).decode(),
         "table": text_of([record]),
         "said": [each.getMessage().replace(str(folder), "") for each in caplog.records],
