@@ -187,7 +187,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     if derived and survival:
         n_tables = min(n_tables, _OF_TIMES)
         right = [each for each in derived.uses if each not in survival.names]
-        simulator = simulator_of_times(survival, right, table.columns, guesses)
+        simulator = simulator_of_times(survival, right, table, guesses)
     else:
         simulator = simulator_of(
             design.names,
@@ -205,16 +205,16 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float]]:
         simulated = simulated_table(simulator, n_units, table, rng)
         rows: Mapping[str, Any] = simulated.table
-        users = rows.get(table.user_id)
+        users, weights = rows.get(table.user_id), rows.get(table.weights)
         if derived and survival:
             expanded, users = derived.of_rows(simulated.rows)
-            rows = derived.values(expanded)
+            rows, weights = derived.values(expanded), None if weights is None else weights[users]
         X, y = design.rows(rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
             reference_answer(X, y, family, n_classes, request.offset_bounds)
-        return Sample(X, y, user_ids=users, row_weights=rows.get(table.weights)), simulated.drawn
+        return Sample(X, y, user_ids=users, row_weights=weights), simulated.drawn
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

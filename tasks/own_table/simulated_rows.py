@@ -56,7 +56,7 @@ def simulator_of(
     from dpalgos.forecast.simulated_rows import RowSimulator
 
     declared = table.columns if table else ()
-    weights = {table.weights: NumberColumn(0.0, table.max_weight or 1.0)} if table and table.weights else {}
+    weights = _weights_of(table)
     guesses = check_guesses(guesses, declared, [*covariates, *filter(None, [response]), *weights])
     covariates = formula.reading.right if formula else covariates
     groups = [
@@ -77,13 +77,18 @@ def simulator_of(
     )
 
 
+def _weights_of(table: AnalystTable | None) -> dict[str, NumberColumn]:
+    return {table.weights: NumberColumn(0.0, table.max_weight or 1.0)} if table and table.weights else {}
+
+
 def simulator_of_times(
-    times: SurvivalTime, covariates: Sequence[str], declared: Sequence[Column], guesses: StatedGuesses
+    times: SurvivalTime, covariates: Sequence[str], table: AnalystTable, guesses: StatedGuesses
 ) -> RowSimulator:
     """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
     from dpalgos.forecast.simulated_rows import STUDIED, RowSimulator
 
-    has_levels = any(each.name == times.event and each.categories for each in declared)
+    weights = _weights_of(table)
+    has_levels = any(each.name == times.event and each.categories for each in table.columns)
     return RowSimulator(
         declared={name: times.declared[name] for name in covariates} or {"": NumberColumn(0.0, 1.0)},
         response=times.event,
@@ -91,8 +96,9 @@ def simulator_of_times(
         event=times.event_levels if has_levels else None,
         family="logistic",
         usual=STUDIED,
-        guesses=check_guesses(guesses, declared),
+        guesses=check_guesses(guesses, table.columns, [*weights]),
         times=times,
+        weights=weights,
     )
 
 

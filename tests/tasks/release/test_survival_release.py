@@ -6,9 +6,11 @@ import pytest
 import tasks.release.release
 from data.ledger import Ledger
 from dpalgos.formula import phreg, survival, table_one
+from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
 from tasks.release.methods import methods_of
 from tasks.release.record import record_of, write_record
+from tasks.release.request import read_request
 from tasks.report.coefficients import by_group_of, nested_record, table_of, text_of
 from tests.builders import refused
 from tests.dpalgos.test_group_tables import FORMULA as BASELINE
@@ -204,3 +206,24 @@ def test_a_time_that_is_clipped_is_censored_in_curves(ledger, tmp_path):
     got = by_group_of(record["release"]).curves()
     plain = survival(CURVES, late, levels=ARMS, bounds={"time": (0, 5)}, random_state=0, **BUDGET).curves()
     np.testing.assert_allclose(got["survival"], plain["survival"], atol=2e-3)
+
+
+def test_a_forecast_of_weighted_persons_has_intervals(tmp_path):
+    frame = patients(N).round(6).assign(w=1.5)
+    bounds = {**BOUNDS, "w": (0, 2)}
+    file = initialized(
+        tmp_path, frame, bounds=bounds, categories={"arm": ["placebo", "drug"]}, weights="w", response="died"
+    )
+    edited(file, 'max_weight = "?"', "max_weight = 2.0")
+    config = tmp_path / "release.toml"
+    head = f'formula = "{FORMULA}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n'
+    config.write_text(f'{head}[columns]\nweights = "w"\n')
+    request = read_request(config, "preconditioned_glm", epsilon=100.0, delta=1e-6, interval=0.95)
+    assert forecast_release(request).none < 0.5
+
+
+def test_a_half_event_is_refused(ledger, tmp_path):
+    frame = patients(N).round(6).astype({"died": float})
+    frame.loc[0, "died"] = 0.5
+    refused(lambda: released(ledger, tmp_path, frame), ValueError, "'died'")
+    assert not ledger.account("trial").charges
