@@ -21,7 +21,7 @@ from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.release.checks import as_levels
 from dpalgos.rows.person_periods import cell_indicators, exposure_bounds, person_periods
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
 
 N_PERIODS = 8
 
@@ -141,6 +141,21 @@ class SurvivalTime:
         return replace(
             reading, names=names, response=event if reading.response else "", terms=terms, offset=offset
         )
+
+    def settings(self, given: Mapping[str, Any], *, of_users: bool) -> dict[str, Any]:
+        """Return settings of the regression of person-periods; refuse those that leave out periods."""
+        n_periods = len(self.labels)
+        fixed = {"family": "poisson", "person_weight": "rows"}
+        settings = {**fixed, "max_rows": n_periods * (1 + of_users), **given}
+        for name, value in fixed.items():
+            if settings[name] != value:
+                raise InputError(f"{name} must be left out with {self.name}, got {shown(settings[name])}")
+        if not is_number(settings["max_rows"]) or settings["max_rows"] < n_periods:
+            raise InputError(
+                f"max_rows must be at least {n_periods}, the number of periods of {self.name}, got "
+                f"{shown(settings['max_rows'])}: a person has a row for each"
+            )
+        return settings
 
     def happened(self, rows: Mapping[str, Any]) -> BoolArray:
         """Return whether the event of each person happened, (n,); refuse what is none of its levels."""

@@ -166,9 +166,8 @@ def phreg(
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
     design = _design(formula, periods, options)
-    n_periods = len(_time_of(design).labels)
-    options.setdefault("max_rows", n_periods if user is None else 2 * n_periods)
-    return SurvivalResult(**fit_design("poisson", design, frame, user=user, person_weight="rows", **options))
+    settings = _time_of(design).settings(options, of_users=user is not None)
+    return SurvivalResult(**fit_design(settings.pop("family"), design, frame, user=user, **settings))
 
 
 def _time_of(design: FormulaDesign) -> SurvivalTime:

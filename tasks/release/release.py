@@ -38,7 +38,7 @@ from tasks.own_table.file_units import FileUnits
 from tasks.release.design import RowDesign, model_of, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
-from tasks.release.spending import event_entries, room_in
+from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
@@ -157,6 +157,7 @@ def plan_on_rows(
     progress: Callable[[int], None] | None = None,
 ) -> PlannedRelease:
     """Read and check the rows of a dataset, and plan a release from them."""
+    require_unit(account.budget, account.charges, request.unit)
     one_blas_thread()
     reader = ledger.fingerprinter(
         account.contents, request.dataset, read=columns_read(request), allow_new_content=allow_new_content

@@ -13,6 +13,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
+from dpalgos.models.families import Family, get_family
 from dpalgos.params import check_settings
 from tasks.errors import SpecError, require_once
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
@@ -178,8 +179,7 @@ def complete_request(
     numbers = own.data.group_numbers_of(columns.x) if own else None
     survival = design.survival if design else None
     if survival:
-        max_rows = len(survival.labels) * (1 + bool(columns.user_id))
-        params = {"family": "poisson", "person_weight": "rows", "max_rows": max_rows, **params}
+        params = survival.settings(params, of_users=bool(columns.user_id))
     if own is not None:
         if not columns.x:
             declared = tuple(column.name for column in own.data.columns if column.name != columns.y)
@@ -203,6 +203,10 @@ def complete_request(
         raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
     private = releasable(estimator, params).for_unit(people=bool(columns.user_id or survival))
     _check_columns(private, columns)
+    if own and columns.y and "family" in params:
+        _check_response(
+            own, columns.y, get_family(params["family"], n_classes=params.get("n_classes")), design
+        )
     if survival and not private.takes_people:
         raise SpecError(
             f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"
@@ -359,6 +363,18 @@ def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
         raise InputError(f"columns.weights must be left out for {name}, which does not take weights")
     if estimator.task not in ("mean", "counts") and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
+
+
+def _check_response(own: OwnData, response: str, family: Family, design: FormulaDesign | None) -> None:
+    """Refuse a response that may be no label of a family, by its declaration: no row decides it."""
+    if design:
+        design.check_response(family)
+        return
+    column = next(each for each in own.data.columns if each.name == response)
+    if family.needs_classes and column.categories:
+        family.check_bounds(response, 0, len(column.categories) - 1)
+    elif not column.categories:
+        family.check_bounds(response, column.lower, column.upper)
 
 
 def is_bound(keyword: str) -> bool:

@@ -68,16 +68,20 @@ def charged_unit(charges: Sequence[Charge]) -> str | None:
     return charges[0].cost.unit if charges else None
 
 
+def require_unit(budget: TotalBudget, charges: Sequence[Charge], unit: str) -> None:
+    """Refuse a release that protects another unit than the charges do; it needs no row."""
+    if (charged := charged_unit(charges)) not in (None, unit):
+        raise InputError(
+            f"the budget of {budget.name!r} protects each {charged}, got a release that protects each "
+            f"{unit}, and the two do not add up; keep to one unit, or let the owner open a budget for another"
+        )
+
+
 def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
     """Return the arithmetic by which the ledger admits a charge to a budget, or refuses it."""
 
     def require_room(charges: Sequence[Charge], new: Charge) -> None:
-        if (unit := charged_unit(charges)) not in (None, new.cost.unit):
-            raise InputError(
-                f"the budget of {budget.name!r} protects each {unit}, got a release that protects each "
-                f"{new.cost.unit}, and the two do not add up; keep to one unit, or let the owner open a "
-                "budget for the other"
-            )
+        require_unit(budget, charges, new.cost.unit)
         all_charges, spent = [*charges, new], spent_epsilon(charges, budget.delta)
         if spent_epsilon(all_charges, budget.delta) <= budget.epsilon * (1 + 1e-9):
             return

@@ -304,6 +304,7 @@ REFUSED = [
     ("(1.0, 2.0)", "Surv(time, died) ~ arm", {"bounds": {"died": (1, 2)}}),
     ("intercept", "Surv(time, died) ~ 0 + arm", {}),
     ("not known here", "died ~ Surv(time, arm)", {"bounds": {"died": (0, 1)}}),
+    ("max_rows must be at least 2", "Surv(time, died) ~ arm", {"max_rows": 1}),
     ("called 'period'", "Surv(time, died) ~ period", {"levels": {"period": ["before", "after"]}}),
 ]
 

@@ -17,6 +17,7 @@ from data.columns import Column, Declaration, Marks
 from data.errors import AnswerLost
 from data.ledger import Ledger, PrivacyCost, Question
 from data.ledger.charges import canonical_json
+from dpalgos import InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.formula.columns import NumberColumn
@@ -31,7 +32,7 @@ from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
 from tests.builders import declared_column, refused
 from tests.contract.forms import keywords, whose
-from tests.tasks.analyst_tables import completed, edited, init_study, release
+from tests.tasks.analyst_tables import completed, edited, init_study, initialized, release
 
 QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -283,3 +284,31 @@ def test_stored_answers_of_this_version_bar_no_other_question(folder):
     edited(config, 'y = "y"', 'y = "y"\nweights = "c"')
     assert not release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).replayed
     assert len(ledger.account("t").charges) == 5
+
+
+@pytest.mark.parametrize(("family", "more"), [("poisson", ""), ("multinomial", "n_classes = 3\n")])
+def test_a_response_whose_bounds_would_spoil_it_is_refused_without_its_file(family, more, tmp_path):
+    """Refusals of rows, for one bound or number of classes after another, would find the largest response."""
+    table = pd.DataFrame({"visits": [0, 3, 9] * 20, "age": range(60)})
+    bounds = {"visits": (0, 9 if more else 5.5), "age": (0, 90)}
+    study = initialized(tmp_path, table, bounds=bounds, response="visits")
+    (tmp_path / "table.csv").unlink()
+    config = tmp_path / "release.toml"
+    columns = f'[dataset]\nname = "t"\nstudy = "{study.name}"\n[columns]\nx = ["age"]\ny = "visits"\n'
+    config.write_text(f'{columns}[params]\nfamily = "{family}"\n{more}')
+    refused(
+        lambda: read_request(config, "preconditioned_glm", **BUDGET), InputError, "bounds of the response"
+    )
+
+
+def test_another_unit_of_privacy_is_refused_before_a_row_is_read(folder):
+    """The number of its units would be that of the distinct values of a column."""
+    ledger = Ledger(folder / "home")
+    ledger.open_dataset("t", 10.0, 1e-5)
+    release(ledger, "preconditioned_glm", folder / "t.csv", asked(folder), **BUDGET)
+    edited(config := asked(folder), 'y = "y"', 'y = "y"\nuser_id = "c"')
+    refused(
+        lambda: release(ledger, "preconditioned_glm", folder / "none.csv", config, **BUDGET),
+        InputError,
+        "do not add up",
+    )
