@@ -210,6 +210,8 @@ def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) ->
         keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
     if "coef" in keywords:
         keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
+        if keywords.get("residual_bound") is not None and design.response:  # of the response's own unit
+            keywords["residual_bound"] /= design.response.scale or 1.0
     return keywords
 
 

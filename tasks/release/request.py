@@ -181,6 +181,12 @@ def complete_request(
     if survival:
         params = survival.settings(params, of_users=bool(columns.user_id))
     if own is not None:
+        of_columns = {"lower": estimator == "box_mean", "upper": estimator == "box_mean"}
+        of_columns |= {OFFSET: bool(design and design.offset), MAX_WEIGHT: own.data.max_weight is not None}
+        if stated := [key for key, is_declared in of_columns.items() if is_declared and key in bounds]:
+            raise SpecError(
+                f"bounds.{stated[0]} must be left out: {config.dataset.study} declares it by column"
+            )
         if not columns.x:
             declared = tuple(column.name for column in own.data.columns if column.name != columns.y)
             columns = columns.model_copy(update={"x": declared})

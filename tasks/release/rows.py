@@ -93,7 +93,10 @@ class _DesignReader(DeclaredReader):
     """
 
     def __init__(self, source: Source, design: RowDesign) -> None:
-        super().__init__(source, design.declaration or design.plain_declaration)
+        # No refusal may depend on codes that the analyst chooses: a coded id is one user.
+        declaration = design.declaration or design.plain_declaration
+        super().__init__(source, replace(declaration, missing_codes=()))
+        self._has_complete = True
         self._design, self.clipped_cells = design, ClippedCells(design)
         self._weights: list[FloatArray] = []
         self._rows: list[np.ndarray] = []  # of the file, where users or persons are protected
@@ -231,6 +234,13 @@ def units_as_declared(
                 f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
             )
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
+    if not (analyst_table.missing == "drop" and asked.y):
+        for column in declaration.columns:
+            if column.missing and column.impute is None:
+                raise SpecError(
+                    f"column {column.name!r} has codes for missing cells, and a refusal would show whether a "
+                    'cell has one; give it impute = a public constant, or for regressions missing = "drop"'
+                )
     columns = {column.name: column for column in analyst_table.fitted}
     groups = {name: known[name].table_columns for name in asked.x}
     response = None

@@ -18,7 +18,7 @@ from data.ledger.content import Fingerprinter
 from tasks.errors import SpecError
 from tests.builders import refused, release_file, release_words
 from tests.flows.small_project import sentence
-from tests.tasks.analyst_tables import completed, init_study, numbers_of, release
+from tests.tasks.analyst_tables import completed, edited, init_study, numbers_of, release
 
 QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
 N = 240
@@ -62,6 +62,17 @@ def test_a_question_that_is_spelled_otherwise_is_the_same(ledger, tmp_path, spel
     assert len(other.account.charges) == 1
 
 
+def test_codes_for_missing_cells_need_a_rule_that_refuses_no_row(ledger, tmp_path):
+    """A refusal of rows with a code would say whether any cell holds it."""
+    file, _ = study_of(tmp_path)
+    edited(file, 'name = "age"\n', 'name = "age"\nmissing = ["47"]\n')
+    config = {"study": 'study = "mine.toml"\n', "x": '["age", "site"]', "y": 'y = "cost"\n'}
+    ask = lambda: asked(ledger, tmp_path, "preconditioned_regression", **config)  # noqa: E731
+    refused(ask, SpecError, "'age'", "impute")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    assert not ask().replayed
+
+
 def test_other_questions_are_charged(ledger, tmp_path):
     different = QUESTIONS["different"]
     assert not any(asked(ledger, tmp_path, **(BOX | stated)).replayed for stated in different)
@@ -78,7 +89,7 @@ def study_of(folder):
 
 def test_markers_in_another_order_are_the_same_question_and_levels_are_another(ledger, tmp_path):
     file, levels = study_of(tmp_path)
-    text = file.read_text()
+    text = file.read_text().replace('missing = "refuse"', 'missing = "drop"')
     config = {"study": 'study = "mine.toml"\n', "x": '["age", "site"]', "y": 'y = "cost"\n'}
     written = str(levels)
     assert written in text
