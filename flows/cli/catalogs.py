@@ -55,15 +55,13 @@ def estimators(
 ) -> None:
     """List the estimators, or explain one."""
     import dpalgos
-    from dpalgos.params import describe_keywords
     from dpalgos.planned import EXAMPLE_NUMBERS, planned_releases, worked_examples
 
     if (n is None) != (d is None) or (n is not None and name is None):
         raise dpalgos.InputError("--n and --d go together, after the NAME of an estimator; pass all three")
     if name is not None and n is not None and d is not None:
-        accepted = {each["name"] for each in describe_keywords(dpalgos.get_estimator(name).parameters)}
         settings = {
-            "intercept": "intercept" in accepted or None,
+            "intercept": dpalgos.get_estimator(name).takes("intercept") or None,
             "family": family or None,
             "interval": interval,
         }

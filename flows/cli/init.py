@@ -15,6 +15,7 @@ from flows.cli.options import Force, argument, option, parser_of, rendered, toml
 from tasks import SpecError
 
 if TYPE_CHECKING:
+    from data.tables.schema import TableSchema
     from dpalgos.formula.allowed import Reading
 
 FEWEST_ROWS = 10
@@ -78,10 +79,6 @@ def init(
     from data.ledger import open_ledger
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
-    from dpalgos import get_estimator
-    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-    from dpalgos.central.preconditioned.plan import RESOLVABLE
-    from tasks.own_table.file_units import AT_CENTERS
     from tasks.release.rows import known_as
     from tasks.study.own_data import STUDY_FILE_VERSION
 
@@ -103,17 +100,44 @@ def init(
     if n < FEWEST_ROWS:
         raise SpecError(f"{data} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
     columns = _columns(data, schema, response, special, formula)
-    known = known_as(open_ledger(home()), data, marks)
-    is_number = schema.get(response) in ("number", "whole number")
-    is_column = reading is None or reading.response in reading.names.columns  # not its logarithm
-    answer, task, estimator = _MODELS[model]
-    facts: dict[str, Any] = {
+    facts = {
         **asdict(marks),
+        **_facts_of_model(model, response, schema.get(response, ""), reading),
+        **_facts_of_columns(columns, schema, found),
         "name": name,
         "file": data.name,
         "path": str(data),
         "version": STUDY_FILE_VERSION,
-        "ledger_name": known or name,
+        "ledger_name": known_as(open_ledger(home()), data, marks) or name,
+        "n": n,
+        "users": users,
+        "units": units,
+        "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
+        "largest_epsilon": LARGEST_EPSILON,
+        "formula": toml(formula),
+        "user_id": toml(user_id),
+        "weights": toml(weights),
+        "max_weight": "?" if max_weight is None else max_weight,
+    }
+    for file, template in zip(files, ("study", "release"), strict=True):
+        atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
+    about = {
+        "study": files[0],
+        "n_columns": len(schema),
+        "whole_numbers": "" if family or schema.get(response) != "whole number" else response,
+        "needed": _needed_epsilon(n, len(columns)) if users and facts["has_interval"] else 0.0,
+    }
+    typer.echo(rendered("written.txt.jinja", **facts, **about))
+
+
+def _facts_of_model(model: str, response: str, column_type: str, reading: "Reading | None") -> dict[str, Any]:
+    """Return the facts of the model and its response, for both files."""
+    from dpalgos import get_estimator
+
+    answer, task, estimator = _MODELS[model]
+    is_column = reading is None or reading.response in reading.names.columns  # not its logarithm
+    is_label = model == "logistic" and column_type in ("number", "whole number")
+    return {
         "model": model,
         "answer": answer,
         "task": task,
@@ -122,32 +146,34 @@ def init(
         "form": "clipped per user",
         "has_interval": get_estimator(estimator).has_interval and model != "multinomial",
         "may_be_skewed": model == "linear" and is_column,
-        "n": n,
-        "users": users,
-        "units": units,
-        "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "largest_epsilon": LARGEST_EPSILON,
-        "formula": toml(formula),
-        "offset": reading.names.used(reading.offset) if reading else (),
         "response": toml(response),
-        "label": toml(response) if family == "logistic" and is_number else "",
-        "user_id": toml(user_id),
-        "weights": toml(weights),
-        "max_weight": "?" if max_weight is None else max_weight,
+        "label": toml(response) if is_label else "",
+        "offset": reading.names.used(reading.offset) if reading else (),
+    }
+
+
+def _facts_of_columns(
+    columns: Mapping[str, str], schema: Mapping[str, str], found: "TableSchema"
+) -> dict[str, Any]:
+    """Return the facts of the columns, for both files."""
+    from tasks.own_table.file_units import AT_CENTERS
+
+    return {
         "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
         "columns": [(toml(column), kind) for column, kind in columns.items()],
         "codes": [toml(column) for column in found.codes if column in columns],
         "dates": [toml(column) for column in found.dates if column in columns],
         "at_centers": AT_CENTERS,
     }
-    for file, template in zip(files, ("study", "release"), strict=True):
-        atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
-    whole_numbers = "" if family or schema.get(response) != "whole number" else response
-    # The ε that intervals of so few users need, unless an ε of the study is enough.
-    least = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(len(columns)) / n)
-    needed = least if users and facts["has_interval"] and least > LARGEST_EPSILON else 0.0
-    about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole_numbers, "needed": needed}
-    typer.echo(rendered("written.txt.jinja", **facts, **about))
+
+
+def _needed_epsilon(n: int, n_columns: int) -> float:
+    """Return the ε that intervals of so few users need, or 0 if an ε of the study is enough."""
+    from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+    from dpalgos.central.preconditioned.plan import RESOLVABLE
+
+    least = gaussian_epsilon(n**-2.0, RESOLVABLE * math.sqrt(n_columns) / n)
+    return least if least > LARGEST_EPSILON else 0.0
 
 
 def _files(name: str) -> list[Path]:

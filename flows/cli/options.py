@@ -112,7 +112,9 @@ def show(content: Any, text: str | Iterable[str], as_json: bool) -> None:
     """Print a result, as one JSON document or as text."""
     if as_json:
         text = json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=1)
-    if text := text if isinstance(text, str) else "\n".join(text):
+    elif not isinstance(text, str):
+        text = "\n".join(text)
+    if text:
         typer.echo(text)
 
 

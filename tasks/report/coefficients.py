@@ -83,13 +83,15 @@ def _nested(
 
 def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
     """Return the record of a release with the mean response of each level of a category; it costs nothing."""
-    if not (declaration := released_model(record).declaration):
+    released = released_model(record)
+    if not (declaration := released.declaration):
         raise SpecError(
             f"by must be a category of the release's formula, got {by!r} and a record without a formula of "
             f"version 2.2 or later; release e.g. 'y ~ {by}'"
         )
-    response, formula = means_formula(design_of_declaration(declaration), by)
-    model = submodel_by_formula(released_model(record), formula)
+    design = design_of_declaration(declaration)
+    response, formula = means_formula(design, by)
+    model = submodel_by_formula(released, formula, design)
     n_levels = len(model.terms)
     means = model.means(np.eye(n_levels), np.zeros(n_levels), model.level).to_numpy()
     rows = ((f"{response}, {term}", *map(float, row)) for term, row in zip(model.terms, means, strict=True))
