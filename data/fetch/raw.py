@@ -90,11 +90,11 @@ def fetch(
         if file.embedded:
             places["embedded"] = _from_package
         places["official"] = partial(_from_address, offline=offline, progress=progress)
-        if again or not _is_stored(target, file):
-            origin = _first_of(places, file, target, dataset)
+        if sha256 := "" if again else _stored(target, file):
+            origin: Origin = "store"
         else:
-            origin = "store"
-        files.append(RawFile(dataset.name, str(target), sha256_file(target), file.url, file.layout, origin))
+            origin, sha256 = _first_of(places, file, target, dataset), sha256_file(target)
+        files.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
     farthest = max((each.origin for each in files), key=_ORDER.index)
     first, *others = (replace(each, origin=farthest) for each in files)
     return replace(first, companions=tuple(others))
@@ -114,13 +114,14 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
-def _is_stored(path: Path, file: Source) -> bool:
+def _stored(path: Path, file: Source) -> str:
+    """Return the checksum of the stored file, or "" if it is missing or another file."""
     with suppress(OSError):  # one that cannot be read is fetched again
-        if path.exists() and file.sha256 in ("", sha256_file(path)):
-            return True
+        if path.exists() and file.sha256 in ("", sha256 := sha256_file(path)):
+            return sha256
     if path.exists():
         _log.warning("the stored copy %s is not the published file, and is fetched again", path)
-    return False
+    return ""
 
 
 def _first_of(places: dict[Origin, Place], file: Source, target: Path, dataset: Dataset) -> Origin:

@@ -121,6 +121,11 @@ def read_declared(source: Source, declaration: Declaration, *, watch: Watch | No
     pieces = [piece for part in parts_of(source) for piece in reader.tables(part, watch)]
     reader.refuse_faults()
     is_complete = np.concatenate([piece.is_complete for piece in pieces])
+    if not is_complete.any():
+        raise DataError(
+            f"{source}: every row lacks a cell of a declared column; remove empty columns from "
+            "[[data.columns]]"
+        )
     table = {name: np.concatenate([piece.table[name] for piece in pieces]) for name in pieces[0].table}
     if reader.ids:
         table[user_id] = np.unique(reader.ids.codes()[is_complete], return_inverse=True)[1]
@@ -138,7 +143,7 @@ class DeclaredReader(PartReader):
         self.ids = UserIds(source, user_id, codes) if user_id else None
         self._faults: dict[str, None] = {}  # cells that no declaration allows, in order
         self._clipped, self._missing = Counter[str](), Counter[str]()
-        self._n_rows, self._has_complete = 0, False
+        self._n_rows = 0
         derived = [each.derived for each in declaration.columns if each.derived]
         self._times = {time for each in derived for time in each.times}
 
@@ -161,7 +166,6 @@ class DeclaredReader(PartReader):
         for values in self._values(part, watch):
             self._n_rows += len(values[self._columns[0].name])
             if piece := self._piece(values):
-                self._has_complete |= bool(piece.is_complete.any())
                 yield piece
 
     def refuse_faults(self) -> None:
@@ -186,11 +190,6 @@ class DeclaredReader(PartReader):
             faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
         if faults:
             raise DataError(f"{path}: {numbered(faults)}")
-        if not self._has_complete:
-            raise DataError(
-                f"{path}: every row lacks a cell of a declared column; remove empty columns from "
-                "[[data.columns]]"
-            )
 
     @property
     def _lacks_cells(self) -> bool:

@@ -96,7 +96,6 @@ class _DesignReader(DeclaredReader):
         # No refusal may depend on codes that the analyst chooses: a coded id is one user.
         declaration = design.declaration or design.plain_declaration
         super().__init__(source, replace(declaration, missing_codes=()))
-        self._has_complete = True
         self._design, self.clipped_cells = design, ClippedCells(design)
         self._weights: list[FloatArray] = []
         self._rows: list[np.ndarray] = []  # of the file, where users or persons are protected

@@ -73,6 +73,17 @@ def test_codes_for_missing_cells_need_a_rule_that_refuses_no_row(ledger, tmp_pat
     assert not ask().replayed
 
 
+def test_a_release_says_nothing_if_every_row_lacks_a_cell(ledger, tmp_path):
+    """A refusal would tell, for codes of the analyst's choice, whether one certain row exists."""
+    file, _ = study_of(tmp_path)
+    table = pd.read_csv(tmp_path / "people.csv").assign(age=47)
+    table.to_csv(tmp_path / "people.csv", index=False)
+    edited(file, 'name = "age"\n', 'name = "age"\nmissing = ["47"]\n')
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    config = {"study": 'study = "mine.toml"\n', "x": '["age", "site"]', "y": 'y = "cost"\n'}
+    assert not asked(ledger, tmp_path, "preconditioned_regression", **config).replayed
+
+
 def test_other_questions_are_charged(ledger, tmp_path):
     different = QUESTIONS["different"]
     assert not any(asked(ledger, tmp_path, **(BOX | stated)).replayed for stated in different)
