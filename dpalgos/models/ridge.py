@@ -15,7 +15,7 @@ import scipy
 
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family
-from dpalgos.models.risk import Risk, Step, minimize, newton_descent
+from dpalgos.models.risk import Risk, Step, curvatures, minimize, newton_descent
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -43,13 +43,15 @@ def reached_minimum(
     step_size: float = 1.0,
 ) -> FloatArray:
     """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
-    few = sample.n_features <= _FEW_COLUMNS
-    risk = Risk(family, sample, **penalties) if few else _WideRisk(family, sample, **penalties)
-    if isinstance(risk, Risk):
+    if sample.n_features <= _FEW_COLUMNS:
+        risk = Risk(family, sample, **penalties)
         coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
+        gradient = risk.gradient(coef)
     else:
-        coef = _minimize_wide(risk, tolerance, most_steps=n_iterations, step_size=step_size)
-    if not (np.linalg.norm(risk.gradient(coef), axis=0) <= tolerance).all():
+        wide = _WideRisk(family, sample, **penalties)
+        coef = _minimize_wide(wide, tolerance, most_steps=n_iterations, step_size=step_size)
+        gradient = wide.gradient(coef)
+    if not (np.linalg.norm(gradient, axis=0) <= tolerance).all():
         raise InputError(
             f"n_iterations must let the solver reach the public tolerance, got {n_iterations} with "
             f"step_size {step_size:g}, and nothing is released; raise n_iterations, with step_size=1.0"
@@ -92,8 +94,7 @@ class _WideRisk:
     def newton_step(self, coef: FloatArray, gradient: FloatArray) -> FloatArray:
         """Return a solution of Newton's equations, (d, R)."""
         predictor = self._shorter * self._exact.predict(coef)
-        clipped = np.abs(self._family.residual(predictor, self._y)) >= self._family.residual_bound
-        second = np.where(clipped, 0.0, self._family.second_derivative(predictor)) * self._shorter**2
+        second = curvatures(self._family, predictor, self._y) * self._shorter**2
 
         def product(flat: FloatArray) -> FloatArray:
             change = flat.reshape(coef.shape)

@@ -91,7 +91,7 @@ class Risk:
         family = self.family
 
         def lower(_: Group, part: Group) -> FloatArray:
-            second = _second_derivative(family, part, coef)
+            second = curvatures(family, _predict(part, coef), part.y)
             second = second if family.classes else second[:, None, None]
             hessians = np.zeros((second.shape[-1], k, d, k, d))
             for a in range(k):
@@ -135,13 +135,12 @@ def _clipped(X: FloatArray, row_bound: float | None) -> FloatArray:
     return X if row_bound is None else clip_rows_l2(X, row_bound)
 
 
-def _second_derivative(family: Family, part: Group, coef: FloatArray) -> FloatArray:
-    """Return ψ'', and 0 where a residual is clipped."""
-    predictor = _predict(part, coef)
+def curvatures(family: Family, predictor: FloatArray, y: FloatArray) -> FloatArray:
+    """Return ψ'', in the shape of the predictor; without classes 0 where a residual is clipped."""
     second = family.second_derivative(predictor)
     if family.classes:
         return second
-    clipped = np.abs(family.residual(predictor, part.y)) >= family.residual_bound
+    clipped = np.abs(family.residual(predictor, y)) >= family.residual_bound
     return np.where(clipped, 0.0, second)
 
 

@@ -35,8 +35,8 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
             continue
         if both := [column for column in level_columns(levels)[name] if column in X.columns]:
             raise InputError(f"X must have no column {both[0]!r} next to levels of {name!r}; rename one")
-        if as_levels(values, levels[name]) is None:
+        if (own := as_levels(values, levels[name])) is None:
             raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
         coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
-        columns |= {column: (values == level) * 1.0 for column, level in coded}
+        columns |= {column: (own == level) * 1.0 for column, level in coded}
     return frame_of(columns)
