@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache, cached_property
 from typing import Any, cast
 
@@ -27,38 +25,20 @@ _KINDS = {
     "zero": ("zero baseline", palette.ZERO_LINE, "stroke"),
 }
 _COLUMNS = ["panel", "data_source", "estimator"]
-_NAME = re.compile(r"[a-z0-9_-]{1,200}")
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A study on the index page, from its manifest and its summary, which anybody may have written."""
+    """A study on the index page, from its manifest and its summary."""
 
     name: str
     manifest: Mapping[str, Any]
     summary: pd.DataFrame  # its `_COLUMNS`
 
     @classmethod
-    def of(cls, name: str, manifest: Any, summary: bytes) -> Entry:
-        """Read a manifest and a summary; raise `ValueError` unless they are those of a report."""
-        try:
-            page, times = manifest["page"], [manifest.get(key, "") for key in ("started", "finished")]
-            texts = [page["title"], page["headline"], page.get("panel", ""), *times]
-            texts += [manifest.get(key, "") for key in ("profile", "warning")]
-            texts += [page.get(key, "") for key in ("trial", "not_compared")]
-            texts += [one["name"] for one in manifest.get("data", ())]
-            is_valid = all(isinstance(text, str) and len(text) <= 10_000 for text in texts)
-            is_valid &= all(datetime.fromisoformat(time) for time in times if time)
-            seconds_of(manifest)  # raises where only one of both has a time zone
-            if errors := page["errors"]:
-                is_valid &= {"private", "zero"} <= set(errors) <= set(_KINDS)
-                is_valid &= all(value > 0 for value, _ in errors.values())
-                is_valid &= all(math.isfinite(number) for pair in errors.values() for number in pair)
-            table = pd.read_csv(io.BytesIO(summary), usecols=_COLUMNS, dtype=str, keep_default_na=False)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(str(error)) from None
-        if not (_NAME.fullmatch(name) and is_valid):
-            raise ValueError(f"the page of {name} is not what a run writes")
+    def of(cls, name: str, manifest: Mapping[str, Any], summary: bytes) -> Entry:
+        """Return the entry of a run's manifest and summary; raise `ValueError` if the summary is damaged."""
+        table = pd.read_csv(io.BytesIO(summary), usecols=_COLUMNS, dtype=str, keep_default_na=False)
         return cls(name, manifest, table.drop_duplicates())
 
     @property
@@ -91,7 +71,7 @@ class Entry:
 
     @property
     def is_compared(self) -> bool:
-        return bool(self.page["errors"]) and "warning" not in self.manifest
+        return {"private", "zero"} <= set(self.page["errors"] or ()) and "warning" not in self.manifest
 
     @property
     def why_not_compared(self) -> str:

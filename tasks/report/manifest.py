@@ -1,5 +1,7 @@
 """The manifest of a report: its inputs, versions, time and place, and how estimators split their budget."""
 
+import hashlib
+import json
 import os
 import platform
 import shlex
@@ -76,6 +78,7 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "v
 
 
 MANIFEST = "manifest.json"
+_SEAL = "manifest_sha256"  # of the rest
 
 
 def now() -> str:
@@ -101,6 +104,22 @@ class StudyResults:
     path: Path
     sha256: str
     made_of: str
+
+
+def sealed(manifest: dict[str, Any]) -> bytes:
+    """Return the content of a manifest's file, which holds a digest of itself."""
+    whole = {**manifest, _SEAL: _digest(manifest)}
+    return json.dumps(whole, indent=1, ensure_ascii=False).encode()
+
+
+def is_sealed(manifest: Any) -> bool:
+    """Return whether nobody changed a manifest after `sealed` wrote it."""
+    return isinstance(manifest, dict) and manifest.get(_SEAL) == _digest(manifest)
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    plain = json.loads(json.dumps({key: value for key, value in manifest.items() if key != _SEAL}))
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
@@ -131,7 +150,7 @@ def report_at(folder: Path, spec: StudySpec, options: RunOptions, tables: Tables
     with suppress(*_UNREADABLE):
         manifest = read_json(folder / MANIFEST)
         is_same = manifest["made_of"]["report"] == report_key(spec, options, tables)
-        if is_same and _are_whole(folder, manifest, manifest["files"]):
+        if is_same and is_sealed(manifest) and _are_whole(folder, manifest, manifest["files"]):
             return folder / "report.html"
     return None
 

@@ -12,7 +12,7 @@ from data.store.folders import atomic_write, closed_folder, read_json, read_smal
 from reports.page import StudyPage
 from reports.results import EXHIBITS
 from tasks.cache import digest
-from tasks.report.manifest import MANIFEST
+from tasks.report.manifest import MANIFEST, is_sealed, sealed
 from tasks.study.spec import StudySpec
 
 _TABLES = ("results.parquet", "timings.parquet")
@@ -39,8 +39,7 @@ def write_report(
     names = [*report.files, EXHIBITS, *_TABLES]
     digests = {name: sha256_file(out / name) for name in names if (out / name).exists()}
     whole = {**manifest, "page": report.about, "files": digests}
-    content = json.dumps(whole, indent=1, ensure_ascii=False).encode()
-    atomic_write(out / MANIFEST, content)
+    atomic_write(out / MANIFEST, sealed(whole))
     return out / "report.html"
 
 
@@ -85,8 +84,10 @@ def write_index(out: Path) -> Path:
     for path, content in contents.items():
         study = path.parent.name
         try:
+            if not is_sealed(manifest := json.loads(content)):
+                raise ValueError("it is not as a run wrote it")
             summary = _content(path.with_name("summary.csv"))
-            entries.append(page.Entry.of(study, json.loads(content), summary))
+            entries.append(page.Entry.of(study, manifest, summary))
         except ValueError:
             _log.warning("%s is damaged and not listed in the index; run: dpcost report %s", path, study)
     is_complete = len(entries) == len(paths)  # a damaged manifest is reported each time

@@ -1,7 +1,6 @@
 """Judge the claims of the papers on the results of the studies, and write the scorecard."""
 
 import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from reports.pages.scorecard import Judged, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.writing import render_sentence, when, words
 from tasks.errors import guarded
+from tasks.report.manifest import MANIFEST, sealed
 from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Judgment, Scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.size_rules import delta_at
@@ -61,7 +61,7 @@ def scorecard_page(
         "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }
-    files["manifest.json"] = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
+    files[MANIFEST] = sealed(manifest)
     for name, content in files.items():
         atomic_write(out / name, content)
     return out / "report.html"

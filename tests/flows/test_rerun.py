@@ -17,6 +17,8 @@ from flows.studies.results import folder_of_run, rebuild_reports, rerun_options,
 from reports.results import to_parquet_bytes
 from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
+from tasks.report.manifest import sealed
+from tasks.report.write import write_index
 from tasks.run_options import RunOptions
 from tests.builders import BOUNDS, CATEGORIES, people, refused
 from tests.tasks.analyst_tables import initialized
@@ -79,6 +81,23 @@ def test_results_that_are_not_the_manifests_are_refused(out):
     (out / "housing" / "manifest.json").write_text(json.dumps(right))
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
+
+
+EDITED = {"page": {}, "profile": "paper", "data": [{"name": 1}], "budgets": None}
+
+
+@pytest.mark.parametrize("key", EDITED)
+def test_a_manifest_that_somebody_edited_is_refused_and_not_listed_in_the_index(out, caplog, key):
+    file, summary = out / "housing" / "manifest.json", out / "housing" / "summary.csv"
+    summary.write_text("panel,data_source,estimator\n")
+    about = {"title": "Houses", "headline": "Privacy costs.", "panel": "", "errors": None}
+    file.write_bytes(sealed(LAST | {"page": about, "finished": "2026-11-01T00:00:00+00:00"}))
+    assert "Privacy costs." in write_index(out).read_text()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: EDITED[key]}))
+    for use in (lambda: rebuild_reports(["housing"], out), lambda: rerun(out)):
+        refused(use, SpecError, "it changed after the run", f"dpcost run housing --out {out}")
+    assert "Privacy costs." not in write_index(out).read_text()
+    assert str(file) in caplog.text
 
 
 def test_reports_are_rebuilt_after_a_run_that_is_under_way(out, home, monkeypatch):

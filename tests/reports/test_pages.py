@@ -143,24 +143,6 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
         assert shown in html
 
 
-ERRORS = {"private": [-1, 0.0], "without": [1, 0.0], "zero": [1, 0.0]}
-PAGES = [
-    {"title": 1},
-    {"headline": ["x"]},
-    {"panel": [[]]},
-    {"errors": {"private": [1, 0]}},
-    {"errors": ERRORS},
-]
-BROKEN = [{"page": page} for page in PAGES]
-BROKEN += [{"name": "../x"}, {"finished": "yesterday"}, {"data": [{"name": 1}]}]
-
-
-@pytest.mark.parametrize("broken", BROKEN, ids=str)
-def test_a_manifest_that_no_run_writes_is_refused(report, broken):
-    with pytest.raises(ValueError):
-        entry(report, **broken)
-
-
 @pytest.mark.parametrize("summary", [b"", b"a,b\n1,2\n", b'"', b"\xff\xfe"])
 def test_a_summary_that_no_run_writes_is_refused(report, summary):
     with pytest.raises(ValueError):

@@ -22,7 +22,7 @@ from flows import progress
 from flows.studies.find_study import find_study
 from tasks.blocks import audit
 from tasks.errors import Fault, guarded
-from tasks.report.manifest import StudyResults, build_manifest, released_events
+from tasks.report.manifest import StudyResults, build_manifest, released_events, sealed
 from tasks.report.write import write_index, write_report
 from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
@@ -115,7 +115,7 @@ def test_an_index_that_tells_of_a_private_report_is_its_owners_alone(tmp_path):
     for study, mode in (("mine", 0o700), ("housing", 0o755)):
         (tmp_path / study).mkdir()
         (tmp_path / study).chmod(mode)
-        (tmp_path / study / "manifest.json").write_text(json.dumps(MANIFEST))
+        (tmp_path / study / "manifest.json").write_bytes(sealed(MANIFEST))
     assert write_index(tmp_path).stat().st_mode & 0o077 == 0
     (tmp_path / "mine" / "manifest.json").unlink()
     (tmp_path / "usual").touch()
