@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pydantic import Field, InstanceOf, PlainSerializer, model_validator
 
 from data.errors import DataError
-from data.formats.canonical import meanings
+from data.formats.canonical import LARGEST_WHOLE, meanings
 
 Text = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # neither "0.5" nor true
@@ -138,6 +138,11 @@ class Column:
         texts += [(text, "a missing cell") for text in self.missing]
         meant: dict[str | float, tuple[str, str]] = {}
         for text, (spelling, level) in zip(meanings([text for text, _ in texts]), texts, strict=True):
+            if isinstance(text, float) and LARGEST_WHOLE <= abs(text) < math.inf:
+                raise ValueError(
+                    f"{self.name!r} must have codes below 2^53, got {spelling!r}, which is not told from its "
+                    "neighbors; put a letter before each code in the file"
+                )
             other, before = meant.setdefault(text, (spelling, level))
             if before != level:
                 raise ValueError(

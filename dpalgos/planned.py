@@ -1,6 +1,6 @@
 """The releases that an estimator makes for public numbers: n, d, ε, δ and its keywords."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -24,8 +24,9 @@ class PlanLine(NamedTuple):
     """A release of a plan.
 
     ``share`` is its part of the cost in ρ of zero-concentrated privacy, for all its ``times`` together. Where
-    all noise is Gaussian, this is its part of μ². It is NaN for releases without ρ. ``noise`` is that of one
-    release: the standard deviation over the sensitivity of Gaussian noise, or the ε of other noise.
+    all noise is Gaussian, this is its part of μ². It is NaN for releases without ρ. ``noise`` is the standard
+    deviation over the sensitivity of Gaussian noise, or the ε of other noise. Where it differs between the
+    releases, it is the smallest and the largest.
     """
 
     label: str
@@ -92,7 +93,7 @@ def _planned(
     costs = {label: sum(map(_cost_of, events)) for label, events in by_label.items()}
     total = sum(costs.values())
     rows = [
-        PlanLine(label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events[0]))
+        PlanLine(label, len(events), costs[label] / total, formulas.get(label, ""), _noise_of(events))
         for label, events in by_label.items()
     ]
     return rows, certified_epsilon(transcript.events, getattr(params, "delta", 0.0))
@@ -105,8 +106,11 @@ def _cost_of(event: Event) -> float:
         return float("nan")
 
 
-def _noise_of(event: Event) -> str:
-    multiplier, epsilon = (getattr(event, name, None) for name in ("noise_multiplier", "epsilon"))
-    if multiplier is not None:
-        return f"{float(np.max(multiplier)):.3g}"
-    return "" if epsilon is None else f"ε = {epsilon:.3g}"
+def _noise_of(events: Sequence[Event]) -> str:
+    """Return the noise of the releases with one label: a number, or the smallest and the largest."""
+    for name, prefix in (("noise_multiplier", ""), ("epsilon", "ε = ")):
+        known = [value for event in events if (value := getattr(event, name, None)) is not None]
+        if known:
+            ends = dict.fromkeys(f"{end(map(np.max, known)):.3g}" for end in (min, max))
+            return prefix + " to ".join(ends)
+    return ""

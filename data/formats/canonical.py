@@ -32,6 +32,7 @@ MOMENT = re.compile(
 _BINARY = (
     *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view),
 )
+LARGEST_WHOLE = 2.0**53  # from it on two whole numbers may be one in double precision
 _FEW_CELLS = 64
 DURATION = re.compile(r"-?\d+ days?( .*)?", re.ASCII)
 

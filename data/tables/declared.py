@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 
 from data.columns import MOST_FAULTS, PLAIN, Column, Declaration, Marks
 from data.errors import DataError, numbered
-from data.formats.canonical import CanonicalBatch, Cells, meanings, written_text
+from data.formats.canonical import LARGEST_WHOLE, CanonicalBatch, Cells, meanings, written_text
 from data.store.references import Repair
 from data.tables.marks import FileMarks
 from data.tables.reading import PartReader, Watch, cells_of, opened_table, require_columns
 from data.tables.sources import Part, Source, parts_of
 
 _EXPONENT = r"^\s*[+-]?[\d.]+[eE][+-]?\d+\s*$"  # 10E1 and 1E2 may be two users
-_LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
 
 
@@ -53,7 +52,7 @@ class UserIds:
         numbers = cells.numbers[~are_texts & ~cells.missing]
         self._has_missing |= any(map(np.any, [cells.missing, *_each_of(self._missing_codes, cells)]))
         self._has_numbers |= bool(len(numbers))
-        self._has_odd |= bool(((np.abs(numbers) >= _LARGEST_ID) | (numbers != np.rint(numbers))).any())
+        self._has_odd |= bool(((np.abs(numbers) >= LARGEST_WHOLE) | (numbers != np.rint(numbers))).any())
 
     def codes(self) -> npt.NDArray[np.int64]:
         """Return an integer code per row for the user it belongs to, shape (n,).

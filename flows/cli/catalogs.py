@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 _FLOWS = Path(__file__).resolve().parents[1]
 RELEASE_COLUMNS = ("release", "times", "share", "sensitivity", "noise/sensitivity")
-_SIZES = "r, w and L are thresholds that are public or released before; p is a number of columns."
+_SIZES = (
+    "r, w and L are thresholds that are public or released before; p is a number of columns. If earlier "
+    "releases show the need, a later one is of another kind in this table, at the same cost."
+)
 _log = logging.getLogger(__name__)
 
 
@@ -42,7 +45,7 @@ def estimators(
         str | None, option("[none|central|local|user]", "Only estimators with this privacy model.")
     ] = None,
     n: Annotated[
-        int | None, option("N", "Rows (or people): print the plan of releases; needs --d.", min=1)
+        int | None, option("N", "Rows (or people): print the plan of releases; needs --d.", min=2)
     ] = None,
     d: Annotated[int | None, option("D", "Columns of that plan, including the intercept.", min=1)] = None,
     epsilon: Annotated[float, option("NUMBER", "ε of that plan.")] = 1.0,

@@ -19,6 +19,7 @@ from tasks import SpecError
 if TYPE_CHECKING:
     from data.tables.sources import Source
     from tasks.release.release import PlannedRelease
+    from tasks.release.request import ReleaseRequest
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
@@ -177,15 +178,17 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     foreseen = forecast_release(request)
     none = foreseen.none
     target = str(getattr(plan.params, "interval_target", ""))
+    has_long_tail = target not in ("", ROBUST) and not request.family
     say(
         options.rendered(
             "forecast.txt.jinja",
             foreseen=foreseen,
             covers=covered(target, request.family) if target else "",
-            has_long_tail=target not in ("", ROBUST) and not request.family,
+            has_long_tail=has_long_tail,
             guesses=request.own.guesses,
             family=request.family,
-            response=request.columns.y,
+            response=options.toml(request.columns.y or ""),
+            event=options.toml(_event_of(request)),
         )
     )
     if none > MOST_LIKELY_NONE and not none_expected:
@@ -196,10 +199,11 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
             else f"no epsilon up to {16_384 * request.epsilon:,.7g} gives half of the coefficients one"
         )
         remedies = ["that epsilon"] * bool(minimum)
-        remedies += ["a robust interval_target"] * (target not in ("", ROBUST))
+        remedies += ["a robust interval_target"] * has_long_tail
         raise SpecError(
-            f"nothing was charged: with probability {none:.0%}, no coefficient has an interval; {enough}, on "
-            f"synthetic tables of {number:,} {units}; use {', '.join([*remedies, f'more {units}'])}, or no "
+            f"nothing was charged: on {none:.0%} of the synthetic tables of {number:,} {units}"
+            f"{', whose responses have a long tail,' * has_long_tail} no coefficient has an interval; "
+            f"{enough}; use {', '.join([*remedies, f'more {units}'])}, or no "
             "--interval, or pass --none-expected to release anyway"
         )
     if yes:
@@ -208,6 +212,13 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         raise SpecError(
             f"nothing was charged; for more intervals, use more {units}, more epsilon or fewer columns"
         )
+
+
+def _event_of(request: "ReleaseRequest") -> str:
+    """Return the column of a release's event, "" if its response is none."""
+    if request.by_formula and request.by_formula.survival:
+        return request.by_formula.survival.event
+    return request.columns.y or "" if request.family == "logistic" else ""
 
 
 def is_confirmed(question: str) -> bool:

@@ -36,12 +36,13 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         sign = "not known" if has_limits else "same" if is_same else "other"
         if is_sure:
             sign = "known" if low * exact > 0 else "wrong"
-        rows.append((column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact), sign))
+        row = column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact)
+        rows.append(row if content["numbers"] == "means" else (*row, sign))
     facts = {
         "name": page.estimator(content["estimator"]).title,
         "n": content["n"],
         "epsilon": content["epsilon"],
-        "of_terms": content.get("of_terms", False),
+        "numbers": content["numbers"],
         "has_limits": has_limits,
         "covers": content.get("covers", ""),
         "same": same,

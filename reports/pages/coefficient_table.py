@@ -23,7 +23,16 @@ _ESCAPED = str.maketrans(
     | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 )
 _TEX = str.maketrans(
-    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "×": r"$\times$", "<": "$<$"}
+    {
+        "ε": r"$\varepsilon$",
+        "δ": r"$\delta$",
+        "−": "$-$",
+        "×": r"$\times$",
+        "<": "$<$",
+        ">": "$>$",
+        "|": r"\textbar{}",
+        '"': "''",
+    }
     | {raised: f"$^{{{plain}}}$" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True)}
 )
 

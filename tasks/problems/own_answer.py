@@ -9,7 +9,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable
 from dpalgos.coefficients import covered
 from dpalgos.typing import FloatArray
-from tasks.own_table.file_units import FileUnits
+from tasks.own_table.file_units import FileUnits, file_units
 from tasks.problems.problem import HeadlineRun
 
 if TYPE_CHECKING:
@@ -21,12 +21,16 @@ _LEVEL = 0.95
 def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: HeadlineRun) -> dict[str, Any]:
     """Return the content of `reports.exhibits.own_table`.
 
-    Numbers are per standard deviation of a column; of a formula those of its terms, in the units of the file.
+    Slopes are per standard deviation of a column. Means and terms of a formula are in the units of the file.
     """
     reference, unit, plain = problem.full_answer(prepared), prepared.to_standard, prepared.column_names
     assert unit is not None
     slopes = slice(problem.slopes.start or 0, (problem.slopes.start or 0) + len(unit))
-    units = problem.units_of_file or replace(FileUnits.unchanged(plain), terms=plain[slopes], back=unit)
+    units, numbers = problem.units_of_file, "terms"
+    if not problem.response:
+        units, numbers = file_units(problem.columns(), None), "means"
+    elif units is None:
+        units, numbers = replace(FileUnits.unchanged(plain), terms=plain[slopes], back=unit), "slopes"
     there = reference.columns.copy()
     there[slopes] &= unit.any(axis=1)
     assert problem.analyst_table is not None
@@ -78,7 +82,7 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
         "covers": covered(about.target, about.family)
         if has_interval.any() and about and about.target
         else "",
-        "of_terms": problem.units_of_file is not None,
+        "numbers": numbers,
         "estimator": cell.estimator,
         "form": cell.form,
         "epsilon": cell.epsilon,

@@ -26,7 +26,7 @@ from tasks.problems.kinds import measure_of
 from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
-from tasks.study.estimators import EstimatorSpec
+from tasks.study.estimators import MAX_WEIGHT, EstimatorSpec
 from tasks.study.spec import Panel, StudySpec
 
 _FEW_ROWS, _NUMBERS = 50, 500_000  # of a made-up table: the least and the most
@@ -57,9 +57,10 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
         keywords["range_failure"] = 1.0  # too few to find any range
     users = np.arange(n) if of_users or panel.problem.traits.of_people else None
     y_or_none = None if spec.task_of(panel) == "mean" else y
+    weights = np.ones(n) if MAX_WEIGHT in keywords else None
     result = dpalgos.estimate(
         item.name,
-        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=users),
+        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=users, row_weights=weights),
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta_at(spec.headline.delta, spec.headline.n),

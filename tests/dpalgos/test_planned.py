@@ -50,5 +50,17 @@ def test_the_plan_is_what_rows_lead_to(family, people, n):
     assert planned == made
 
 
+def test_noise_that_differs_between_releases_is_a_range():
+    name, n = "dp_sparse_linear_regression", 500
+    noise_of = {row.label: row.noise for row in planned_releases(name, n, 6, BUDGET)[0]}
+    rng, keywords = np.random.default_rng(0), dpalgos.get_estimator(name).example
+    X = rng.uniform(-0.4, 0.4, (n, 6))
+    result = dpalgos.estimate(name, X, X[:, 0], rng=rng, **{**keywords, **BUDGET})
+    for label, field, prefix in (("values", "noise_multiplier", ""), ("selection", "epsilon", "ε = ")):
+        label = f"step: {label}"
+        used = [getattr(event, field) for event in result.events if event.label == label]
+        assert noise_of[label] == f"{prefix}{min(used):.3g} to {max(used):.3g}"
+
+
 def test_an_estimator_without_privacy_has_no_plan():
     refused(lambda: planned_releases("ols", 100, 3, {}), dpalgos.InputError, "ols")

@@ -94,6 +94,19 @@ def test_the_page_shows_coefficients_next_to_the_exact_ones_and_what_is_left_out
     assert low is None or low < coef < high
 
 
+def test_means_next_to_their_non_private_ones_are_in_the_units_of_the_file(tmp_path, home):
+    table = people(600)[["age", "cost"]]
+    spec, ref, _ = computed(study(tmp_path, table), tmp_path)
+    block = spec.headline_block(spec.blocks("smoke", replicates=2, seed=1))
+    about = {"table": ref, "design": tmp_path / "design.npz", "selected": {}}
+    run = HeadlineRun(replicates=block.replicates, cells=block.cells, **about)
+    shown = spec.head_panel.problem.exhibits(run)["own_table"]
+    assert shown["numbers"] == "means"
+    for name, coef, _, _, exact in shown["rows"]:
+        assert exact == pytest.approx(table[name].mean())
+        assert coef == pytest.approx(exact, rel=0.5)
+
+
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):
     def keys(folder):
         spec = find_study(str(folder / "mine.toml"))

@@ -166,6 +166,14 @@ def test_a_text_stands_for_one_category_or_a_missing_cell(texts):
         )
 
 
+def test_codes_that_double_precision_does_not_tell_apart_are_refused():
+    column = {"name": "g", "source": "law", "categories": ["7", str(2**53 - 1), "other"]}
+    AnalystTable(path="t.csv", rows=9, privacy_unit="a row", columns=[column])
+    column["categories"][1] = str(2**53 + 1)
+    with pytest.raises(ValueError, match=str(2**53 + 1)):
+        AnalystTable(path="t.csv", rows=9, privacy_unit="a row", columns=[column])
+
+
 # A file's name, its content, and what the sentence names
 UNREADABLE = [
     ("nowhere.toml", None, "nowhere.toml"),

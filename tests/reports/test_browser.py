@@ -101,7 +101,7 @@ def release_page(*_):
 
 def own_table_page(_, results, page):
     rows = [[f"C(region)[T.{'south' * 5}]:age_{j}", 1.0, -123.456, 2345.678, 0.9] for j in range(3)]
-    about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "of_terms": True}
+    about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "numbers": "terms"}
     content = {**about, "rows": rows, "left_out": [], "covers": "Intervals cover something."}
     own = replace(replaced(page, own_table=content), n_coefficients=3)
     return render_study(results, own).files["report.html"].decode()

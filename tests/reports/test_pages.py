@@ -183,6 +183,14 @@ def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results,
     assert ("measures sampling error" in html) is is_unknown
 
 
+def test_means_of_an_own_table_have_no_sign(page, results):
+    about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "left_out": [], "covers": ""}
+    of_means = {**about, "numbers": "means", "rows": [["age", 55.0, 54.0, 56.0, 55.2]]}
+    text = render_study(results, replaced(page, own_table=of_means)).files["report.md"].decode()
+    assert "Each mean is in the units of the file." in text
+    assert "| Column | private | 95% interval | without privacy |\n" in text
+
+
 def test_a_data_page_states_the_origin_of_a_file(results, page):
     card = page.data_cards[0]
     source = replace(

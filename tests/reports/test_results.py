@@ -181,11 +181,13 @@ def test_models_side_by_side_have_each_note_once():
 
 
 def test_latex_is_escaped():
-    odd = Model(**{**vars(LINEAR), "rows": [row("[cm]", 3e-9)]})
+    odd = Model(**{**vars(LINEAR), "rows": [row("[cm]", 3e-9), row("age=>65|x", 1.0)]})
     tex = render_coefficients([LINEAR, LOGISTIC, odd], "tex").decode()
     assert not [each for each in (r"sick \\& tired", "\n[cm]", "⁻", "sick & tired") if each in tex]
     assert not [
-        each for each in (r"sick \& tired", r"region=s\_1", r"\toprule", "10$^{-}$") if each not in tex
+        each
+        for each in (r"sick \& tired", r"region=s\_1", r"\toprule", "10$^{-}$", r"age=$>$65\textbar{}x")
+        if each not in tex
     ]
 
 

@@ -322,6 +322,15 @@ def test_a_row_without_a_weight_is_treated_as_one_without_another_cell(tmp_path,
     assert answer.estimate["dose"] == pytest.approx(expected["dose"], abs=2e-4)
 
 
+@pytest.mark.parametrize("user_id", ["", "person"])
+@pytest.mark.parametrize("family", FITS)
+def test_a_study_of_weighted_rows_has_a_page(tmp_path, home, family, user_id):
+    page = reported(surveyed(tmp_path, survey(600), family=family, user_id=user_id), tmp_path)
+    assert "without privacy" in page
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert NAMES[family] in [each["estimator"] for each in manifest["budgets"]]
+
+
 def test_weights_are_clipped_to_their_public_range(tmp_path, home, monkeypatch):
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     table = survey()
