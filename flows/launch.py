@@ -211,17 +211,11 @@ def _check_table(study: str, options: RunOptions) -> None:
     spec = find_study(study)
     if spec.analyst_table is None:
         return
-    from data.ledger import open_ledger
-    from tasks.release.rows import known_as
-
     reports = options.reports
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
         check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
     table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_sizes(table)
-    known = known_as(open_ledger(home()), Path(spec.analyst_table.path), spec.analyst_table.marks)
-    if known not in ("", spec.name):
-        say(f"note: the ledger has the rows of {spec.name} as {known!r}; releases are charged there")
 
 
 @contextmanager

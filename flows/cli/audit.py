@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from dpalgos.audit.lower_bound import AuditResult
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
-_ROWS = 10  # of the table for --callable
 _HARDENED_TRIALS = 2000  # one after the other, too
-_COLUMNS = 2
+_TABLE: Any = {"n_rows": 10, "n_columns": 2, "bound": 1.0}  # of --callable
 _MUS = 1e-6, 1e3
 
 
@@ -42,9 +41,6 @@ def audit(
     epsilon: Epsilon = 0.5,
     delta: Annotated[float, option("NUMBER", "δ, below 1; with --callable also 0, for pure ε.")] = 1e-5,
     seed: Annotated[int, option("INTEGER", "Random seed of the trials.", min=0)] = 0,
-    interval: Annotated[
-        float | None, option("NUMBER", "Confidence level, e.g. 0.95; audits the releases of intervals too.")
-    ] = None,
     param: Annotated[
         list[str] | None, option("NAME=VALUE", "Setting of the estimator, e.g. intercept=true. Repeatable.")
     ] = None,
@@ -55,14 +51,10 @@ def audit(
     foreign: Annotated[
         str | None, option("MODULE:FUNCTION", "Function of a table and a seed, to attack.", "--callable")
     ] = None,
-    columns: Annotated[
-        int | None, option("INTEGER", f"Columns of the table for --callable; default: {_COLUMNS}.", min=1)
-    ] = None,
     mu: Annotated[
         float | None, option("NUMBER", "Claimed μ of Gaussian DP, for --callable; replaces --epsilon.")
     ] = None,
     plugins: Plugins = None,
-    label: Annotated[bool, flag("--label", "Values 0 and 1 in the last column of this table.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Attack an estimator: print an empirical lower bound on ε next to the certified ε.
@@ -72,19 +64,15 @@ def audit(
     use_plugins(plugins or [])
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs either an estimator or --callable MODULE:FUNCTION")
-    what = "an estimator" if estimator else "a mechanism by --callable"
-    others: dict[str, object] = {"--columns": columns, "--label": label or None, "--mu": mu}
-    if foreign:
-        others = {"--interval": interval, "--param": param, "--hardened": hardened or None}
-        others["--people"] = people or None
-    for words, value in others.items():
-        if value is not None:
-            raise SpecError(f"{words} does not apply to an audit of {what}; leave it out")
+    if estimator and mu is not None:
+        raise SpecError("--mu does not apply to an audit of an estimator; leave it out")
+    if foreign and (param or hardened or people):
+        raise SpecError("--param, --hardened and --people are for estimators, got --callable; leave them out")
+    budget = {"epsilon": epsilon, "delta": delta}
     if estimator:
-        settings = {**_settings(param or []), **({} if interval is None else {"interval": interval})}
         n_trials = trials or (_HARDENED_TRIALS if hardened else _TRIALS)
-        options = {"epsilon": epsilon, "delta": delta, "n_trials": n_trials, "people": people}
-        results = _audit_estimator(estimator, settings, seed, hardened=hardened, **options)
+        options = {**budget, "n_trials": n_trials, "hardened": hardened, "people": people}
+        results = _audit_estimator(estimator, _settings(param or []), seed, **options)
         plain: Any = [result.to_dict() for _, result in results]
         lines = [
             f"{estimator} {'hardened' if hardened else calibration}: audited ε ≥ "
@@ -94,11 +82,8 @@ def audit(
         ]
         is_violated = any(result.violated for _, result in results)
     else:
-        assert foreign
-        claim = {"epsilon": epsilon} if mu is None else {"mu": mu, "epsilon": _epsilon_of(mu, delta)}
-        table = {"n_rows": _ROWS, "n_columns": columns or _COLUMNS, "bound": 1.0, "label": label}
-        options = {**claim, "delta": delta, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
-        verdict = _audit_foreign(foreign, table, options)
+        claim = budget if mu is None else {"mu": mu, "epsilon": _epsilon_of(mu, delta), "delta": delta}
+        verdict = _audit_foreign(str(foreign), seed=seed, n_trials=trials or _FOREIGN_TRIALS, **claim)
         plain, is_violated = verdict.to_dict(), verdict.violated
         of_mu = "" if mu is None else f"μ ≥ {verdict.mu_lower_bound:.4f}, claimed μ = {mu:g}, "
         lines = [
@@ -168,7 +153,7 @@ def _audit_estimator(
     return results
 
 
-def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any]) -> "AuditVerdict":
+def _audit_foreign(name: str, **options: Any) -> "AuditVerdict":
     from dpalgos.audit.foreign import audit_callable, table_pairs
     from flows.progress import counter
 
@@ -178,7 +163,7 @@ def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any]) ->
         progress(next(runs))
         return mechanism(rows, seed)
 
-    return audit_callable(counted, pairs=table_pairs(**table), **options)
+    return audit_callable(counted, pairs=table_pairs(**_TABLE), **options)
 
 
 def _imported(name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from data.store.folders import atomic_write, home
+from data.store.folders import atomic_write
 from data.store.output_files import check_outputs
 from flows.cli.options import Force, argument, option, parser_of, rendered, toml
 from tasks import SpecError
@@ -57,9 +57,6 @@ def init(
     weights: Annotated[
         str, option("COLUMN", "Column of weights of rows, which are private; default: none.")
     ] = "",
-    max_weight: Annotated[
-        float | None, option("NUMBER", "Public maximum of --weights; default: to be stated in the file.")
-    ] = None,
     formula: Annotated[
         str, option("FORMULA", 'Model, e.g. "cost ~ age + C(region) + age:smoker"; replaces --response.')
     ] = "",
@@ -76,10 +73,8 @@ def init(
 ) -> None:
     """Write a study file and a release file for your own table, from its column names and types."""
     from data.columns import Marks
-    from data.ledger import open_ledger
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
-    from tasks.release.rows import known_as
     from tasks.study.own_data import STUDY_FILE_VERSION
 
     files = _files(name)
@@ -94,7 +89,7 @@ def init(
         used = {*reading.left, *reading.right, *special}
         schema = {column: kind for column, kind in schema.items() if column in used}
     model = _model(schema, response, family or "", user_id)
-    _check_weights(schema, weights, max_weight, response, user_id)
+    _check_weights(schema, weights, response, user_id)
     users = count_users(data, user_id, marks) if user_id else None
     n, units = (found.n_rows, "rows") if users is None else (users, "users")
     if n < FEWEST_ROWS:
@@ -108,7 +103,6 @@ def init(
         "file": data.name,
         "path": str(data),
         "version": STUDY_FILE_VERSION,
-        "ledger_name": known_as(open_ledger(home()), data, marks) or name,
         "n": n,
         "users": users,
         "units": units,
@@ -117,7 +111,6 @@ def init(
         "formula": toml(formula),
         "user_id": toml(user_id),
         "weights": toml(weights),
-        "max_weight": "?" if max_weight is None else max_weight,
     }
     for file, template in zip(files, ("study", "release"), strict=True):
         atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
@@ -224,14 +217,8 @@ def _read_formula(formula: str, schema: Mapping[str, str], response: str, specia
     return reading
 
 
-def _check_weights(
-    schema: Mapping[str, str], weights: str, max_weight: float | None, response: str, user_id: str
-) -> None:
+def _check_weights(schema: Mapping[str, str], weights: str, response: str, user_id: str) -> None:
     """Refuse a column of weights that cannot be, or a model that does not take weights."""
-    if max_weight is not None and not (weights and 0 < max_weight < math.inf):
-        raise SpecError(
-            f"--max-weight must be a positive number, with --weights, got {max_weight:g}; correct it"
-        )
     if weights and (schema.get(weights) not in ("number", "whole number") or weights in (response, user_id)):
         raise SpecError(
             f"--weights must be a column of numbers other than --response and --user-id, got {weights!r}; "

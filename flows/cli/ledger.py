@@ -1,6 +1,5 @@
 """``dpcost ledger``: datasets' privacy budgets, what was spent of them, and backups of the record."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,6 @@ from data.store.folders import home
 from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option, rendered, show
 
 if TYPE_CHECKING:
-    from data.columns import Marks
     from data.ledger import VerifyReport
 
 _COPIES = (
@@ -27,40 +25,13 @@ def ledger_open(
     name: Annotated[str, argument("NAME", "Dataset name.")],
     epsilon: Epsilon,
     delta: Annotated[float, option("NUMBER", "δ, well below 1 / number of rows; 0 allows pure ε only.")],
-    data: Annotated[
-        Path | None, option("FILE", "Data file; default: the one that NAME.toml declares, if it exists.")
-    ] = None,
 ) -> None:
     """Set the total privacy budget of a dataset, once; the same rows get no second budget."""
-    from data.errors import ContentRefused
     from data.ledger import open_ledger
-    from tasks.release.rows import known_as
 
-    of_study, marks = _file_of(Path(f"{name}.toml"))
-    file = data or of_study
-    known = known_as(open_ledger(home()), file, marks) if file else ""
-    if known not in ("", name):
-        raise ContentRefused(
-            f"{file}: the ledger has these rows as {known!r}; they cannot have a second budget as {name!r}; "
-            f"write name = {json.dumps(known)} under [dataset] of the release file"
-        )
     budget = open_ledger(home()).open_dataset(name, epsilon, delta)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
     typer.echo(_COPIES)
-
-
-def _file_of(study: Path) -> tuple[Path | None, "Marks"]:
-    """Return the data file that a study file declares, finished or not, or None; and its marks."""
-    from data.columns import PLAIN, Marks
-    from tasks.study.own_data import read_toml
-
-    try:
-        declared = read_toml(study)[1]["data"]
-        file = study.parent / declared["path"]
-        marks = Marks(*(declared.get(name, "") for name in ("decimal", "thousands", "separator")))
-        return (file if file.exists() else None), marks
-    except (OSError, ValueError, KeyError, TypeError):
-        return None, PLAIN
 
 
 @ledger_app.command("show")

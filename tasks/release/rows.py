@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from data.columns import PLAIN, Column, Marks
+from data.columns import Column
 from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
-from data.ledger import Fingerprinter, Ledger
+from data.ledger import Fingerprinter
 from data.tables.declared import DeclaredReader, DeclaredTable
-from data.tables.marks import FileMarks
-from data.tables.reading import Numbers, Watch, n_rows_stated, opened_table
+from data.tables.reading import Numbers, Watch, n_rows_stated
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
@@ -275,15 +274,3 @@ def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
         used = analyst_table.needed(each for each in analyst_table.columns if each.name in names)
         levels |= {each.name: each.categories for each in used}
     return levels
-
-
-def known_as(ledger: Ledger, data: Source, declared: Marks = PLAIN) -> str:
-    """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
-    known = ledger.contents()
-    if not known:
-        return ""
-    reader = ledger.fingerprinter(known)
-    with opened_table(data, FileMarks(declared)) as (_, batches):
-        for batch in batches:
-            reader.add(batch)
-    return known.get(reader.fingerprint(), "") if reader.n_rows else ""

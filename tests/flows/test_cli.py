@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from small_project import sentence
 
 from dpalgos.audit import lower_bound
 from dpalgos.audit.lower_bound import audit_estimator
@@ -67,7 +66,7 @@ def test_an_audit_from_the_command_line(command_line, few_runs):
     rows = json.loads(out)
     assert {row["calibration"] for row in rows} == {"tight", "paper"}
     assert all(row["epsilon_lower_bound"] <= row["certified_epsilon"] for row in rows)
-    status, out, _ = command_line("audit", "dp_mean", "--trials", 1000, "--interval", 0.95)
+    status, out, _ = command_line("audit", "dp_mean", "--trials", 1000, "--param", "interval=0.95")
     assert status == 0
     assert out.startswith("dp_mean tight: audited")
     assert "dp_mean paper" not in out
@@ -95,7 +94,6 @@ def test_a_mechanism_of_anybody_is_audited_against_its_claim(command_line, tmp_p
     status, out, _ = command_line(*asked, "mechanisms_of_mine:private")
     assert status == 0
     assert json.loads(out)["verdict"] == "no violation found"
-    assert "columns" in sentence(command_line(*asked, "mechanisms_of_mine:private", "--columns", 10**8))
 
 
 def test_an_estimator_whose_example_holds_public_rows_is_audited(command_line):

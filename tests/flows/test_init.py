@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.ledger import Ledger, open_ledger
 from flows import artifacts
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
@@ -251,10 +250,7 @@ def test_codes_with_leading_zeros_and_dates_are_asked_about(tmp_path, home):
 
 
 @pytest.mark.parametrize("between", [".", " "])
-def test_marks_are_declared_in_a_home_that_holds_releases(between, tmp_path, command_line, monkeypatch):
-    """The ledger knows some rows; a file whose marks must be declared is read with them everywhere."""
-    open_ledger().open_dataset("other", 1.0, 1e-5)
-    monkeypatch.setattr(Ledger, "contents", lambda _: {"2-" + "0" * 64: "other"})
+def test_marks_that_are_ambiguous_are_declared(between, tmp_path, command_line, monkeypatch):
     monkeypatch.chdir(tmp_path)
     marks = str.maketrans({",": between, ".": ","})
     table = people(60)
@@ -265,5 +261,3 @@ def test_marks_are_declared_in_a_home_that_holds_releases(between, tmp_path, com
     status, out, err = command_line("init", "mine", *declared)
     assert (status, err) == (0, "")
     assert "read the names" in out
-    status, _, err = command_line("ledger", "open", "mine", "--epsilon", "1", "--delta", "1e-6")
-    assert (status, err) == (0, "")

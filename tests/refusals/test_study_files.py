@@ -78,7 +78,7 @@ def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, tmp_path, _, 
 @pytest.mark.parametrize(("_", "old", "new", "named"), rows_of("a table of weights"))
 def test_a_wrong_declaration_of_weights_is_refused_by_its_key(study, tmp_path, _, old, new, named):
     table = people(60)[["age", "cost"]].assign(dose=1.5)
-    file = study(old, new, table, response="cost", weights="dose", max_weight=3.0)
+    file = study(old, new, table, response="cost", weights="dose")
     use = (lambda: computed(file, tmp_path)) if "nowhere" in new else lambda: find_study(file)
     refused(use, (DataError, SpecError), *named)
 

@@ -233,7 +233,7 @@ def survey(n=3000, seed=0):
 def surveyed(folder, table=None, family="linear", **options):
     response = RESPONSES[family]
     table = (survey() if table is None else table)[["age", "dose", response, "w", "person"]]
-    special = {"weights": "w", "max_weight": 3.0, **options}
+    special = {"weights": "w", **options}
     if "formula" not in special:
         special |= {"response": response}
     if not special.get("user_id") and "formula" not in special:

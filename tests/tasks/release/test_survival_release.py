@@ -223,7 +223,6 @@ def test_a_forecast_of_weighted_persons_has_intervals(tmp_path):
     file = initialized(
         tmp_path, frame, bounds=bounds, categories={"arm": ["placebo", "drug"]}, weights="w", response="died"
     )
-    edited(file, 'max_weight = "?"', "max_weight = 2.0")
     config = tmp_path / "release.toml"
     head = f'formula = "{FORMULA}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n'
     config.write_text(f'{head}[columns]\nweights = "w"\n')
