@@ -161,27 +161,6 @@ def build(table, units="public", **changes):
     return prepare_table(table, get_dataset("housing"), **arguments)
 
 
-def test_public_units_are_the_registrys_and_those_of_the_paper_z_scores_of_the_full_data(table):
-    public, paper = build(table), build(table, "standardised")
-    assert public.column_names == (*COVARIATES, "intercept")
-    assert paper.column_names == tuple(COVARIATES)
-    assert public.X.flags.c_contiguous
-    assert paper.X.flags.c_contiguous
-    np.testing.assert_array_equal(public.X[:, -1], 1)
-    np.testing.assert_allclose(public.X[:, 0], (table["median_income"] - 4) / 2)
-    np.testing.assert_allclose(public.y, (table[RESPONSE] - 200_000) / 100_000)
-    np.testing.assert_allclose(paper.X.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(paper.X.std(axis=0), 1)
-    np.testing.assert_allclose((paper.y.mean(), paper.y.std()), (0, 1), atol=1e-12)
-    # Both have the target of least squares on the raw rows.
-    with_ones = np.column_stack([table[COVARIATES], np.ones(len(table))])
-    slopes = np.linalg.lstsq(with_ones, table[RESPONSE].to_numpy(), rcond=None)[0][:-1]
-    in_z = slopes * table[COVARIATES].std(ddof=0).to_numpy() / table[RESPONSE].std(ddof=0)
-    for prepared in (public, paper):
-        found = prepared.to_standard @ np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
-        np.testing.assert_allclose(found, in_z, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("m", [3, 10, 11, 17])
 def test_draws_are_uniform_over_rows_and_pairs(m):
     n_rows, replicates = 20, 4000
