@@ -14,12 +14,10 @@ import pytest
 
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.errors import Unreachable
-from data.fetch.genotypes import NO_GROUP, read_genotypes
+from data.fetch.genotypes import read_genotypes
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
 from data.formats.cohort import MISSING
-from data.store.folders import mirror_from_environment
 from data.store.references import ref_from_dict
 
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
