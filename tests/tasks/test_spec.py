@@ -101,9 +101,14 @@ def results(errors, *, calibration="tight", certified=0.5, replicates=20):
     return validate_results(pd.concat(parts).reindex(columns=list(COLUMNS)))
 
 
+def claim_of(test, panel=PANEL):
+    same = {"text": "x", "where": "x", "study": SPEC.name, "estimator": "dp_mean"}
+    return Claim(id="A-x", panel=panel, test=test, **same)
+
+
 def verdict(test, errors, *, calibration="tight", **settings):
-    claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
-    return judge(claim, Evidence(SPEC, results(errors, calibration=calibration, **settings)))[calibration]
+    evidence = Evidence(SPEC, results(errors, calibration=calibration, **settings))
+    return judge(claim_of(test), evidence)[calibration]
 
 
 def test_every_claim_is_about_something_that_its_study_has():
@@ -138,9 +143,7 @@ def test_nothing_holds_against_its_own_evidence(test):
     ones = dict.fromkeys((100, 1000, 5000), 1.0)
     table = results(dict.fromkeys(("dp_mean", "karwa_vadhan_mean"), ones), replicates=3)
     table.loc[(table["estimator"] == "dp_mean") & (table["n"] == 1000), "value"] = [0.1, 0.2, 5.6]
-    claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
-    found = judge(claim, Evidence(SPEC, table))["tight"]
-    assert math.isnan(found.value)
+    assert math.isnan(judge(claim_of(test), Evidence(SPEC, table))["tight"].value)
 
 
 RATIO = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
@@ -187,10 +190,7 @@ def test_calibrations_are_compared_like_with_like():
     errors = {"dp_mean": ONE, "karwa_vadhan_mean": {100: 2.0}}
     table = results(errors)
     table.loc[table["estimator"] == "dp_mean", "calibration"] = "paper"
-    claim = Claim(
-        id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=RATIO
-    )
-    found = judge(claim, Evidence(SPEC, table))
+    found = judge(claim_of(RATIO), Evidence(SPEC, table))
     assert {each.why_open for each in found.values()} == {"no such answer"}
 
 
@@ -200,10 +200,7 @@ def test_errors_of_two_panels_are_compared():
     evidence = Evidence(SPEC, pd.concat([table, worse]))
     for panel, other, expected in (("other", PANEL, 1.0), (PANEL, "other", 0.0)):
         test = {"kind": "larger_than_in", "panel": other}
-        claim = Claim(
-            id="A-x", text="", where="", study=SPEC.name, panel=panel, estimator="dp_mean", test=test
-        )
-        assert judge(claim, evidence)["tight"].value == expected
+        assert judge(claim_of(test, panel), evidence)["tight"].value == expected
 
 
 @pytest.mark.parametrize("profile", ["smoke", "standard"])

@@ -94,6 +94,9 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     assert not prepared.split.refusal
     rows = {(row[0], row[2]): row for row in prepared.table.texts}
     assert rows["primary", "C(arm)[T.drug]"][5] == "2.50"
+    nested = next(row for row in prepared.table.texts if row[0] == "unadjusted (nested in primary)")
+    assert nested[1] == "0"
+    assert float(nested[3]) > 0
     events = [
         event
         for name, epsilon in prepared.split.epsilons.items()
@@ -171,7 +174,9 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulati
 def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_marked(file):
     before = reserve(file).split.epsilons
     edit(file, ('mean = "baseline"', 'mean = "age"'))
-    after = reserve(file)
+    after, given_back = prepared_plan(file), []
+    reserve_plan(after, open_ledger(), given_back.extend)
+    assert [each.reserve for each in given_back] == ["trial-plan/mean baseline"]
     assert after.split.epsilons == before
     assert [row[0] for row in after.forecasts["mean baseline"]["terms"]] == ["age"]
     assert len(charges("reserved")) == 2
@@ -378,14 +383,6 @@ def test_a_file_that_is_moved_or_renamed_keeps_its_registration(file, tmp_path):
     assert len(charges("released")) == 2
 
 
-def test_what_is_given_back_is_named_in_the_question_before(file):
-    reserve(file)
-    edit(file, ('mean = "baseline"', 'mean = "age"'))
-    named = []
-    reserve_plan(prepared_plan(file), open_ledger(), named.extend)
-    assert [each.reserve for each in named] == ["trial-plan/mean baseline"]
-
-
 def test_an_answered_question_cannot_change_and_check_refuses_what_release_would_refuse(file, home):
     reserve(file)
     run(file)
@@ -418,14 +415,6 @@ def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
     )
     refused(one, SpecError, "asked")
     assert "trial-plan/mean baseline" in charges("reserved")
-
-
-def test_a_nested_model_is_forecast_at_no_cost(file):
-    table = prepared_plan(file).table
-    rows = {row[0]: number for number, row in enumerate(table.texts) if row[0]}
-    nested = table.texts[rows["unadjusted (nested in primary)"]]
-    assert nested[1] == "0"
-    assert float(nested[3]) > 0
 
 
 def test_planned_tests_are_registered_and_written_on_the_page(file):

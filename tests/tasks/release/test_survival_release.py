@@ -5,7 +5,6 @@ import pytest
 
 import tasks.release.release
 from data.ledger import Ledger
-from dpalgos import InputError
 from dpalgos.formula import phreg, survival, table_one
 from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
@@ -109,23 +108,6 @@ def test_a_record_says_which_category_is_the_event(ledger, tmp_path, line, estim
     study.write_text(study.read_text().replace("['?']", '["yes", "no"]'))
     got = release(ledger, estimator, tmp_path / "table.csv", config, epsilon=1e4, delta=1e-6)
     assert "The event died is coded: 0 is 'yes' and 1 is 'no'." in record_of(got)["release"]["methods"]
-
-
-def test_other_estimators_refuse_a_time(ledger, tmp_path):
-    refused(
-        lambda: released(ledger, tmp_path, patients(60).round(3), estimator="adassp"),
-        SpecError,
-        "Surv(time, died)",
-        "preconditioned_glm",
-    )
-
-
-@pytest.mark.parametrize("setting", ['family = "logistic"', "max_rows = 1", 'person_weight = "equal"'])
-def test_settings_that_leave_out_periods_are_refused(setting, tmp_path):
-    config = study_of(tmp_path, patients(60).round(3))
-    config.write_text(f"{config.read_text()}[params]\n{setting}\n")
-    ask = {"epsilon": 1.0, "delta": 1e-6}
-    refused(lambda: read_request(config, "preconditioned_glm", **ask), InputError, setting.split()[0])
 
 
 CURVES, ARMS = "Surv(time, died) ~ arm", {"arm": ["placebo", "drug"]}
