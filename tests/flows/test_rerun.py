@@ -104,22 +104,13 @@ def test_a_remedy_names_the_study_as_it_was_typed(tmp_path):
     refused(lambda: rebuild_reports([str(file)], tmp_path), SpecError, f"dpcost run {file}")
 
 
-@pytest.fixture
-def written_run(tmp_path):
-
-    def write(name, study, digest, cell="ols:public:n=100"):
-        folder = tmp_path / name
-        folder.mkdir()
-        results_table([1.0, 1.1], cell=cell).assign(study=study).to_parquet(folder / "results.parquet")
-        (folder / "manifest.json").write_text(json.dumps({"study": {"name": study, "sha256": digest}}))
-        return folder
-
-    return write
-
-
 @pytest.mark.parametrize("cell", ["ols:public:n=100", "ols:other:n=9"])
-def test_runs_of_different_studies_are_refused_by_their_names(written_run, command_line, cell):
-    runs = written_run("one", "housing", "a"), written_run("other", "st-plain", "b", cell)
+def test_runs_of_different_studies_are_refused_by_their_names(tmp_path, command_line, cell):
+    runs = tmp_path / "one", tmp_path / "other"
+    for run, study, key in zip(runs, ("housing", "st-plain"), ("ols:public:n=100", cell), strict=True):
+        run.mkdir()
+        results_table([1.0, 1.1], cell=key).assign(study=study).to_parquet(run / "results.parquet")
+        (run / "manifest.json").write_text(json.dumps({"study": {"name": study, "sha256": study}}))
     for option in ([], ["--json"]):
         said = sentence(command_line("compare", *runs, *option))
         assert [part for part in ("'housing'", "'st-plain'", str(runs[1])) if part not in said] == []

@@ -4,6 +4,7 @@ import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -400,21 +401,12 @@ def test_an_answered_question_cannot_change_and_check_refuses_what_release_would
 
 
 def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
-    reserve(file)
-    plan = read_plan(file)
-    charge = registration_of(plan, open_ledger().account("trial")).reserved["mean baseline"]
-
-    def ask(planned):
-        raise SpecError("asked")
-
-    one = lambda: tasks.release.release.release(  # noqa: E731
-        open_ledger(),
-        plan.request("mean baseline", charge.epsilon),
-        plan.data,
-        before_charge=ask,
-    )
+    prepared, name = reserve(file), "mean baseline"
+    request = prepared.plan.request(name, prepared.split.epsilons[name])
+    ask = {"before_charge": Mock(side_effect=SpecError("asked"))}
+    one = lambda: tasks.release.release.release(open_ledger(), request, prepared.plan.data, **ask)  # noqa: E731
     refused(one, SpecError, "asked")
-    assert "trial-plan/mean baseline" in charges("reserved")
+    assert f"trial-plan/{name}" in charges("reserved")
 
 
 def test_planned_tests_are_registered_and_written_on_the_page(file):

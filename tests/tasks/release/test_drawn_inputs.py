@@ -299,16 +299,3 @@ def test_a_response_whose_bounds_would_spoil_it_is_refused_without_its_file(fami
     refused(
         lambda: read_request(config, "preconditioned_glm", **BUDGET), InputError, "bounds of the response"
     )
-
-
-def test_another_unit_of_privacy_is_refused_before_a_row_is_read(folder):
-    """The number of its units would be that of the distinct values of a column."""
-    ledger = Ledger(folder / "home")
-    ledger.open_dataset("t", 10.0, 1e-5)
-    release(ledger, "preconditioned_glm", folder / "t.csv", asked(folder), **BUDGET)
-    edited(config := asked(folder), 'y = "y"', 'y = "y"\nuser_id = "c"')
-    refused(
-        lambda: release(ledger, "preconditioned_glm", folder / "none.csv", config, **BUDGET),
-        InputError,
-        "do not add up",
-    )
