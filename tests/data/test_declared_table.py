@@ -1,7 +1,9 @@
 """Tables as files write them, and checked against what their owner declares of columns, marks and users."""
 
+import tomllib
 import uuid
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from data.tables.stored import declared_to_parquet
 from tests.builders import checked, declared_column, load_numbers, refused
 from tests.data.ledger.test_content import fingerprint
 
+CELLS = tomllib.loads(Path(__file__).with_name("cells.toml").read_text(encoding="utf-8"))
 AGE = declared_column("age", lower=0, upper=120)
 REGION = declared_column("region", categories=("north", "2", "west"))
 
@@ -96,9 +99,6 @@ def test_parts_without_rows_are_parts_of_a_folder(tmp_path):
     refused(lambda: checked(tmp_path, ["x"]), DataError, "no rows")
 
 
-EUROPE, ENGLISH = Marks(",", "."), Marks("", ",")
-
-
 def read(path, column, marks=PLAIN, missing="drop"):
     declaration = Declaration(columns=(column,), marks=marks, missing=missing, n_rows=None)
     return read_declared(path, declaration).table
@@ -108,37 +108,18 @@ def number(name="x", missing=()):
     return declared_column(name, lower=-1e5, upper=1e5, missing=missing)
 
 
-CODES = [
-    (";", ("1,50", "8,40"), "-9,00", PLAIN),
-    (";", ("1,5", "8,4"), "9,0", PLAIN),
-    (";", ("1,5", "8,4"), "99,9", PLAIN),
-    (";", ("1,5", "8,4"), "0,00", PLAIN),
-    (";", ("1.5", "8.4"), "-9.00", PLAIN),
-    (";", ("1,5", "8,4"), "-9.999,0", EUROPE),
-    (";", ("1,5", "8,4"), "9.999", EUROPE),
-    (";", ("1,5", "8,4"), "9999", EUROPE),
-    (";", ("1,5", "8,4"), "9 999", Marks(",", " ")),
-    (",", ("1.5", "8.4"), '"9,999"', ENGLISH),
-    ("\t", ("1,5", "8,4"), "-9,0", Marks(",")),
-    (";", ("1,5", "8,4"), "n.b.", PLAIN),
-]
-
-
-@pytest.mark.parametrize(("separator", "cells", "code", "marks"), CODES)
+@pytest.mark.parametrize(("separator", "cells", "code", "marks"), CELLS["codes"])
 def test_a_code_for_missing_is_read_with_the_marks_of_the_file(tmp_path, separator, cells, code, marks):
     path = written(tmp_path, f"x{separator}y", *(f"{cell}{separator}1" for cell in (*cells, code)))
-    found = read(path, number(missing=(code.strip('"'),)), marks)["x"]
+    found = read(path, number(missing=(code.strip('"'),)), Marks(**marks))["x"]
     np.testing.assert_array_equal(found, [float(cell.replace(",", ".")) for cell in cells])
 
 
-NO_CELL = [(",", "-9,00", PLAIN), (",", "9 999", PLAIN), (";", "9'999", PLAIN), (";", "-9.999,0", PLAIN)]
-NO_CELL += [(";", "9.5", EUROPE), (",", "9,5", ENGLISH), ("\t", "9,0", PLAIN)]
-
-
-@pytest.mark.parametrize(("separator", "code", "marks"), NO_CELL)
+@pytest.mark.parametrize(("separator", "code", "marks"), CELLS["no_cell"])
 def test_a_code_that_no_cell_could_equal_is_refused_before_a_row_is_read(tmp_path, separator, code, marks):
     path = written(tmp_path, f"x{separator}y", f"neither{separator}1")
-    refused(lambda: read(path, number(missing=(code,)), marks), DataError, "missing", "'x'", repr(code))
+    column, read_as = number(missing=(code,)), Marks(**marks)
+    refused(lambda: read(path, column, read_as), DataError, "missing", "'x'", repr(code))
 
 
 def test_a_code_counts_among_the_cells_that_leave_two_readings(tmp_path):
@@ -146,10 +127,7 @@ def test_a_code_counts_among_the_cells_that_leave_two_readings(tmp_path):
     refused(lambda: read(written(tmp_path, "x;y", "1,5;1"), number(missing=("9.5",))), DataError, "decimal")
 
 
-TEXTS = ["1,2", '"1,5 / 2,5"', "1,10", "0,5", '"1,2,3"', "1,5E3", "12,3456", "none"]
-
-
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", CELLS["texts"])
 def test_text_never_decides_what_a_mark_means_in_numbers(tmp_path, text):
     path = written(tmp_path, "income;answers", f"1,200;{text}", "950;none")
     refused(lambda: read(path, number("income")), DataError, "decimal", "thousands")
@@ -169,10 +147,7 @@ def test_categories_are_compared_as_they_are_written(tmp_path):
     np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])
 
 
-HEADERS = [("a,b;c", ";", ["a,b", "c"]), ("a;b,c", ",", ["a;b", "c"]), ("a|b;x", "|", ["a", "b;x"])]
-
-
-@pytest.mark.parametrize(("header", "separator", "names"), HEADERS)
+@pytest.mark.parametrize(("header", "separator", "names"), CELLS["headers"])
 def test_a_header_with_several_marks_is_read_by_the_declared_one(tmp_path, header, separator, names):
     path = written(tmp_path, header, separator.join("12"))
     assert list(table_schema(path, Marks(separator=separator)).types) == names
@@ -187,17 +162,9 @@ def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
         refused(call, DataError, "separator", "--separator")
 
 
-DATES = ["31.12.2020", "12/31/2020", "1/2/20", "2020/12/31", "31DEC2020", "31-Dec-2020", "31 décembre 2020"]
-
-
-@pytest.mark.parametrize("date", DATES)
-def test_a_date_in_any_notation_needs_a_decision(tmp_path, date):
-    assert table_schema(written(tmp_path, "day,x", f"{date},1")).dates == ("day",)
-
-
-@pytest.mark.parametrize("text", ["1.2.3.4", "12-34", "size 12", "route 66/2020"])
-def test_other_text_is_no_date(tmp_path, text):
-    assert table_schema(written(tmp_path, "day,x", f"{text},1")).dates == ()
+@pytest.mark.parametrize(("text", "is_date"), CELLS["dates"])
+def test_a_date_in_any_notation_needs_a_decision(tmp_path, text, is_date):
+    assert table_schema(written(tmp_path, "day,x", f"{text},1")).dates == ("day",) * is_date
 
 
 @pytest.mark.parametrize("ids", [("10E1", "1E2"), ("1e2", "7"), ("5", "3.0e1")])
