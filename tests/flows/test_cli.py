@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from small_project import sentence
@@ -41,14 +39,6 @@ def test_an_error_within_shows_its_place_and_never_its_message(command_line, mon
     status, out, err = command_line("studies")
     assert (status, out, named in err) == (1, "", True)
     assert "42.5" not in err + "".join(path.read_text() for path in home.glob("faults.log"))
-
-
-def test_starting_is_light():
-    """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
-    code = "import sys, flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()\n"
-    code += "print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("\n[]\n")
 
 
 @pytest.fixture
