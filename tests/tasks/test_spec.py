@@ -15,7 +15,7 @@ from tasks.own_table.formula import expand_formula
 from tasks.scorecard.claims import Claim, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
-from tasks.size_rules import evaluate_all, evaluate_rule
+from tasks.size_rules import evaluate_rule
 from tasks.study.spec import TableSpec
 from tests.builders import declared_column
 
@@ -42,12 +42,6 @@ RULES |= {"-(s - d)**2": -225, "min(n, 2*d)": 40, "max(exp(0), 1e-3)": 1, "1e-6"
 @pytest.mark.parametrize("rule", RULES)
 def test_arithmetic_in_sizes(rule):
     assert evaluate_rule(rule, SIZES) == RULES[rule]
-
-
-def test_only_rules_among_keywords_are_evaluated():
-    given = {"sparsity": "2*s", "clip": "private", "bounds": [1.0, 2.0], "k": 3, "flag": True, "size": "n"}
-    found = evaluate_all(given, SIZES)
-    assert found == {**given, "sparsity": 10, "size": 1000}
 
 
 OF_PEOPLE = (
@@ -181,14 +175,6 @@ def test_errors_of_two_panels_are_compared():
         assert judge(claim_of(test, panel), evidence)["tight"].value == expected
 
 
-@pytest.mark.parametrize("profile", ["smoke", "standard"])
-def test_a_scorecard_of_a_trial_run_says_so(tmp_path, profile):
-    about = {"sha256": "", "profile": profile, "seed": 1, "commit": ""}
-    context = {"profile": profile, "seed": 1, "command": "", "started": "", "evidence": {SPEC.name: about}}
-    page = scorecard_page(load_scorecard(), {}, tmp_path, context)
-    assert ("A trial run" in page.with_name("report.md").read_text()) is (profile == "smoke")
-
-
 def test_a_level_needs_a_bound():
     with pytest.raises(ValueError, match="at_least"):
         verdict({"kind": "level", "metric": "auc"}, {"dp_mean": ONE})
@@ -212,10 +198,13 @@ def test_intervals_against_scipy():
     assert difference_interval(pd.Series([3.0, 3.0]), pd.Series([1.0, 1.0])) == (2, 2)
 
 
-def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
-    context = {"profile": "smoke", "seed": 1, "command": "", "started": "", "evidence": {}}
-    page = scorecard_page(load_scorecard(), {}, tmp_path, context)
-    assert "dpcost run mean_comparison" in page.with_name("report.md").read_text()
+@pytest.mark.parametrize("profile", ["smoke", "standard"])
+def test_a_scorecard_says_what_to_run_and_that_it_is_of_a_trial_run(tmp_path, profile):
+    about = {"sha256": "", "profile": profile, "seed": 1, "commit": ""}
+    context = {"profile": profile, "seed": 1, "command": "", "started": "", "evidence": {SPEC.name: about}}
+    text = scorecard_page(load_scorecard(), {}, tmp_path, context).with_name("report.md").read_text()
+    assert ("A trial run" in text) is (profile == "smoke")
+    assert "dpcost run mean_comparison" in text
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
     assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)

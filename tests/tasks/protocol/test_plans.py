@@ -1,5 +1,6 @@
 """Plans of a file: checked without data, reserved, released, changed, continued; measured over many."""
 
+import itertools
 import shutil
 import tomllib
 from dataclasses import replace
@@ -98,12 +99,8 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     nested = next(row for row in prepared.table.texts if row[0] == "unadjusted (nested in primary)")
     assert nested[1] == "0"
     assert float(nested[3]) > 0
-    events = [
-        event
-        for name, epsilon in prepared.split.epsilons.items()
-        for event in public_plan(prepared.plan.request(name, epsilon))[2].events
-    ]
-    rho, _, failure = rho_of(events)
+    requests = itertools.starmap(prepared.plan.request, prepared.split.epsilons.items())
+    rho, _, failure = rho_of([event for each in requests for event in public_plan(each)[2].events])
     assert failure == 0
     assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
 
@@ -183,9 +180,8 @@ def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_mark
     assert len(charges("reserved")) == 2
     assert [line for line in found_deviations(file) if "'mean baseline'" in line and "['age']" in line]
     text = run(file).with_suffix(".md").read_text()
-    assert (
-        text.count("'mean baseline' changed after registration") == 2
-    )  # under deviations, and in the methods
+    # Under deviations, and in the methods.
+    assert text.count("'mean baseline' changed after registration") == 2
 
 
 def test_corrected_data_are_accepted_after_all_reserves_are_given_back(file):
@@ -227,11 +223,8 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
     run(file)
     edit(file, ("= 2.5", "= 2.0"), ('formula = "systolic ~ C(arm)"', 'formula = "systolic ~ baseline"'))
     assert not asks(file)
-    found = found_deviations(file)
-    assert [name for name in ("'primary'", "'unadjusted'") for line in found if name in line] == [
-        "'primary'",
-        "'unadjusted'",
-    ]
+    found, names = found_deviations(file), ["'primary'", "'unadjusted'"]
+    assert [name for name in names for line in found if name in line] == names
 
 
 def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):
@@ -289,13 +282,10 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
     refused(lambda: run(file), SpecError, "'mean baseline'")
     assert charges("pending") == ["trial-plan/mean baseline"]
     monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
-    ledger, account = open_ledger(), open_ledger().account("trial")
-    lost = [each.id for each in account.charges if each.state == "pending"]
-    refused(
-        lambda: ledger.reserve("trial", [], room_in(account.budget), give_back=lost),
-        LedgerError,
-        "stays spent",
-    )
+    account = open_ledger().account("trial")
+    lost = {"give_back": [each.id for each in account.charges if each.state == "pending"]}
+    give_back = lambda: open_ledger().reserve("trial", [], room_in(account.budget), **lost)  # noqa: E731
+    refused(give_back, LedgerError, "stays spent")
     for again in (False, True):  # the plan took all of its epsilon
         named = "is left", "3", "Raise epsilon"
         assert "--again" not in refused(lambda again=again: run(file, again=again), SpecError, *named)
@@ -410,11 +400,8 @@ def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
 
 
 def test_planned_tests_are_registered_and_written_on_the_page(file):
-    edit(
-        file,
-        ('name = "primary"', 'name = "primary"\ntest = ["C(arm)[T.drug] = 0", "baseline = 0.5"]'),
-        ('name = "unadjusted"', 'name = "unadjusted"\ntest = "C(arm)[T.drug] = -3"'),
-    )
+    edit(file, ('name = "primary"', 'name = "primary"\ntest = ["C(arm)[T.drug] = 0", "baseline = 0.5"]'))
+    edit(file, ('name = "unadjusted"', 'name = "unadjusted"\ntest = "C(arm)[T.drug] = -3"'))
     reserve(file)
     text = run(file).with_suffix(".md").read_text()
     assert text.count("planned test") == 2
