@@ -19,7 +19,6 @@ from reports.ranking import (
     first_below,
     headline_of,
     index_errors,
-    new_sample_error,
     rows_for_the_same,
 )
 from reports.results import summarize
@@ -100,12 +99,6 @@ def rows_of_chance(results, page):
         return measured(rows, replace(page, **changes))
 
     return build
-
-
-def test_the_error_of_a_new_sample_falls_with_the_root_where_the_table_ends(rows_of_chance):
-    page, _, head = rows_of_chance(lambda m, e: 1.2 * chance(m) / e)
-    for m in SIZES:
-        assert new_sample_error(head.rows, m, page).value == pytest.approx(chance(m), rel=1e-6)
 
 
 def test_a_page_has_one_reference(rows_of_chance):

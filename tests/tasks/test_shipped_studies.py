@@ -25,7 +25,6 @@ from reports.results import summarize, validate_results
 from tasks.problems.sources.table_splits import MILD_COST
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block
-from tests.builders import refused
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data, results_table
 
 SWARM = find_study("swarm")
@@ -222,8 +221,3 @@ def test_without_noise_all_estimates_are_near_the_truth():
     assert mean["counts", "cumulative_counts", 3.0] < 0.1
     assert mean["curves", "cumulative_counts", 1000.0] < 0.03
     assert mean["scores", "zero", 0.0] == pytest.approx(np.hypot(0.5, 0.4))
-
-
-def test_a_trial_of_too_few_persons_is_refused():
-    problem = find_study("survival").head_panel.problem
-    refused(lambda: problem.check(50, "glm"), ValueError, "50")

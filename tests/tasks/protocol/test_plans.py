@@ -242,13 +242,17 @@ def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_
     assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
 
 
-def failing(name, error):
+def lose(file, monkeypatch):
+    """Run a plan whose mean is charged, and lost before it is stored."""
+
     def draw(plan):
-        if plan.request.estimator.name == name:
-            raise error
+        if plan.request.estimator.name == "box_mean":
+            raise MemoryError
         return draw_answer(plan)
 
-    return draw
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks.release.release, "draw_answer", draw)
+        refused(lambda: run(file), SpecError, "'mean baseline'")
 
 
 def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reserve(file, monkeypatch):
@@ -266,8 +270,8 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
     assert charges("released") == ["trial-plan/primary"]
     text = (file.parent / "out" / "protocol.md").read_text()
     assert "the file is gone" in text
-    (answer,) = [each for each in read_record(file.parent / "out" / "primary")["release"]["answer"]
-                 if each["name"] == "C(arm)[T.drug]"]  # fmt: skip
+    answers = read_record(file.parent / "out" / "primary")["release"]["answer"]
+    answer = next(each for each in answers if each["name"] == "C(arm)[T.drug]")
     estimate = num_in(answer["estimate"], answer["lower"], answer["upper"])
     sentence = next(line for line in text.splitlines() if line.startswith("**"))
     assert f"is {estimate} " in sentence.replace("\\", "")
@@ -278,10 +282,8 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
 
 def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monkeypatch):
     prepared = reserve(file)
-    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
-    refused(lambda: run(file), SpecError, "'mean baseline'")
+    lose(file, monkeypatch)
     assert charges("pending") == ["trial-plan/mean baseline"]
-    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
     account = open_ledger().account("trial")
     lost = {"give_back": [each.id for each in account.charges if each.state == "pending"]}
     give_back = lambda: open_ledger().reserve("trial", [], room_in(account.budget), **lost)  # noqa: E731
@@ -296,9 +298,7 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
 def test_a_question_that_was_charged_twice_is_marked(file, monkeypatch):
     edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
     reserve(file)
-    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
-    refused(lambda: run(file), SpecError, "'mean baseline'")
-    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
+    lose(file, monkeypatch)
     text = run(file, again=True).with_suffix(".md").read_text()
     assert "charged 2 times" in text
     assert len(charges("released")) == 2
