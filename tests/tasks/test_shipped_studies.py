@@ -82,17 +82,12 @@ def test_real_frames_leave_out_what_needs_simulations_and_say_so(ref):
     assert tables == {"swarm": real}
 
 
-PAGE = {
-    "name": "swarm",
-    "title": "Swarm",
-    "question": "",
-    "estimators": tuple(map(dpalgos.get_estimator, ("zero", "iht_glm", "dp_sparse_glm"))),
-    "headline": {"epsilon": 0.5, "delta_rule": "0.001", "n": 300, "panel": "public"},
-    "axis": Axis("rows", "n", "n"),
-    "metric": "misclassification",
-    "metric_label": "share misclassified",
-    "panel_sources": {"public": "stand-in"},
-}
+def page_of(estimators, headline, **facts):
+    about = {"name": "mine", "title": "Mine", "question": "", "metric_label": "error"}
+    about["estimators"] = tuple(map(dpalgos.get_estimator, estimators))
+    return StudyPage(headline={"delta_rule": "0.001", **headline}, **about, **facts)
+
+
 RATIOS = [([0.30, 0.31, 0.29], "fails in 1 of 1 settings"), ([0.20, 0.21, 0.19], "holds in all 1 settings")]
 RATIOS += [([0.26, 0.31, 0.21], "holds in 0 of 1 settings; the others are undecided")]
 
@@ -105,7 +100,9 @@ def test_the_page_says_whether_privacy_is_mild(ours, verdict):
     base = results_table([0.2, 0.2, 0.2], cell="base").assign(estimator="iht_glm", **same)
     noisy = results_table(ours, cell="ours").assign(estimator="dp_sparse_glm", **same, **private)
     results = pd.concat([base, noisy])
-    page = StudyPage(**PAGE)
+    headline = {"epsilon": 0.5, "n": 300, "panel": "public"}
+    about = {"axis": Axis("rows", "n", "n"), "panel_sources": {"public": "stand-in"}}
+    page = page_of(("zero", "iht_glm", "dp_sparse_glm"), headline, metric="misclassification", **about)
     cells = cells_of(summarize(results), page)
     (section,) = draw(page, cells, headline_of(cells, page), MILD_COST)
     assert verdict in section.facts["answer"]
@@ -154,10 +151,18 @@ def test_errors_are_root_mean_squares_per_snp(panels):
     assert set(panels[panels["metric"] == "chance"]["privacy_model"]) == {"none"}
 
 
+SNP_PAGE = page_of(
+    ("zero", "sample_mean", "clipped_mean"),
+    {"epsilon": 1.0, "n": 150, "panel": "differs"},
+    axis=Axis("people", "n", "m"),
+    metric="rms_error",
+)
+
+
 def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
     assert _without_signal(panels) == ("is null",)
     assert _without_signal(panels[panels["panel"] == "differs"]) == ()
-    page = StudyPage(**SNP_PAGE, without_signal=_without_signal(panels))
+    page = replace(SNP_PAGE, without_signal=_without_signal(panels))
     assert (page.panel_title("differs"), page.panel_title("is null")) == ("differs", "is null: no signal")
     lines = {(guide.label, guide.panel): guide.value for guide in _limit_guides(panels)}
     expected = groups(200, 0.0).limits(3)
@@ -166,20 +171,8 @@ def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
     assert all(guide.shown for guide in _limit_guides(panels))
 
 
-SNP_PAGE = {
-    "name": "snp",
-    "title": "SNPs",
-    "question": "",
-    "estimators": tuple(map(dpalgos.get_estimator, ("zero", "sample_mean", "clipped_mean"))),
-    "headline": {"epsilon": 1.0, "delta_rule": "0.001", "n": 150, "panel": "differs"},
-    "axis": Axis("people", "n", "m"),
-    "metric": "rms_error",
-    "metric_label": "error",
-}
-
-
 def test_the_table_of_panels_is_recomputed_from_the_results(panels):
-    page = replace(StudyPage(**SNP_PAGE), without_signal=_without_signal(panels))
+    page = replace(SNP_PAGE, without_signal=_without_signal(panels))
     cells = cells_of(summarize(panels), page)
     (section,) = draw_panels(page, cells, headline_of(cells, page), {})
     rows = {row[0]: row for row in section.facts["table"].rows}
@@ -196,7 +189,7 @@ def test_the_table_of_panels_is_recomputed_from_the_results(panels):
 
 
 def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
-    page = StudyPage(**SNP_PAGE)
+    page = SNP_PAGE
     cells = cells_of(summarize(panels), page)
     head = headline_of(cells, page)
     cell = next(row.cell for row in head.at_x if row.role == "private")
