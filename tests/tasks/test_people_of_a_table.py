@@ -182,29 +182,22 @@ def trial(n_clinics, per_clinic=25, seed=0):
     return pd.DataFrame({"clinic": clinic, "arm": clinic % 2, "outcome": outcome.round(3)})
 
 
-def init_trial(folder, n_clinics, **options):
-    path = _written(folder, trial(n_clinics))
-    return init_study("mine", path, folder=folder, response="outcome", force=True, **options)
+def test_clusters_offer_to_protect_them_and_init_says_if_they_are_too_few(tmp_path, home):
+    def initialized_of(n_clinics, **options):
+        path = _written(tmp_path, trial(n_clinics))
+        return init_study("mine", path, folder=tmp_path, response="outcome", force=True, **options)
 
-
-def test_init_says_if_clusters_are_too_few(tmp_path):
-    few = init_trial(tmp_path, 40, user_id="clinic")
+    few = initialized_of(40, user_id="clinic")
     assert "40 users are too few for intervals" in few
-    needed = float(re.search(r"more than ε = ([\d.]+)", few).group(1))
-    assert 3 < needed < 10
-    assert "too few" not in init_trial(tmp_path, 400, user_id="clinic")
-    assert "too few" not in init_trial(tmp_path, 40)
-
-
-def test_clusters_offer_to_protect_them(tmp_path, home):
-    init_trial(tmp_path, 400)
+    assert 3 < float(re.search(r"more than ε = ([\d.]+)", few).group(1)) < 10
+    assert "too few" not in initialized_of(400, user_id="clinic") + initialized_of(40)
+    initialized_of(400)
     file = completed(tmp_path / "mine.toml", {"clinic": (0, 400), "arm": (0, 1), "outcome": (-9, 9)})
     assert "protects each of them with all their rows" in file.read_text()
     edited(file, 'clusters = "none"', 'clusters = "clinic"')
     said = refusal(regression, tmp_path)
-    assert "dpcost init --user-id clinic" in said
-    assert "stronger guarantee" in said
-    assert "too few" in said
+    wanted = "dpcost init --user-id clinic", "stronger guarantee", "too few"
+    assert [words for words in wanted if words not in said] == []
 
 
 SURVEY_BOUNDS = {"age": (20, 90), "dose": (0, 4), "cost": (-10, 20), "visits": (0, 60)}
