@@ -57,12 +57,9 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     function = f"async (page, view) => {{ {script} }}"
     if script == LAYOUT:
         style = f"iframe {{ border: 0; width: {width}px; height: 3000px }}"
-        frame = (
-            f'<iframe srcdoc="{escaping.escape(html)}" onload="answer(contentDocument, contentWindow, look)">'
-        )
-        content = (
-            f"<!doctype html><style>{style}</style>{ANSWER}<script>const look = {function}</script>{frame}"
-        )
+        onload = "answer(contentDocument, contentWindow, look)"
+        content = f"<!doctype html><style>{style}</style>{ANSWER}<script>const look = {function}</script>"
+        content += f'<iframe srcdoc="{escaping.escape(html)}" onload="{onload}">'
     else:
         content = f"{html}{ANSWER}<script>answer(document, window, {function})</script>"
     for place in (folder, folder.parent):
