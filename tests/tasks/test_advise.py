@@ -146,8 +146,7 @@ def test_forecast_half_widths_have_no_exponents(tmp_path, home, few_tables, comm
     words = release_words("preconditioned_regression", *files, 1.0, 1e-7)
     status, _, err = command_line(*words, "--interval", 0.95, "--yes")
     assert status == 0, err
-    assert re.search(
-        r"smoker=yes +about ± \d+, more with rare categories; for a range, state their shares", err
-    )
+    said = r"smoker=yes +about ± \d+, more with rare categories; for a range, state their shares"
+    assert re.search(said, err)
     assert "e+0" not in err
     assert "long tail" not in err
