@@ -67,12 +67,18 @@ def test_a_poorer_profile_lies_next_to_a_richer_report_from_which_reruns_go_on(o
         assert rerun(out)[0].profile == last
 
 
-def test_results_that_are_not_the_manifests_are_refused(out):
+def with_results(out, **manifest):
+    """Write results next to the manifest of a run that knows them."""
     path = out / "housing" / "results.parquet"
     path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
+    known = LAST | {"results_sha256": sha256_file(path)} | manifest
+    (out / "housing" / "manifest.json").write_text(json.dumps(known))
+
+
+def test_results_that_are_not_the_manifests_are_refused(out):
+    with_results(out, results_sha256="0" * 64)
     refused(lambda: rebuild_reports(["housing"], out), SpecError, "manifest")
-    right = LAST | {"results_sha256": sha256_file(path)}
-    (out / "housing" / "manifest.json").write_text(json.dumps(right))
+    with_results(out)
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
 
@@ -87,10 +93,7 @@ def test_reports_are_rebuilt_after_a_run_that_is_under_way(out, home, monkeypatc
 
 
 def test_results_of_another_study_file_are_not_shown_as_a_studys_own(out):
-    path = out / "housing" / "results.parquet"
-    path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
-    manifest = LAST | {"results_sha256": sha256_file(path), "study": {"name": "housing", "sha256": "0" * 64}}
-    (out / "housing" / "manifest.json").write_text(json.dumps(manifest))
+    with_results(out, study={"name": "housing", "sha256": "0" * 64})
     for show in (lambda: rebuild_reports(["housing"], out), lambda: stored_page("housing", out)):
         refused(show, SpecError, "another study file", f"dpcost run housing --out {out}")
 

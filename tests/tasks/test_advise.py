@@ -16,7 +16,7 @@ from tasks.advice.releases import forecast_release, needed_epsilon
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.release.request import read_request
 from tests.builders import BOUNDS, CATEGORIES, people, release_words
-from tests.tasks.analyst_tables import edited, initialized, refusal
+from tests.tasks.analyst_tables import edited, initialized
 
 
 def study(folder, n=4000, **options):
@@ -81,7 +81,6 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "no data were read" in said
     command(str(tmp_path / "mine.toml"), None, False)
     assert "(twice the sampling error without privacy)" in capsys.readouterr().out
-    assert "--error" in refusal(command, "housing", -1.0, False)
 
 
 def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
