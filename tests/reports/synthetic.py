@@ -13,9 +13,11 @@ import pandas as pd
 
 from data.datasets import get_dataset
 from dpalgos.catalog import get_estimator
+from reports.cells import cells_of
 from reports.page import Axis, DataCard, Guide, Section, StudyPage
 from reports.pages.index import Entry
-from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
+from reports.ranking import headline_of
+from reports.results import COLUMNS, PRIVACY_COLUMNS, summarize, validate_results
 
 FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
@@ -108,6 +110,12 @@ def synthetic_page(results):
         guides=(Guide(*rate), Guide("the more frequent label", (), (0.051,), "public")),
         manifest=FACTS["manifest"],
     )
+
+
+def measured(results, page):
+    """Return a page with the cells and the headline of its results."""
+    cells = cells_of(summarize(results), page)
+    return page, cells, headline_of(cells, page)
 
 
 def entry(report, name="housing", page=MappingProxyType({}), **manifest):

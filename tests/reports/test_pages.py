@@ -22,11 +22,11 @@ from reports.exhibits.tables import draw
 from reports.page import ZERO
 from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
-from reports.ranking import headline_of, rank
+from reports.ranking import rank
 from reports.render import SCRIPT
 from reports.results import summarize
 from reports.writing import error_bar, num
-from tests.reports.synthetic import entry, replaced
+from tests.reports.synthetic import entry, measured, replaced
 
 
 class Loads(HTMLParser):
@@ -105,7 +105,7 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     assert unprotected.any()
     changed.loc[unprotected, ["certified_epsilon", "estimator_epsilon"]] = np.inf
     changed.loc[unprotected, "value"] = 1e-6
-    head = headline_of(cells_of(summarize(changed), page), page)
+    *_, head = measured(changed, page)
     names = {row.name for row in head.rows if row.role == "unprotected"}
     assert names
     for size in (100, 20_000):
@@ -286,8 +286,7 @@ def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
     about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}
     page = replaced(page, tables={"tables": [about]})
-    cells = cells_of(summarize(few(results)), page)
-    (section,) = draw_exhibits(page, cells, headline_of(cells, page))
+    (section,) = draw_exhibits(*measured(few(results), page))
     assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
 
 
@@ -315,8 +314,7 @@ def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_mea
 def test_a_legend_offers_what_its_panel_has(results, page):
     """A line of one panel is no line of another, for which the legend would have nothing to draw."""
     rows = results[(results["estimator"] != "adassp") | (results["panel"] == "paper")]
-    cells = cells_of(summarize(rows), page)
-    chart = StudyChart.build(page, cells, headline_of(cells, page)).with_menus(page.metric, [])
+    chart = StudyChart.build(*measured(rows, page)).with_menus(page.metric, [])
     lines = next(each["value"] for each in chart["params"] if each["name"] == "lines")
     for panel, by_rule in lines.items():
         for offered in by_rule.values():
@@ -352,8 +350,7 @@ def test_the_index_says_why_a_study_is_not_in_its_chart(results, page):
 
 def test_delta_times_people_counts_people(results, page):
     """A size may be the rows of a user, or half of the people."""
-    cells = cells_of(summarize(results), page)
-    head = headline_of(cells, page)
+    *_, head = measured(results, page)
     people = {("public", row.n): 10**9 for row in head.rows} | {("public", 100): None}
     first = error_table(replace(page, people=people), head.rows, head.where).cells[0]
     assert first[0].text == "δ·people"
@@ -368,8 +365,7 @@ def test_an_error_that_is_not_known_is_not_bold(results, page):
     rows.loc[at, "value"] = 5 + 5 * (-1.0) ** rows["replicate"]
     rows.loc[at & rows["replicate"].gt(0), "value"] = 0.1
     rows.loc[at & rows["replicate"].eq(0), "value"] = 60.0
-    cells = cells_of(summarize(rows), page)
-    head = headline_of(cells, page)
+    *_, head = measured(rows, page)
     row = next(row for row in head.cost.ranking.tied if row.estimator == "adassp")
     assert row.mean > 10 * head.cost.ranking.best.mean
     lines = error_table(page, head.rows, head.where).cells
@@ -378,7 +374,7 @@ def test_an_error_that_is_not_known_is_not_bold(results, page):
 
 
 def test_an_audit_of_zero_is_explained(results, page):
-    head = headline_of(cells_of(summarize(results), page), page)
+    *_, head = measured(results, page)
     rows = [row._replace(audited=0.0 if row.role == "private" else np.nan) for row in head.rows]
     table = error_table(page, rows, head.where)
     cells = [row[-1] for row in table.cells if row[-1].text == "0"]

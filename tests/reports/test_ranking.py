@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.cells import cells_of
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
 from reports.error_table import error_table
 from reports.page import Axis
@@ -17,20 +16,13 @@ from reports.ranking import (
     best_by_size,
     enough_epsilon,
     first_below,
-    headline_of,
     index_errors,
     rows_for_the_same,
 )
-from reports.results import summarize
 from reports.writing import num, times
+from tests.reports.synthetic import measured
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
-
-
-def measured(results, page):
-    """Return a page with its cells and its headline."""
-    cells = cells_of(summarize(results), page)
-    return page, cells, headline_of(cells, page)
 
 
 def with_error(results, page, error, **changes):

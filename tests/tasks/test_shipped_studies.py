@@ -15,16 +15,15 @@ from data.prepare.frame_features import stream_frames
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
 from flows.studies.find_study import find_study
-from reports.cells import cells_of
 from reports.exhibits import genome
 from reports.exhibits.group_panels import draw as draw_panels
 from reports.exhibits.paper_rule import draw
 from reports.page import Axis, StudyPage
-from reports.ranking import headline_of
-from reports.results import summarize, validate_results
+from reports.results import validate_results
 from tasks.problems.sources.table_splits import MILD_COST
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block
+from tests.reports.synthetic import measured
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data, results_table
 
 SWARM = find_study("swarm")
@@ -103,8 +102,7 @@ def test_the_page_says_whether_privacy_is_mild(ours, verdict):
     headline = {"epsilon": 0.5, "n": 300, "panel": "public"}
     about = {"axis": Axis("rows", "n", "n"), "panel_sources": {"public": "stand-in"}}
     page = page_of(("zero", "iht_glm", "dp_sparse_glm"), headline, metric="misclassification", **about)
-    cells = cells_of(summarize(results), page)
-    (section,) = draw(page, cells, headline_of(cells, page), MILD_COST)
+    (section,) = draw(*measured(results, page), MILD_COST)
     assert verdict in section.facts["answer"]
     assert section.facts["answer"].count("On the stand-in") == 1
     ratio = np.mean(ours) / 0.2
@@ -173,8 +171,7 @@ def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
 
 def test_the_table_of_panels_is_recomputed_from_the_results(panels):
     page = replace(SNP_PAGE, without_signal=_without_signal(panels))
-    cells = cells_of(summarize(panels), page)
-    (section,) = draw_panels(page, cells, headline_of(cells, page), {})
+    (section,) = draw_panels(*measured(panels, page), {})
     rows = {row[0]: row for row in section.facts["table"].rows}
     assert list(rows) == ["differs", "is null: no signal"]
     errors = panels[(panels["metric"] == "rms_error") & (panels["n"] == 150)]
@@ -189,9 +186,7 @@ def test_the_table_of_panels_is_recomputed_from_the_results(panels):
 
 
 def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
-    page = SNP_PAGE
-    cells = cells_of(summarize(panels), page)
-    head = headline_of(cells, page)
+    page, cells, head = measured(panels, SNP_PAGE)
     cell = next(row.cell for row in head.at_x if row.role == "private")
     drawn = []
     monkeypatch.setattr(genome, "draw_chart", lambda chart, *_: drawn.append(chart))
