@@ -129,9 +129,9 @@ N_PEOPLE, N_SNPS = 14, 25
 TEXT = {2: "AA", 1: "AB", 0: "BB", MISSING: "NoCall"}
 
 
-def calls_of(n_snps=N_SNPS, n_people=N_PEOPLE):
+def calls_of():
     rng = np.random.default_rng(4)
-    return rng.choice(np.array([0, 1, 2, MISSING], dtype=np.int8), (n_snps, n_people))
+    return rng.choice(np.array([0, 1, 2, MISSING], dtype=np.int8), (N_SNPS, N_PEOPLE))
 
 
 def series_matrix(calls=None, code=TEXT, quote=""):
@@ -179,16 +179,13 @@ def ingest(dataset, home):
     return to_parquet(dataset, fetch(dataset, home=home, mirror=None, offline=False), home=home)
 
 
-@pytest.mark.parametrize(
-    ("code", "quote", "compress", "n_snps"),
-    [
-        (TEXT, "", gzip.compress, N_SNPS),
-        (TEXT, '"', bytes, N_SNPS),
-        *((TEXT | {MISSING: absent}, "", bytes, N_SNPS) for absent in ("", "null")),
-    ],
-)
-def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress, n_snps):
-    calls = calls_of(n_snps)
+SERIES = [(TEXT, "", gzip.compress), (TEXT, '"', bytes)]
+SERIES += [(TEXT | {MISSING: absent}, "", bytes) for absent in ("", "null")]
+
+
+@pytest.mark.parametrize(("code", "quote", "compress"), SERIES)
+def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress):
+    calls = calls_of()
     ref = ingest(served(web, compress(payload_of(series_matrix(calls, code, quote)))), tmp_path)
     genotypes = read_genotypes(ref)
     np.testing.assert_array_equal(genotypes.calls, calls.T)

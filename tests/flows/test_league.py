@@ -27,18 +27,6 @@ STORED = json.loads((PROJECT_ROOT / "docs" / "league.json").read_text())
 LEAGUE = Path(__file__).with_name("small_league.toml")
 
 
-def drawn(name, folder, group="linear", replicates=2):
-    dataset = f"league_{name}"
-    problem = made_problem("whole_table", dataset=dataset, **tables.problems([group])[dataset])
-    table = parquet(fetch(problem.dataset, offline=True))
-    if table.data_source != "real":
-        pytest.skip("neither an installed package nor the mirror has its file")
-    prepared = prepared_data(problem, table, folder)
-    block = made_block(problem, n=len(prepared.X), replicates=replicates)
-    (draw,) = problem.draws(block.replicates, prepared)
-    return problem, prepared, draw
-
-
 def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_most():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-1, 1, (300, 2)), np.ones(300)])
@@ -51,7 +39,10 @@ def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_mo
 
 
 def test_means_of_a_table_are_measured_in_standard_deviations(home, tmp_path):
-    _, prepared, draw = drawn("progression", tmp_path, "means")
+    name = "league_progression"
+    problem = made_problem("whole_table", dataset=name, **tables.problems(["means"])[name])
+    prepared = prepared_data(problem, parquet(fetch(name, offline=True)), tmp_path)
+    (draw,) = problem.draws(made_block(problem, n=len(prepared.X), replicates=2).replicates, prepared)
     means, stds = prepared.X.mean(axis=0), prepared.X.std(axis=0)
     assert draw.judge(means) == 0
     assert draw.judge(means + 0.5 * stds) == pytest.approx(0.5)
