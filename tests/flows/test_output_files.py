@@ -169,13 +169,12 @@ def made(tmp_path_factory):
     table = pd.DataFrame({"age": rng.uniform(20, 70, n), "region": rng.choice(CATEGORIES["region"], n)})
     effect = table.region.map({"north": 0, "south": 10, "west": -5})
     table["cost"] = 100 + 2 * table.age + effect + 20 * rng.standard_normal(n)
-    stored = {}
+    stored, declared = {}, {"bounds": BOUNDS, "categories": CATEGORIES, "target": "robust"}
     asked_of = {"formula": {"formula": "cost ~ age + C(region)"}, "plain": {"response": "cost"}}
     for name, options in asked_of.items():
         here = folder / name
         here.mkdir()
-        options |= {"bounds": BOUNDS, "categories": CATEGORIES, "target": "robust"}
-        analyst_tables.initialized(here, table, **options)
+        analyst_tables.initialized(here, table, **declared, **options)
         ledger = open_ledger(here / "home")
         ledger.open_dataset("mine", 10.0, 1e-5)
         asked = ledger, "preconditioned_regression", here / "table.csv", here / "mine-release.toml"

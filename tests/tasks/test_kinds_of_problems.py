@@ -250,7 +250,7 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, t
         np.testing.assert_allclose(ratio[at], wide[prediction.SQUARED_ERROR][at] / printed)
     np.testing.assert_array_equal(rows.loc[rows["epsilon"].notna(), "certified_epsilon"], np.inf)
 
-    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == prediction.SQUARED_ERROR)]["value"]
+    zero = rows.query("estimator == 'zero'").set_index("metric")["value"][prediction.SQUARED_ERROR]
     (draw,) = problem.draws(block.replicates, prepared_table(problem, tmp_path))
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]
