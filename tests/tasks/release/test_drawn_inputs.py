@@ -247,14 +247,6 @@ def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_s
     assert plans[-1].question.id == plans[len(QUESTIONS["studies"])].question.id
 
 
-def earlier_charge(ledger, question, parameters, exact="00"):
-    """Charge a question as an earlier version stated it."""
-    stated = {"dataset": "t", "content": question.content, "estimator": question.estimator, **BUDGET}
-    question = Question(parameters=parameters, exact=exact, **stated)
-    charge = charged(ledger, question, PrivacyCost(rho=0.01), lambda *_: None)
-    ledger.store(charge, {"estimate": {"a": 1.0, "one": 2.0}})
-
-
 @pytest.mark.parametrize("exact", ["00", ""])
 def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_a_charge(
     folder, ledger, exact
@@ -262,7 +254,10 @@ def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_
     config = asked(folder)
     question = planned(folder, config, ledger).question
     stated = {"x": ["a", "one"], "y": "y", "settings": {"family": "logistic"}}
-    earlier_charge(ledger, question, stated, exact)
+    about = {"dataset": "t", "content": question.content, "estimator": question.estimator, **BUDGET}
+    earlier = Question(parameters=stated, exact=exact, **about)
+    charge = charged(ledger, earlier, PrivacyCost(rho=0.01), lambda *_: None)
+    ledger.store(charge, {"estimate": {"a": 1.0, "one": 2.0}})
     request = ledger, "preconditioned_glm", folder / "t.csv", config
     refused(lambda: release(*request, **BUDGET), AnswerLost, "--again", "ledger show", "preconditioned_glm")
     assert len(ledger.account("t").charges) == 1
