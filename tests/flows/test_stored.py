@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 
 import pytest
 from small_project import Project
@@ -133,6 +134,13 @@ def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
 @pytest.mark.parametrize("options", [{"seed": 1}, {"reps": 3}, {"profile": "standard"}])
 def test_what_is_asked_anew_is_computed(ran, options):
     assert not is_finished(ran, **options)
+
+
+def test_a_report_of_other_data_is_not_current(ran, monkeypatch):
+    (table,) = stored_tables(find_study(ran.study), ran.options).values()
+    other = {table.name: replace(table, sha256="0" * 64)}
+    monkeypatch.setattr("flows.studies.results.stored_tables", lambda *_: other)
+    assert not is_finished(ran)
 
 
 def test_an_edited_study_is_computed(ran, tmp_path):
