@@ -130,13 +130,9 @@ def test_responses_have_the_mean_of_their_family(family, sparsity):
     np.testing.assert_allclose((data.X**2).mean(axis=0), 1 / 3, rtol=0.02)
 
 
-def draw(model, n=2000, d=50, seed=0, **settings):
-    return simulator(model)(np.random.default_rng(seed), n, d, **settings)
-
-
 @pytest.mark.parametrize("sparsity", [None, 5])
 def test_the_information_of_a_logistic_model(sparsity):
-    data = draw("prior_logistic", n=200_000, d=20, sparsity=sparsity)
+    data = simulator("prior_logistic")(np.random.default_rng(0), 200_000, 20, sparsity=sparsity)
     assert set(np.unique(data.y)) == {0.0, 1.0}
     scores = (data.y - 1 / (1 + np.exp(-data.X @ data.truth)))[:, None] * data.X
     along = data.truth / np.linalg.norm(data.truth)
