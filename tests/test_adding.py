@@ -19,7 +19,6 @@ import numpy as np
 
 import dpalgos
 from dpalgos.catalog import Release
-from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.noise_source import NoNoise
@@ -27,7 +26,6 @@ from dpalgos.accounting.calibration import gaussians
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from flows.serve import deployments
-from flows.studies.find_study import study_names
 from flows.studies.results import headline_of
 from data.store.folders import REPORTS
 from tasks.cells import Replicates
@@ -45,15 +43,12 @@ assert np.abs(private.estimate - np.clip(X, -1, 1).mean(axis=0)).max() < 0.2
 spend = Spend(Transcript(NoNoise([rng])), {"rows": gaussians(2.0)})
 counted = noisy_count(np.ones((5, 1)), spend, Release("rows", count))
 assert (counted.value.item(), counted.std.item()) == (5.0, 2.0)
-assert "two_trials" in family_names()
 y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))
 fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)
 assert abs(fit.estimate[0] - 1) < 0.3
-assert {"heights", "outliers"} <= set(study_names())
 settings = {"model": "gaussian_mean", "d": 3}
 problem = kinds()["relative_simulation"].source(kind="relative_simulation", **settings)
 relative, absolute = (kinds()[kind].measure.measure for kind in ("relative_simulation", "simulation"))
-assert "contaminated_mean" in kinds()
 n = Replicates(study="mine", panel="one", n=50, first=0, count=1, of=1, seed=1)
 draw, = problem.draws(n, None)
 answer = dpalgos.estimate("sample_mean", draw.sample, rng=rng)

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections import namedtuple
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -11,9 +12,11 @@ import fsspec
 import pytest
 
 from data.errors import StoreError
+from data.fetch.ingest import keep_reference, stored_table
 from data.ledger import Ledger
 from data.store import folders, shared
 from data.store.folders import atomic_write, require_local_disk, sha256_file
+from data.store.references import DatasetRef, verified_path
 from flows import lock
 from tests.builders import refused
 
@@ -118,9 +121,6 @@ def test_a_bucket_that_is_not_there_is_one_sentence(home, bucket, monkeypatch):
 
 
 def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home, tmp_path, monkeypatch):
-    from data.fetch.ingest import keep_reference, stored_table
-    from data.store.references import DatasetRef, verified_path
-
     path = home / "store" / "parquet" / "t.parquet"
     atomic_write(path, b"a table")
     ref = DatasetRef("t", str(path), sha256_file(path), "", "", "", "store", "real", 1, 1)
@@ -131,7 +131,7 @@ def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home
     assert other.read_bytes() == b"a table"
     assert stored_table(other) == ref
     other.unlink()
-    below = DatasetRef(**{**vars(ref), "path": "store/parquet/t.parquet"})
+    below = replace(ref, path="store/parquet/t.parquet")
     assert verified_path(below) == Path(other)
     assert stored_table(other.with_name("u.parquet")) is None
     for damaged in (other, other.with_suffix(".json")):

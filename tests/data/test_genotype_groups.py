@@ -126,12 +126,16 @@ def answers_of(calls, group):
     return [chosen.mean(axis=0), prepare.paired_rows(prepared.X, draw, 0).mean(axis=0)]
 
 
-ZERO = [("snp_hapmap3", "public_panel", 16.04), ("snp_hapmap3", "all_subjects", 16.09)]
-ZERO += [("snp_penncath", "all_subjects", 1.665)]
+# Published files: people compared, missing calls, people without a group, SNPs that are chosen, error of zero
+PUBLISHED = [
+    ("snp_hapmap3", (191, 247), 20_548, 519, "public_panel", 16.04),
+    ("snp_hapmap3", (191, 247), 20_548, 519, "all_subjects", 16.09),
+    ("snp_penncath", (933, 468), 143_662, 0, "all_subjects", 1.665),
+]
 
 
-@pytest.mark.parametrize(("name", "selection", "zero_error"), ZERO)
-def test_the_error_of_the_zero_vector_is_the_reference(tmp_path, name, selection, zero_error):
+@pytest.mark.parametrize(("name", "sizes", "missing", "others", "selection", "zero_error"), PUBLISHED)
+def test_published_files_are_what_is_known(tmp_path, name, sizes, missing, others, selection, zero_error):
     dataset = get_dataset(name)
     try:
         raw = fetch(dataset, home=tmp_path, mirror=mirror_from_environment(), offline=True)
@@ -141,7 +145,14 @@ def test_the_error_of_the_zero_vector_is_the_reference(tmp_path, name, selection
     genotypes = read_genotypes(ref)
     snps = prepare.choose_by_frequency(genotypes, 2_000, selection)
     prepared = prepare.group_difference(genotypes.at(snps))
-    assert prepared.sizes == ref.group_sizes
+    assert prepared.sizes == ref.group_sizes == sizes
+    assert (genotypes.calls == MISSING).sum() == ref.missing_calls == missing
+    assert (genotypes.group == NO_GROUP).sum() == others
+    assert (ref.data_source, ref.rows_read) == ("real", dataset.n_rows)
+    assert not any(each.done == "left out" for each in ref.repairs)
+    if name == "snp_hapmap3":
+        joined = 1, "joined by the individual identifier alone"
+        assert [(each.count, each.done) for each in ref.repairs] == [(344, "passed over"), joined]
     assert np.linalg.norm(prepared.target) == pytest.approx(zero_error, abs=0.005)
 
 

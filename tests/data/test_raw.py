@@ -154,19 +154,15 @@ def set_of(web=None, *, urls=True):
     return replace(get_dataset("snp_hapmap3"), source=first)
 
 
-def mirrored_set(folder, *parts):
-    (folder / "mirror" / "snp").mkdir(parents=True)
-    for part in parts:
-        (folder / "mirror" / "snp" / f"x.{part}").write_bytes(PAYLOADS[part])
-    return folder / "mirror"
-
-
 def contents(raw):
     return {file.layout: Path(file.path).read_bytes() for file in (raw, *raw.companions)}
 
 
 def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
-    mirror = mirrored_set(tmp_path, "bed", "bim")
+    mirror = tmp_path / "mirror"
+    (mirror / "snp").mkdir(parents=True)
+    for part in ("bed", "bim"):
+        (mirror / "snp" / f"x.{part}").write_bytes(PAYLOADS[part])
     with pytest.raises(Unreachable, match=r"MIRROR/\S*x\.fam: no such file") as caught:
         fetch(set_of(urls=False), home=tmp_path / "home", mirror=mirror, offline=False)
     assert "snp/x.bed, snp/x.bim, snp/x.fam" in str(caught.value)

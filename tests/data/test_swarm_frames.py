@@ -130,13 +130,9 @@ def test_responses_have_the_mean_of_their_family(family, sparsity):
     np.testing.assert_allclose((data.X**2).mean(axis=0), 1 / 3, rtol=0.02)
 
 
-def draw(model, n=2000, d=50, seed=0, **settings):
-    return simulator(model)(np.random.default_rng(seed), n, d, **settings)
-
-
 @pytest.mark.parametrize("sparsity", [None, 5])
 def test_the_information_of_a_logistic_model(sparsity):
-    data = draw("prior_logistic", n=200_000, d=20, sparsity=sparsity)
+    data = simulator("prior_logistic")(np.random.default_rng(0), 200_000, 20, sparsity=sparsity)
     assert set(np.unique(data.y)) == {0.0, 1.0}
     scores = (data.y - 1 / (1 + np.exp(-data.X @ data.truth)))[:, None] * data.X
     along = data.truth / np.linalg.norm(data.truth)
@@ -159,27 +155,6 @@ def table(published, tmp_path_factory):
 def build(table, units="public", **changes):
     arguments = {"response": RESPONSE, "covariates": COVARIATES, "units": units, **changes}
     return prepare_table(table, get_dataset("housing"), **arguments)
-
-
-def test_public_units_are_the_registrys_and_those_of_the_paper_z_scores_of_the_full_data(table):
-    public, paper = build(table), build(table, "standardised")
-    assert public.column_names == (*COVARIATES, "intercept")
-    assert paper.column_names == tuple(COVARIATES)
-    assert public.X.flags.c_contiguous
-    assert paper.X.flags.c_contiguous
-    np.testing.assert_array_equal(public.X[:, -1], 1)
-    np.testing.assert_allclose(public.X[:, 0], (table["median_income"] - 4) / 2)
-    np.testing.assert_allclose(public.y, (table[RESPONSE] - 200_000) / 100_000)
-    np.testing.assert_allclose(paper.X.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(paper.X.std(axis=0), 1)
-    np.testing.assert_allclose((paper.y.mean(), paper.y.std()), (0, 1), atol=1e-12)
-    # Both have the target of least squares on the raw rows.
-    with_ones = np.column_stack([table[COVARIATES], np.ones(len(table))])
-    slopes = np.linalg.lstsq(with_ones, table[RESPONSE].to_numpy(), rcond=None)[0][:-1]
-    in_z = slopes * table[COVARIATES].std(ddof=0).to_numpy() / table[RESPONSE].std(ddof=0)
-    for prepared in (public, paper):
-        found = prepared.to_standard @ np.linalg.lstsq(prepared.X, prepared.y, rcond=None)[0]
-        np.testing.assert_allclose(found, in_z, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("m", [3, 10, 11, 17])

@@ -101,25 +101,17 @@ def test_every_command_exists(path):
 @pytest.mark.parametrize("path", having("console"))
 def test_shell_blocks_run(path, folder):
     dpcost, editor = (Path(__file__).with_name(f"{name}.sh").read_text() for name in ("dpcost", "editor"))
-    scripts = {
-        ".venv/bin/dpcost": dpcost,
-        "bin/dpcost": dpcost,
-        "bin/editor": editor,
-        "my_file.py": MECHANISM,
-    }
-    scripts |= {f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE}
+    scripts = {f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE} | {"my_file.py": MECHANISM}
+    scripts |= {".venv/bin/dpcost": dpcost, "bin/dpcost": dpcost, "bin/editor": editor}
     for name, text in scripts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
         (folder / name).chmod(stat.S_IRWXU)
     for code in blocks(path, "toml"):
         (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
-    variables = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "MAIN": DPCOST}
-    variables |= {
-        "PYTHONPATH": str(PROJECT),
-        "EDITOR": str(folder / "bin" / "editor"),
-        "PYTHON": sys.executable,
-    }
+    programs = folder / "bin"
+    variables = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "MAIN": DPCOST}
+    variables |= {"PYTHONPATH": str(PROJECT), "EDITOR": str(programs / "editor"), "PYTHON": sys.executable}
     asked = {"input": "y\n" * 20}  # to what a release asks
     asked |= {"cwd": folder, "env": variables, "capture_output": True, "text": True, "timeout": 600}
     for code in blocks(path, "console"):

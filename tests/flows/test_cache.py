@@ -136,15 +136,8 @@ def test_pruning_the_store_keeps_the_tables_that_were_used(home):
     assert Path(raw.path).exists()
 
 
-@pytest.fixture
-def shared(in_shared_store, home):
-    for name in "ab":
-        stored(name)
-    return in_shared_store
-
-
-def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(shared, home):
-    made = result("block", ["tasks.run.compute"], "a")
+def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(in_shared_store, home):
+    made = stored("one")
     made.path.unlink()
     assert made.is_stored()
     assert made.path.exists()

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -40,14 +38,6 @@ def test_an_error_within_shows_its_place_and_never_its_message(command_line, mon
     status, out, err = command_line("studies")
     assert (status, out, named in err) == (1, "", True)
     assert "42.5" not in err + "".join(path.read_text() for path in home.glob("faults.log"))
-
-
-def test_starting_is_light():
-    """Ctrl-C while modules are loaded would be a traceback, so the command line loads few."""
-    code = "import sys, flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()\n"
-    code += "print([m for m in ('numpy', 'pandas', 'prefect') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("\n[]\n")
 
 
 @pytest.fixture
@@ -115,19 +105,8 @@ def test_the_plan_of_an_estimator_is_printed(command_line):
     assert (status, err) == (0, "")
     assert "ε = 1 at" in out
     assert re.search(r"second moments +1 +0\.0\d+ +√2 r²/n", out)
-    for arguments in (
-        numbers,
-        ["ols", *numbers],
-        ["dp_mean", "--n", "5"],
-        ["dp_mean", *numbers, "--family", "x"],
-    ):
-        assert command_line("estimators", *arguments)[0] == 2
-
-
-def test_the_plan_of_an_estimator_is_one_json_document(command_line):
-    status, out, _ = command_line("estimators", "dp_mean", "--n", 100, "--d", 2, "--json")
-    plan = json.loads(out)
-    assert (status, plan["name"], plan["public"]) == (0, "dp_mean", {"n": 100, "d": 2})
+    plan = json.loads(command_line("estimators", "dp_mean", *numbers, "--json")[1])
+    assert (plan["name"], plan["public"]) == ("dp_mean", {"n": 5000, "d": 9})
     assert [each["label"] for each in plan["releases"]] == ["mean"]
 
 
@@ -142,5 +121,3 @@ def test_an_audit_attacks_a_person_with_all_rows(command_line):
     status, out, _ = command_line("audit", "box_mean", "--people", "--trials", "1000")
     assert status == 0
     assert "no violation" in out
-    status, _, err = command_line("audit", "adassp", "--people", "--trials", "1000")
-    assert (status, "adassp" in err) == (2, True)

@@ -45,12 +45,8 @@ def test_a_rerun_repeats_the_last_run(out):
 
 
 def test_a_run_with_another_out_is_named(out, tmp_path):
-    other = tmp_path / "other"
-    refused(
-        lambda: rerun_options("housing", "collect", None, other, out=None, offline=False),
-        SpecError,
-        "add that --out",
-    )
+    use = lambda: rerun_options("housing", "collect", None, tmp_path / "o", out=None, offline=False)  # noqa: E731
+    refused(use, SpecError, "add that --out")
 
 
 def test_a_cell_has_to_exist_at_that_profile(out):
@@ -73,12 +69,18 @@ def test_a_poorer_profile_lies_next_to_a_richer_report_from_which_reruns_go_on(o
         assert rerun(out)[0].profile == last
 
 
-def test_results_that_are_not_the_manifests_are_refused(out):
+def with_results(out, **manifest):
+    """Write results next to the manifest of a run that knows them."""
     path = out / "housing" / "results.parquet"
     path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
+    known = LAST | {"results_sha256": sha256_file(path)} | manifest
+    (out / "housing" / "manifest.json").write_text(json.dumps(known))
+
+
+def test_results_that_are_not_the_manifests_are_refused(out):
+    with_results(out, results_sha256="0" * 64)
     refused(lambda: rebuild_reports(["housing"], out), SpecError, "manifest")
-    right = LAST | {"results_sha256": sha256_file(path)}
-    (out / "housing" / "manifest.json").write_text(json.dumps(right))
+    with_results(out)
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
 
@@ -110,10 +112,7 @@ def test_reports_are_rebuilt_after_a_run_that_is_under_way(out, home, monkeypatc
 
 
 def test_results_of_another_study_file_are_not_shown_as_a_studys_own(out):
-    path = out / "housing" / "results.parquet"
-    path.write_bytes(to_parquet_bytes(results_table([1.0, 2.0])))
-    manifest = LAST | {"results_sha256": sha256_file(path), "study": {"name": "housing", "sha256": "0" * 64}}
-    (out / "housing" / "manifest.json").write_text(json.dumps(manifest))
+    with_results(out, study={"name": "housing", "sha256": "0" * 64})
     for show in (lambda: rebuild_reports(["housing"], out), lambda: stored_page("housing", out)):
         refused(show, SpecError, "another study file", f"dpcost run housing --out {out}")
 
@@ -123,22 +122,13 @@ def test_a_remedy_names_the_study_as_it_was_typed(tmp_path):
     refused(lambda: rebuild_reports([str(file)], tmp_path), SpecError, f"dpcost run {file}")
 
 
-@pytest.fixture
-def written_run(tmp_path):
-
-    def write(name, study, digest, cell="ols:public:n=100"):
-        folder = tmp_path / name
-        folder.mkdir()
-        results_table([1.0, 1.1], cell=cell).assign(study=study).to_parquet(folder / "results.parquet")
-        (folder / "manifest.json").write_text(json.dumps({"study": {"name": study, "sha256": digest}}))
-        return folder
-
-    return write
-
-
 @pytest.mark.parametrize("cell", ["ols:public:n=100", "ols:other:n=9"])
-def test_runs_of_different_studies_are_refused_by_their_names(written_run, command_line, cell):
-    runs = written_run("one", "housing", "a"), written_run("other", "st-plain", "b", cell)
+def test_runs_of_different_studies_are_refused_by_their_names(tmp_path, command_line, cell):
+    runs = tmp_path / "one", tmp_path / "other"
+    for run, study, key in zip(runs, ("housing", "st-plain"), ("ols:public:n=100", cell), strict=True):
+        run.mkdir()
+        results_table([1.0, 1.1], cell=key).assign(study=study).to_parquet(run / "results.parquet")
+        (run / "manifest.json").write_text(json.dumps({"study": {"name": study, "sha256": study}}))
     for option in ([], ["--json"]):
         said = sentence(command_line("compare", *runs, *option))
         assert [part for part in ("'housing'", "'st-plain'", str(runs[1])) if part not in said] == []

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 
 import pytest
 from small_project import Project
@@ -135,6 +136,20 @@ def test_what_is_asked_anew_is_computed(ran, options):
     assert not is_finished(ran, **options)
 
 
+def test_a_report_of_other_data_is_not_current(ran, monkeypatch):
+    (table,) = stored_tables(find_study(ran.study), ran.options).values()
+    other = {table.name: replace(table, sha256="0" * 64)}
+    monkeypatch.setattr("flows.studies.results.stored_tables", lambda *_: other)
+    assert not is_finished(ran)
+
+
+def test_an_edited_study_is_computed(ran, tmp_path):
+    text = ran.project.study.read_text()
+    edited = tmp_path / ran.project.study.name
+    edited.write_text(text.replace("covariate_bound = 3.0", "covariate_bound = 3.5"))
+    assert finished_report(str(edited), ran.options) is None
+
+
 AGAIN = [("prepare", None, 2), ("run_block", None, 4), ("run_block", "ols:public:n=100", 1)]
 AGAIN += [("collect", None, 1), ("render", None, 1)]  # a task, one of its cells, how many are computed
 
@@ -145,11 +160,3 @@ def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cel
     with computed_again(task, cell):
         assert run_again(ran) == N_RESULTS - n_again
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
-
-
-def test_an_edited_study_is_computed(ran):
-    text = ran.project.study.read_text()
-    ran.project.study.write_text(text.replace("covariate_bound = 3.0", "covariate_bound = 3.5"))
-    found = is_finished(ran)
-    ran.project.study.write_text(text)
-    assert not found

@@ -21,9 +21,8 @@ def test_a_long_sentence_is_a_fault(tmp_path):
 
 
 def test_only_prose_of_a_page_is_checked(tmp_path):
-    assert not found(
-        tmp_path, "---\nhence: 1\n---\n\n```python\nhence\n```\n\nUse `hence`.\n\n    hence = 0\n"
-    )
+    no_prose = "---\nhence: 1\n---\n\n```python\nhence\n```\n\nUse `hence`.\n\n    hence = 0\n"
+    assert not found(tmp_path, no_prose)
     assert len(found(tmp_path, "# Hence\n\n| a | hence |\n|---|---|\n| [hence](x.md) | b |\n")) == 3
 
 
@@ -41,12 +40,10 @@ def test_the_names_of_a_publisher_keep_their_spelling(tmp_path):
 
 
 def test_words_of_a_template_are_checked_between_its_tags(tmp_path):
-    assert found(
-        tmp_path, "{% if hence %}\n    <p>The error\nis hence {{ error }}.</p>\n{% endif %}\n", ".jinja"
-    )[0].startswith("page.jinja:3:")
-    assert not found(
-        tmp_path, '{% set x = "hence" %}{# hence #}<p class="hence">{{ hence }} is small.</p>\n', ".jinja"
-    )
+    prose = "{% if hence %}\n    <p>The error\nis hence {{ error }}.</p>\n{% endif %}\n"
+    assert found(tmp_path, prose, ".jinja")[0].startswith("page.jinja:3:")
+    tags = '{% set x = "hence" %}{# hence #}<p class="hence">{{ hence }} is small.</p>\n'
+    assert not found(tmp_path, tags, ".jinja")
 
 
 def test_every_exception_has_a_reason_and_is_needed():

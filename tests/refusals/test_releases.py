@@ -86,7 +86,7 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, home, row):
 
 
 @pytest.mark.parametrize("row", REFUSED["by_group"], ids=str)
-def test_a_wrong_table_by_group_costs_nothing(tmp_path, home, row):
+def test_a_wrong_table_by_group_or_of_times_costs_nothing(tmp_path, home, row):
     lines, estimator, *named = row
     open_ledger(home).open_dataset("mine", 1.0, 1e-5)
     rng = np.random.default_rng(0)

@@ -140,6 +140,7 @@ ROWS = [
     (ValueError, "features", lambda: made_problem(**FRAMES | ORDERED | HOUSES).check(9, "linear_regression")),
     (ValueError, ("grid.n", "6"), lambda: MAP.check(6, "mean")),
     (ValueError, "family", lambda: MAP.model_copy(update={"family": "logistic"}).check(5, "glm")),
+    (ValueError, "50", lambda: find_study("survival").head_panel.problem.check(50, "glm")),
     (ValueError, "users", lambda: SIMULATED.model_copy(update={"users": 1}).check(5, "mean")),
     (RuleError, ("d must", "'s/10'"), lambda: whole("s/10", SIZES_OF, what="d")),
     *[(RuleError, "value_bound", lambda rule=rule: evaluate_rule(rule, SIZES_OF, what="value_bound")) for rule in RULES],

@@ -1,26 +1,23 @@
 """Synthetic results for the report tests: invented numbers of a plausible shape, no estimator involved."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
 import tomllib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from data.datasets import get_dataset
-from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.catalog import get_estimator
+from reports.cells import cells_of
 from reports.page import Axis, DataCard, Guide, Section, StudyPage
 from reports.pages.index import Entry
-from reports.pages.study import Report
-from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
+from reports.ranking import headline_of
+from reports.results import COLUMNS, PRIVACY_COLUMNS, summarize, validate_results
 
 FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
@@ -36,7 +33,7 @@ BASE |= dict.fromkeys(PRIVACY_COLUMNS, math.nan)
 def synthetic_results(replicates=10, data_source="real", sizes=SIZES):
     """Invent a results table with every feature a report must show."""
     rng = np.random.default_rng(2024)
-    rows: list[dict[str, object]] = []
+    rows = []
     plain = {"calibration": "none", "privacy_model": "none"}
     for panel in ("public", "paper"):
         for m in sizes:
@@ -77,7 +74,7 @@ def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
     return rows
 
 
-def _about(order: int, name: str, title: str, reference: str) -> Estimator:
+def _about(order, name, title, reference):
     summary = f"What {title} does."
     return replace(get_estimator(name), title=title, reference=reference, summary=summary, order=order)
 
@@ -87,26 +84,21 @@ ESTIMATORS = tuple(_about(order, *words) for order, words in enumerate(FACTS["ti
 CARD = DataCard(replace(get_dataset("housing"), **FACTS["dataset"]), FACTS["read"])
 
 
-def replaced(page: StudyPage, **facts: dict[str, Any]) -> StudyPage:
+def replaced(page, **facts):
     """Return a page with other facts in its sections, or with a section in front of them."""
     known = tuple(Section(each.kind, facts.pop(each.kind, each.facts)) for each in page.sections)
     return replace(page, sections=(*(Section(kind, each) for kind, each in facts.items()), *known))
 
 
-def synthetic_page(results: pd.DataFrame) -> StudyPage:
+def synthetic_page(results):
     values = tuple(60.0 * 5 / (m * 0.5) for m in SIZES)
     rate = ("the paper's rate d√log(1/δ)/(mε)", tuple(map(float, SIZES)), values)
     value = ("house value", "0 to 500,001 dollars", "the census caps it there")
     return StudyPage(
-        name="housing",
-        title="House values in California",
-        question=FACTS["question"],
+        **FACTS["page"],
         data_cards=(CARD,),
         estimators=ESTIMATORS,
-        headline={"epsilon": 0.5, "delta_rule": "10/n^1.1", "n": 20000, "panel": "public"},
         axis=Axis("m, number of rows used (of 20,640)"),
-        metric="l2_error",
-        metric_label="‖β̂ − β_full‖₂ in z-scores",
         sections=(
             Section("trust", {"measured": "An error is a distance.", "notes": (FACTS["note"],)}),
             Section("label_rate", {"rate": 0.051}),
@@ -120,9 +112,13 @@ def synthetic_page(results: pd.DataFrame) -> StudyPage:
     )
 
 
-def entry(
-    report: Report, name: str = "housing", page: Mapping[str, Any] = MappingProxyType({}), **manifest
-) -> Entry:
+def measured(results, page):
+    """Return a page with the cells and the headline of its results."""
+    cells = cells_of(summarize(results), page)
+    return page, cells, headline_of(cells, page)
+
+
+def entry(report, name="housing", page=MappingProxyType({}), **manifest):
     """Return a report's entry in the index, with some facts of its manifest changed."""
     about = {"page": {**report.about, **page}, "data": [{"name": "housing"}], "files": list(report.files)}
     about |= {"finished": "2026-03-12T14:05:48+00:00"}

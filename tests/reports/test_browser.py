@@ -57,12 +57,9 @@ def look(html: str, width: int, folder, script: str = LAYOUT) -> dict:
     function = f"async (page, view) => {{ {script} }}"
     if script == LAYOUT:
         style = f"iframe {{ border: 0; width: {width}px; height: 3000px }}"
-        frame = (
-            f'<iframe srcdoc="{escaping.escape(html)}" onload="answer(contentDocument, contentWindow, look)">'
-        )
-        content = (
-            f"<!doctype html><style>{style}</style>{ANSWER}<script>const look = {function}</script>{frame}"
-        )
+        onload = "answer(contentDocument, contentWindow, look)"
+        content = f"<!doctype html><style>{style}</style>{ANSWER}<script>const look = {function}</script>"
+        content += f'<iframe srcdoc="{escaping.escape(html)}" onload="{onload}">'
     else:
         content = f"{html}{ANSWER}<script>answer(document, window, {function})</script>"
     for place in (folder, folder.parent):
@@ -118,25 +115,10 @@ def attack_page(request):
 
 
 def league_page(_):
-    places = [("far", "linear", 1.0), ("far", "linear", 3.0)]
-    rows = [
-        {"table": table, "family": family, "epsilon": epsilon, "method": method, "value": error * epsilon,
-         "standard_error": 0.01, "repetitions": 4, "halves": [[error, 0.01, 2], [error, 0.01, 2]]}
-        for table, family, epsilon in places
-        for method, error in (("ours", 0.2), ("a method with a long name of theirs", 0.1))
-    ]  # fmt: skip
-    methods = {row["method"]: {"ours": False, "library": "x==1", "file": "x.py"} for row in rows}
-    methods["ours"]["ours"] = True
-    table = {"family": "linear", "source": "A paper", "n": 100, "d": 3, "developed": False, "constant": 1.0}
-    tables = {"far": table}
-    audits = [{"method": "ours", "proved": 0.5, "replayed": 1.0, "violated": False}]
-    league = {"rows": rows, "methods": methods, "tables": tables, "audits": audits, "complete": True}
-    about = {
-        "title": "The league",
-        "answer": league_answer(league),
-        "lead": ["Whose regressions are closest?"],
-    }
-    return render_page("pages/league.jinja", sections=league_sections(league), **about)[0].decode()
+    league = PARTS["league"]
+    about = {"lead": ["Whose regressions are closest?"], "answer": league_answer(league)}
+    parts = {"title": "The league", "sections": league_sections(league), **about}
+    return render_page("pages/league.jinja", **parts)[0].decode()
 
 
 def scorecard(request):
@@ -146,23 +128,11 @@ def scorecard(request):
 
 
 def protocol_page(*_):
-    terms = [f"C(region)[T.{'south' * 5}]:age_{j}" for j in range(3)]
-    columns = ("Question", "ε", "term", "± expected", "range", "target", "no interval", "± released")
-    rows = [["primary" * 4, "0.5", term, "0.123", "0.1 to 0.2", "2.5", "12%", "0.12"] for term in terms]
-    plan = PageTable(columns, rows, "Half-widths", 3, stacked=True)
-    answer = dict.fromkeys(("lower", "upper", "estimate"), 1.0) | {"name": terms[0], "question": "primary"}
-    estimate = PageTable(
-        ("", "estimate", "std. error", "95% interval", "p"),
-        [[term, "−123.456", "2345.678", "[−123.456, 2345.678]", "< 0.001"] for term in terms],
-    )
-    about = {"name": "plan", "plan": plan, "estimates": {"primary": estimate, "other": "There is none."}}
-    spent = [["primary" * 4, "2026-11-28 12:00:00", "0.5", "released; not in the plan any more"]]
-    charges = PageTable(
-        ["Question", "charged (UTC)", "ε", ""], spent, "All charges of the plan", stacked=True
-    )
-    about |= {"charges": charges, "tests": {"primary": estimate}, "deviations": []}
-    about |= {"methods": ["Methods."], "results": [answer | {"level": 0.95}]}
-    return render_page("pages/protocol.jinja", **about)[0].decode()
+    about = PARTS["protocol"]
+    tables = {name: PageTable(**about[name], stacked=True) for name in ("plan", "charges")}
+    estimate = PageTable(**about["estimate"])
+    tables |= {"estimates": {"primary": estimate, "other": "There is none."}, "tests": {"primary": estimate}}
+    return render_page("pages/protocol.jinja", **(about | tables))[0].decode()
 
 
 def of_study(make):

@@ -22,11 +22,11 @@ from reports.exhibits.tables import draw
 from reports.page import ZERO
 from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
-from reports.ranking import headline_of, rank
+from reports.ranking import rank
 from reports.render import SCRIPT
 from reports.results import summarize
 from reports.writing import error_bar, num
-from tests.reports.synthetic import entry, replaced
+from tests.reports.synthetic import entry, measured, replaced
 
 
 class Loads(HTMLParser):
@@ -105,15 +105,14 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     assert unprotected.any()
     changed.loc[unprotected, ["certified_epsilon", "estimator_epsilon"]] = np.inf
     changed.loc[unprotected, "value"] = 1e-6
-    head = headline_of(cells_of(summarize(changed), page), page)
+    *_, head = measured(changed, page)
     names = {row.name for row in head.rows if row.role == "unprotected"}
     assert names
     for size in (100, 20_000):
         best = rank(head.rows, size).best
         assert best is None or best.role == "private"
-    rows = [
-        row for row in error_table(page, head.rows, head.where).cells if row[0].text in names and row[0].flags
-    ]
+    firsts = ((row[0], row) for row in error_table(page, head.rows, head.where).cells)
+    rows = [row for first, row in firsts if first.text in names and first.flags]
     printed = [row for row in rows if row[0].note == "paper's calibration"]
     assert [row[-1].text for row in printed] == ["not private"] * len(names)
 
@@ -134,13 +133,8 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
     ]  # fmt: skip
     assert len(Loads(html).ids) == len(set(Loads(html).ids))
     assert "<script>alert" not in html
-    for shown in (
-        "stand-in, not the real data",
-        "took 48 s",
-        'data-dataset="housing"',
-        'href="housing/report.html"',
-    ):
-        assert shown in html
+    shown = "stand-in, not the real data", "took 48 s", 'data-dataset="housing"', 'href="housing/report.html"'
+    assert [words for words in shown if words not in html] == []
 
 
 @pytest.mark.parametrize("summary", [b"", b"a,b\n1,2\n", b'"', b"\xff\xfe"])
@@ -150,12 +144,9 @@ def test_a_summary_that_no_run_writes_is_refused(report, summary):
 
 
 def test_the_overview_has_each_study_once_by_what_privacy_costs(report):
-    errors = {"private": (0.5, 0.01), "without": (0.1, 0.01), "zero": (1.0, 0.0)}
-    names = {"dear": 5.0, "cheap": 1.1, "middle": 2.0}
-    found = [
-        entry(report, name, {"errors": errors | {"private": (0.1 * cost, 0.0)}})
-        for name, cost in names.items()
-    ]
+    errors = {"without": (0.1, 0.01), "zero": (1.0, 0.0)}
+    private = {"dear": (0.5, 0.0), "cheap": (0.11, 0.0), "middle": (0.2, 0.0)}
+    found = [entry(report, name, {"errors": errors | {"private": each}}) for name, each in private.items()]
     chart = overview_chart(found)
     rows = chart["layer"][1]["data"]["values"]
     assert list(dict.fromkeys(row["study"] for row in rows)) == ["cheap", "middle", "dear"]
@@ -175,9 +166,8 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
 
 @pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
 def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
-    page = replaced(
-        replace(page, population=population), own_table={"rows": [], "missing": "", "left_out": []}
-    )
+    own_table = {"rows": [], "missing": "", "left_out": []}
+    page = replaced(replace(page, population=population), own_table=own_table)
     html = render_study(results, page).files["report.html"].decode()
     assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
     assert ("measures sampling error" in html) is is_unknown
@@ -193,9 +183,8 @@ def test_means_of_an_own_table_have_no_sign(page, results):
 
 def test_a_data_page_states_the_origin_of_a_file(results, page):
     card = page.data_cards[0]
-    source = replace(
-        card.dataset.source, note="An address that nobody verified: https://example.org/all.zip."
-    )
+    note = "An address that nobody verified: https://example.org/all.zip."
+    source = replace(card.dataset.source, note=note)
     other = replace(card, dataset=replace(card.dataset, source=source))
     files = render_study(results, replace(page, data_cards=(other,))).files
     assert source.note in unescape(files[other.file].decode())
@@ -212,9 +201,7 @@ def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     facts += [f"{name} 50%" for name in ("XᵀX", "Xᵀy")]
     facts += ["20,640", page.data_cards[0].read["source_sha256"][:12]]
     for name in ("report.html", "report.md"):
-        text = " ".join(
-            unescape(report.files[name].decode()).replace("\u00a0", " ").replace("\\", "").split()
-        )
+        text = " ".join(unescape(report.files[name].decode()).replace("\\", "").split())
         assert [fact for fact in facts if " ".join(fact.split()) not in text] == []
 
 
@@ -269,18 +256,12 @@ def test_no_two_estimators_of_a_study_share_a_mark():
             assert sorted(marks) == sorted(set(marks)), (name, panel.name)
 
 
-TABLE = {"title": "t", "text": "", "metric": "", "exhibit": ""}
-TABLE |= {"panels": (), "without_privacy": False}
+TABLE = {"title": "t", "text": "", "metric": "", "exhibit": "", "panels": (), "without_privacy": False}
 
 
 def test_a_declared_table_has_the_means_of_its_groups(results, page):
-    about = {
-        **TABLE,
-        "metric": "l2_error",
-        "rows": ("epsilon", "estimator"),
-        "columns": "n",
-        "names": {"n": "m"},
-    }
+    about = TABLE | {"metric": "l2_error", "rows": ("epsilon", "estimator")}
+    about |= {"columns": "n", "names": {"n": "m"}}
     about["summaries"] = ("slope", "at most 1", "geometric mean")
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
     (section,) = draw(page, cells_of(summary, page), None, {"tables": [about]})
@@ -288,9 +269,8 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
     assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
     assert table.columns[-3:] == about["summaries"]
     row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
-    known = summary.query("estimator == 'adassp' and calibration == 'tight' and epsilon == 0.5").sort_values(
-        "n"
-    )
+    known = summary.query("estimator == 'adassp' and calibration == 'tight' and epsilon == 0.5")
+    known = known.sort_values("n")
     assert [cell.text for cell in row[2:-3]] == [num(mean) for mean in known["mean"]]
     assert row[-2].text == f"{(known['mean'] <= 1).sum()} of {len(known)}"
     assert row[-1].text == num(np.exp(np.log(known["mean"]).mean()))
@@ -301,8 +281,7 @@ def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
     about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}
     page = replaced(page, tables={"tables": [about]})
-    cells = cells_of(summarize(few(results)), page)
-    (section,) = draw_exhibits(page, cells, headline_of(cells, page))
+    (section,) = draw_exhibits(*measured(few(results), page))
     assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
 
 
@@ -330,8 +309,7 @@ def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_mea
 def test_a_legend_offers_what_its_panel_has(results, page):
     """A line of one panel is no line of another, for which the legend would have nothing to draw."""
     rows = results[(results["estimator"] != "adassp") | (results["panel"] == "paper")]
-    cells = cells_of(summarize(rows), page)
-    chart = StudyChart.build(page, cells, headline_of(cells, page)).with_menus(page.metric, [])
+    chart = StudyChart.build(*measured(rows, page)).with_menus(page.metric, [])
     lines = next(each["value"] for each in chart["params"] if each["name"] == "lines")
     for panel, by_rule in lines.items():
         for offered in by_rule.values():
@@ -357,9 +335,7 @@ def test_a_trial_run_says_what_it_ran(results, page):
 def test_the_index_says_why_a_study_is_not_in_its_chart(results, page):
     """Without a zero baseline there is none to divide by; without a non-private error the study is drawn."""
     without = [results[results["estimator"] != name] for name in ("zero", "ols")]
-    no_zero, no_ols = (
-        entry(render_study(rows, page), name) for rows, name in zip(without, "ab", strict=True)
-    )
+    no_zero, no_ols = (entry(render_study(rows, page), "ab"[k]) for k, rows in enumerate(without))
     whole = entry(render_study(results, page))
     assert (no_zero.is_compared, no_ols.is_compared) == (False, True)
     assert "no zero baseline" in no_zero.why_not_compared
@@ -369,8 +345,7 @@ def test_the_index_says_why_a_study_is_not_in_its_chart(results, page):
 
 def test_delta_times_people_counts_people(results, page):
     """A size may be the rows of a user, or half of the people."""
-    cells = cells_of(summarize(results), page)
-    head = headline_of(cells, page)
+    *_, head = measured(results, page)
     people = {("public", row.n): 10**9 for row in head.rows} | {("public", 100): None}
     first = error_table(replace(page, people=people), head.rows, head.where).cells[0]
     assert first[0].text == "δ·people"
@@ -385,18 +360,16 @@ def test_an_error_that_is_not_known_is_not_bold(results, page):
     rows.loc[at, "value"] = 5 + 5 * (-1.0) ** rows["replicate"]
     rows.loc[at & rows["replicate"].gt(0), "value"] = 0.1
     rows.loc[at & rows["replicate"].eq(0), "value"] = 60.0
-    cells = cells_of(summarize(rows), page)
-    head = headline_of(cells, page)
+    *_, head = measured(rows, page)
     row = next(row for row in head.cost.ranking.tied if row.estimator == "adassp")
     assert row.mean > 10 * head.cost.ranking.best.mean
-    table = error_table(page, head.rows, head.where)
-    assert not any(
-        cell.kind == "best" and cell.text == num(row.mean) for line in table.cells for cell in line
-    )
+    lines = error_table(page, head.rows, head.where).cells
+    bold = [each.text for line in lines for each in line if each.kind == "best"]
+    assert num(row.mean) not in bold
 
 
 def test_an_audit_of_zero_is_explained(results, page):
-    head = headline_of(cells_of(summarize(results), page), page)
+    *_, head = measured(results, page)
     rows = [row._replace(audited=0.0 if row.role == "private" else np.nan) for row in head.rows]
     table = error_table(page, rows, head.where)
     cells = [row[-1] for row in table.cells if row[-1].text == "0"]

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.cells import cells_of
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
 from reports.error_table import error_table
 from reports.page import Axis
@@ -17,21 +16,13 @@ from reports.ranking import (
     best_by_size,
     enough_epsilon,
     first_below,
-    headline_of,
     index_errors,
-    new_sample_error,
     rows_for_the_same,
 )
-from reports.results import summarize
 from reports.writing import num, times
+from tests.reports.synthetic import measured
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
-
-
-def measured(results, page):
-    """Return a page with its cells and its headline."""
-    cells = cells_of(summarize(results), page)
-    return page, cells, headline_of(cells, page)
 
 
 def with_error(results, page, error, **changes):
@@ -100,12 +91,6 @@ def rows_of_chance(results, page):
         return measured(rows, replace(page, **changes))
 
     return build
-
-
-def test_the_error_of_a_new_sample_falls_with_the_root_where_the_table_ends(rows_of_chance):
-    page, _, head = rows_of_chance(lambda m, e: 1.2 * chance(m) / e)
-    for m in SIZES:
-        assert new_sample_error(head.rows, m, page).value == pytest.approx(chance(m), rel=1e-6)
 
 
 def test_a_page_has_one_reference(rows_of_chance):
@@ -193,9 +178,8 @@ def test_no_sentence_and_no_number_of_the_headline_is_contradicted_by_the_table(
     assert (ranking.best, ranking.zero.value) == (best, zero)
     assert ranking.best is private[ranking.best.label]
     assert ranking.non_private.mean in [row.mean for row in head.rows]
-    assert head.cost.ranking.any_beats_zero is any(
-        each.mean + 2 * each.error < zero for each in private.values()
-    )
+    beats_zero = [each.mean + 2 * each.error < zero for each in private.values()]
+    assert ranking.any_beats_zero is any(beats_zero)
     found = best_by_size(head)
     for label, sizes in found["runs"].items():
         for size in sizes:

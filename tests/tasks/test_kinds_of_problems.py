@@ -177,10 +177,8 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     assert set(rows["metric"]) == set(prediction.CLASSIFICATION)
     assert set(rows["status"]) == {"ok"}
     assert set(rows["s"]) == {2}
-    errors = rows[(rows["metric"] == prediction.MISCLASSIFICATION) & (rows["estimator"] == "iht_glm")][
-        "value"
-    ]
-    assert (errors < 0.2).all()
+    errors = rows[rows["metric"] == prediction.MISCLASSIFICATION].set_index("estimator")["value"]
+    assert (errors["iht_glm"] < 0.2).all()
     # Labels of the test rows that are turned round turn the errors round; the fit does not see them.
     draw = next(SPLIT.draws(split_block().replicates, data))
     coef = np.zeros((2401, 4))
@@ -252,7 +250,7 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(wang_study, t
         np.testing.assert_allclose(ratio[at], wide[prediction.SQUARED_ERROR][at] / printed)
     np.testing.assert_array_equal(rows.loc[rows["epsilon"].notna(), "certified_epsilon"], np.inf)
 
-    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == prediction.SQUARED_ERROR)]["value"]
+    zero = rows.query("estimator == 'zero'").set_index("metric")["value"][prediction.SQUARED_ERROR]
     (draw,) = problem.draws(block.replicates, prepared_table(problem, tmp_path))
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]

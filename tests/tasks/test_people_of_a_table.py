@@ -78,11 +78,8 @@ def shows(count, text):
 def test_no_output_shows_how_many_rows_people_have(tmp_path, home, few_tables, command_line, caplog):
     caplog.set_level("DEBUG")
     table = patients()
-    texts = {
-        "init": init_study(
-            "mine", _written(tmp_path, table), folder=tmp_path, response="visits", user_id="patient"
-        )
-    }
+    special = {"response": "visits", "user_id": "patient"}
+    texts = {"init": init_study("mine", _written(tmp_path, table), folder=tmp_path, **special)}
     file = study(tmp_path, table, force=True)
     edited(file, "standard = 20", "standard = 2")
     texts["report"] = reported(file, tmp_path)
@@ -185,29 +182,22 @@ def trial(n_clinics, per_clinic=25, seed=0):
     return pd.DataFrame({"clinic": clinic, "arm": clinic % 2, "outcome": outcome.round(3)})
 
 
-def init_trial(folder, n_clinics, **options):
-    path = _written(folder, trial(n_clinics))
-    return init_study("mine", path, folder=folder, response="outcome", force=True, **options)
+def test_clusters_offer_to_protect_them_and_init_says_if_they_are_too_few(tmp_path, home):
+    def initialized_of(n_clinics, **options):
+        path = _written(tmp_path, trial(n_clinics))
+        return init_study("mine", path, folder=tmp_path, response="outcome", force=True, **options)
 
-
-def test_init_says_if_clusters_are_too_few(tmp_path):
-    few = init_trial(tmp_path, 40, user_id="clinic")
+    few = initialized_of(40, user_id="clinic")
     assert "40 users are too few for intervals" in few
-    needed = float(re.search(r"more than ε = ([\d.]+)", few).group(1))
-    assert 3 < needed < 10
-    assert "too few" not in init_trial(tmp_path, 400, user_id="clinic")
-    assert "too few" not in init_trial(tmp_path, 40)
-
-
-def test_clusters_offer_to_protect_them(tmp_path, home):
-    init_trial(tmp_path, 400)
+    assert 3 < float(re.search(r"more than ε = ([\d.]+)", few).group(1)) < 10
+    assert "too few" not in initialized_of(400, user_id="clinic") + initialized_of(40)
+    initialized_of(400)
     file = completed(tmp_path / "mine.toml", {"clinic": (0, 400), "arm": (0, 1), "outcome": (-9, 9)})
     assert "protects each of them with all their rows" in file.read_text()
     edited(file, 'clusters = "none"', 'clusters = "clinic"')
     said = refusal(regression, tmp_path)
-    assert "dpcost init --user-id clinic" in said
-    assert "stronger guarantee" in said
-    assert "too few" in said
+    wanted = "dpcost init --user-id clinic", "stronger guarantee", "too few"
+    assert [words for words in wanted if words not in said] == []
 
 
 SURVEY_BOUNDS = {"age": (20, 90), "dose": (0, 4), "cost": (-10, 20), "visits": (0, 60)}
@@ -266,9 +256,8 @@ def of_one_setting(file, n_rows, n):
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
 def test_a_study_measures_weighted_fits(tmp_path, home, family, user_id):
     n = 1500 if user_id else 3000
-    spec, _, results = computed(
-        of_one_setting(surveyed(tmp_path, family=family, user_id=user_id), n, n), tmp_path
-    )
+    file = surveyed(tmp_path, family=family, user_id=user_id)
+    spec, _, results = computed(of_one_setting(file, n, n), tmp_path)
     problem = spec.head_panel.problem
     assert problem.covariates == ("age", "dose")
     rows = pd.read_parquet(results.path)
@@ -290,18 +279,10 @@ def test_a_release_is_that_of_the_library_with_the_same_seed(tmp_path, home, mon
     table, formula = survey(), "cost ~ age + dose"
     surveyed(tmp_path, table, formula=formula, user_id=user_id)
     answer = released(tmp_path, home, epsilon=2.0, interval=0.95)
-    fitted = dpalgos.formula.ols(
-        formula,
-        pd.read_csv(tmp_path / "table.csv"),
-        bounds={name: SURVEY_BOUNDS[name] for name in ("age", "dose", "cost")},
-        epsilon=2.0,
-        delta=1e-6,
-        random_state=np.random.default_rng(0),
-        weights="w",
-        max_weight=3.0,
-        user=user_id or None,
-        interval_target="least squares",
-    )
+    bounds = {name: SURVEY_BOUNDS[name] for name in ("age", "dose", "cost")}
+    ask = {"epsilon": 2.0, "delta": 1e-6, "random_state": np.random.default_rng(0), "bounds": bounds}
+    ask |= {"weights": "w", "max_weight": 3.0, "user": user_id or None, "interval_target": "least squares"}
+    fitted = dpalgos.formula.ols(formula, pd.read_csv(tmp_path / "table.csv"), **ask)
     model, limits = record_of(answer)["release"], fitted.conf_int()
     assert "Rows have the weights w, clipped to 0 to 3." in model["methods"]
     assert f"private for each {'user' if user_id else 'row'} at" in model["methods"]
@@ -337,9 +318,8 @@ def test_weights_are_clipped_to_their_public_range(tmp_path, home, monkeypatch):
     table.loc[:20, "w"], table.loc[21:40, "w"] = 1e9, -5.0
     surveyed(tmp_path, table)
     answer, clipped = released(tmp_path, home), table.w.clip(0, 3)
-    assert answer.estimate["dose"] == pytest.approx(
-        weighted("linear", table, clipped).params["dose"], abs=2e-4
-    )
+    expected = weighted("linear", table, clipped).params
+    assert answer.estimate["dose"] == pytest.approx(expected["dose"], abs=2e-4)
 
 
 def test_other_weights_are_another_question(tmp_path, home):
@@ -348,9 +328,8 @@ def test_other_weights_are_another_question(tmp_path, home):
     first, again = released(tmp_path, home), released(tmp_path, home)
     assert again.replayed
     assert not first.replayed
-    surveyed(
-        tmp_path, table.assign(w=np.where(np.arange(400) == 7, table.w * (1 + 1e-15), table.w)), force=True
-    )
+    table.loc[7, "w"] *= 1 + 1e-15
+    surveyed(tmp_path, table, force=True)
     assert "weights" in str(first.plan.question.parameters["rows"])
     assert not released(tmp_path, home).replayed
 

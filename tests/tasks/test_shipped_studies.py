@@ -15,17 +15,15 @@ from data.prepare.frame_features import stream_frames
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
 from flows.studies.find_study import find_study
-from reports.cells import cells_of
 from reports.exhibits import genome
 from reports.exhibits.group_panels import draw as draw_panels
 from reports.exhibits.paper_rule import draw
 from reports.page import Axis, StudyPage
-from reports.ranking import headline_of
-from reports.results import summarize, validate_results
+from reports.results import validate_results
 from tasks.problems.sources.table_splits import MILD_COST
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block
-from tests.builders import refused
+from tests.reports.synthetic import measured
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data, results_table
 
 SWARM = find_study("swarm")
@@ -83,17 +81,12 @@ def test_real_frames_leave_out_what_needs_simulations_and_say_so(ref):
     assert tables == {"swarm": real}
 
 
-PAGE = {
-    "name": "swarm",
-    "title": "Swarm",
-    "question": "",
-    "estimators": tuple(map(dpalgos.get_estimator, ("zero", "iht_glm", "dp_sparse_glm"))),
-    "headline": {"epsilon": 0.5, "delta_rule": "0.001", "n": 300, "panel": "public"},
-    "axis": Axis("rows", "n", "n"),
-    "metric": "misclassification",
-    "metric_label": "share misclassified",
-    "panel_sources": {"public": "stand-in"},
-}
+def page_of(estimators, headline, **facts):
+    about = {"name": "mine", "title": "Mine", "question": "", "metric_label": "error"}
+    about["estimators"] = tuple(map(dpalgos.get_estimator, estimators))
+    return StudyPage(headline={"delta_rule": "0.001", **headline}, **about, **facts)
+
+
 RATIOS = [([0.30, 0.31, 0.29], "fails in 1 of 1 settings"), ([0.20, 0.21, 0.19], "holds in all 1 settings")]
 RATIOS += [([0.26, 0.31, 0.21], "holds in 0 of 1 settings; the others are undecided")]
 
@@ -106,9 +99,10 @@ def test_the_page_says_whether_privacy_is_mild(ours, verdict):
     base = results_table([0.2, 0.2, 0.2], cell="base").assign(estimator="iht_glm", **same)
     noisy = results_table(ours, cell="ours").assign(estimator="dp_sparse_glm", **same, **private)
     results = pd.concat([base, noisy])
-    page = StudyPage(**PAGE)
-    cells = cells_of(summarize(results), page)
-    (section,) = draw(page, cells, headline_of(cells, page), MILD_COST)
+    headline = {"epsilon": 0.5, "n": 300, "panel": "public"}
+    about = {"axis": Axis("rows", "n", "n"), "panel_sources": {"public": "stand-in"}}
+    page = page_of(("zero", "iht_glm", "dp_sparse_glm"), headline, metric="misclassification", **about)
+    (section,) = draw(*measured(results, page), MILD_COST)
     assert verdict in section.facts["answer"]
     assert section.facts["answer"].count("On the stand-in") == 1
     ratio = np.mean(ours) / 0.2
@@ -155,10 +149,18 @@ def test_errors_are_root_mean_squares_per_snp(panels):
     assert set(panels[panels["metric"] == "chance"]["privacy_model"]) == {"none"}
 
 
+SNP_PAGE = page_of(
+    ("zero", "sample_mean", "clipped_mean"),
+    {"epsilon": 1.0, "n": 150, "panel": "differs"},
+    axis=Axis("people", "n", "m"),
+    metric="rms_error",
+)
+
+
 def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
     assert _without_signal(panels) == ("is null",)
     assert _without_signal(panels[panels["panel"] == "differs"]) == ()
-    page = StudyPage(**SNP_PAGE, without_signal=_without_signal(panels))
+    page = replace(SNP_PAGE, without_signal=_without_signal(panels))
     assert (page.panel_title("differs"), page.panel_title("is null")) == ("differs", "is null: no signal")
     lines = {(guide.label, guide.panel): guide.value for guide in _limit_guides(panels)}
     expected = groups(200, 0.0).limits(3)
@@ -167,49 +169,24 @@ def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
     assert all(guide.shown for guide in _limit_guides(panels))
 
 
-SNP_PAGE = {
-    "name": "snp",
-    "title": "SNPs",
-    "question": "",
-    "estimators": tuple(map(dpalgos.get_estimator, ("zero", "sample_mean", "clipped_mean"))),
-    "headline": {"epsilon": 1.0, "delta_rule": "0.001", "n": 150, "panel": "differs"},
-    "axis": Axis("people", "n", "m"),
-    "metric": "rms_error",
-    "metric_label": "error",
-}
-
-
 def test_the_table_of_panels_is_recomputed_from_the_results(panels):
-    page = replace(StudyPage(**SNP_PAGE), without_signal=_without_signal(panels))
-    cells = cells_of(summarize(panels), page)
-    (section,) = draw_panels(page, cells, headline_of(cells, page), {})
+    page = replace(SNP_PAGE, without_signal=_without_signal(panels))
+    (section,) = draw_panels(*measured(panels, page), {})
     rows = {row[0]: row for row in section.facts["table"].rows}
     assert list(rows) == ["differs", "is null: no signal"]
-    errors = panels[panels["metric"] == "rms_error"]
+    errors = panels[(panels["metric"] == "rms_error") & (panels["n"] == 150)]
     for panel, row in zip(("differs", "is null"), rows.values(), strict=True):
-        here = errors[errors["panel"] == panel]
-        zero = here[here["estimator"] == "zero"]["value"].mean()
-        clearly = {}
-        for n, of_size in here[here["estimator"] == "clipped_mean"].groupby("n"):
-            mean, se = of_size["value"].mean(), of_size["value"].std() / math.sqrt(8)
-            clearly[n] = mean + 2 * se < zero
-        assert float(row[2]) == pytest.approx(zero, rel=0.01)
-        assert float(row[-1].text) == pytest.approx(mean, rel=0.01)
-        assert (row[-1].kind == "best") is bool(clearly[150])
-        text = section.facts["text"]
-        assert (f"“{row[0]}” from m = {30 if clearly[30] else 150} on, at ε = 1" in text) is bool(
-            clearly[150]
-        )
-        assert (f"None is clearly better at the largest size of panel “{row[0]}”" in text) is not bool(
-            clearly[150]
-        )
-    assert rows["differs"][-1].kind == "best"
+        means = errors[errors["panel"] == panel].groupby("estimator")["value"].mean()
+        assert float(row[2]) == pytest.approx(means["zero"], rel=0.01)
+        assert float(row[-1].text) == pytest.approx(means["clipped_mean"], rel=0.01)
+    assert [row[-1].kind == "best" for row in rows.values()] == [True, False]
+    assert "“differs” from m = 30 on, at ε = 1" in section.facts["text"]
+    unclear = "None is clearly better at the largest size of panel “is null: no signal”"
+    assert unclear in section.facts["text"]
 
 
 def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
-    page = StudyPage(**SNP_PAGE)
-    cells = cells_of(summarize(panels), page)
-    head = headline_of(cells, page)
+    page, cells, head = measured(panels, SNP_PAGE)
     cell = next(row.cell for row in head.at_x if row.role == "private")
     drawn = []
     monkeypatch.setattr(genome, "draw_chart", lambda chart, *_: drawn.append(chart))
@@ -232,8 +209,3 @@ def test_without_noise_all_estimates_are_near_the_truth():
     assert mean["counts", "cumulative_counts", 3.0] < 0.1
     assert mean["curves", "cumulative_counts", 1000.0] < 0.03
     assert mean["scores", "zero", 0.0] == pytest.approx(np.hypot(0.5, 0.4))
-
-
-def test_a_trial_of_too_few_persons_is_refused():
-    problem = find_study("survival").head_panel.problem
-    refused(lambda: problem.check(50, "glm"), ValueError, "50")

@@ -1,6 +1,8 @@
 """Studies as they are read: sizes that are rules, columns of formulas; claims, and what a verdict needs."""
 
 import math
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from tasks.own_table.formula import expand_formula
 from tasks.scorecard.claims import Claim, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
-from tasks.size_rules import evaluate_all, evaluate_rule
+from tasks.size_rules import evaluate_rule
 from tasks.study.spec import TableSpec
 from tests.builders import declared_column
 
@@ -40,12 +42,6 @@ RULES |= {"-(s - d)**2": -225, "min(n, 2*d)": 40, "max(exp(0), 1e-3)": 1, "1e-6"
 @pytest.mark.parametrize("rule", RULES)
 def test_arithmetic_in_sizes(rule):
     assert evaluate_rule(rule, SIZES) == RULES[rule]
-
-
-def test_only_rules_among_keywords_are_evaluated():
-    given = {"sparsity": "2*s", "clip": "private", "bounds": [1.0, 2.0], "k": 3, "flag": True, "size": "n"}
-    found = evaluate_all(given, SIZES)
-    assert found == {**given, "sparsity": 10, "size": 1000}
 
 
 OF_PEOPLE = (
@@ -101,9 +97,14 @@ def results(errors, *, calibration="tight", certified=0.5, replicates=20):
     return validate_results(pd.concat(parts).reindex(columns=list(COLUMNS)))
 
 
+def claim_of(test, panel=PANEL):
+    same = {"text": "x", "where": "x", "study": SPEC.name, "estimator": "dp_mean"}
+    return Claim(id="A-x", panel=panel, test=test, **same)
+
+
 def verdict(test, errors, *, calibration="tight", **settings):
-    claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
-    return judge(claim, Evidence(SPEC, results(errors, calibration=calibration, **settings)))[calibration]
+    evidence = Evidence(SPEC, results(errors, calibration=calibration, **settings))
+    return judge(claim_of(test), evidence)[calibration]
 
 
 def test_every_claim_is_about_something_that_its_study_has():
@@ -138,48 +139,22 @@ def test_nothing_holds_against_its_own_evidence(test):
     ones = dict.fromkeys((100, 1000, 5000), 1.0)
     table = results(dict.fromkeys(("dp_mean", "karwa_vadhan_mean"), ones), replicates=3)
     table.loc[(table["estimator"] == "dp_mean") & (table["n"] == 1000), "value"] = [0.1, 0.2, 5.6]
-    claim = Claim(id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=test)
-    found = judge(claim, Evidence(SPEC, table))["tight"]
-    assert math.isnan(found.value)
+    assert math.isnan(judge(claim_of(test), Evidence(SPEC, table))["tight"].value)
 
 
 RATIO = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
-GAP = {"kind": "gap_shrinks", "baseline": "sample_mean"}
 GUARANTEE = {"kind": "guarantee"}
-ONE, LEVELS, BASELINE = {100: 1.0}, {100: 2.0, 1000: 3.0}, {100: 0.5, 1000: 0.4}
+ONE = {100: 1.0}
 
 
-def level(metric="l2_error", **bounds):
-    return {"kind": "level", "metric": metric, **bounds}
+VERDICTS = tomllib.loads(Path(__file__).with_name("verdicts.toml").read_text(encoding="utf-8"))
 
 
-# A test, errors of the estimator and of another one by size, and the verdict: no number where it is open
-# Noise against noise, at all sizes and at one
-WORSE = {"karwa_vadhan_mean": {100: 2.0}, "zero": {100: 0.5}}
-VERDICTS = [
-    (RATIO, {100: 1.0}, WORSE, math.nan),
-    (
-        RATIO,
-        {100: 1.0, 1000: 0.5},
-        {"karwa_vadhan_mean": {100: 0.5, 1000: 0.8}, "zero": {100: 0.4, 1000: 0.9}},
-        1.0,
-    ),
-    (RATIO, {100: 1.0, 1000: 0.5}, {"karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}, 1.0),
-    (RATIO, {100: 1.0, 1000: 0.9}, {"karwa_vadhan_mean": {100: 2.0, 1000: 0.8}}, 0.0),
-    (GAP, {100: 2.0, 1000: 0.9}, {"sample_mean": BASELINE}, 1.0),
-    (GAP, {100: 0.9, 1000: 2.0}, {"sample_mean": BASELINE}, 0.0),
-    (GAP, {100: 2.0, 1000: 0.3}, {"sample_mean": BASELINE}, 0.0),
-    (GAP, {100: 2.0}, {"sample_mean": ONE}, math.nan),
-    (level(at_least=1.9), LEVELS, {}, 1.0),
-    (level(at_most=2.5), LEVELS, {}, 0.0),
-    (level(at_least="log(n)"), LEVELS, {}, 0.0),
-    (level("auc", at_most=1.0), LEVELS, {}, math.nan),
-]
-
-
-@pytest.mark.parametrize(("test", "errors", "others", "expected"), VERDICTS)
+@pytest.mark.parametrize(("test", "errors", "others", "expected"), VERDICTS["verdicts"])
 def test_a_verdict_is_about_every_size(test, errors, others, expected):
-    assert verdict(test, {"dp_mean": errors, **others}).value == pytest.approx(expected, nan_ok=True)
+    pairs = {"dp_mean": errors, **others}
+    by_size = {name: dict(zip((100, 1000), each, strict=False)) for name, each in pairs.items()}
+    assert verdict(test, by_size).value == pytest.approx(expected, nan_ok=True)
 
 
 def test_calibrations_are_compared_like_with_like():
@@ -187,10 +162,7 @@ def test_calibrations_are_compared_like_with_like():
     errors = {"dp_mean": ONE, "karwa_vadhan_mean": {100: 2.0}}
     table = results(errors)
     table.loc[table["estimator"] == "dp_mean", "calibration"] = "paper"
-    claim = Claim(
-        id="A-x", text="x", where="x", study=SPEC.name, panel=PANEL, estimator="dp_mean", test=RATIO
-    )
-    found = judge(claim, Evidence(SPEC, table))
+    found = judge(claim_of(RATIO), Evidence(SPEC, table))
     assert {each.why_open for each in found.values()} == {"no such answer"}
 
 
@@ -200,23 +172,12 @@ def test_errors_of_two_panels_are_compared():
     evidence = Evidence(SPEC, pd.concat([table, worse]))
     for panel, other, expected in (("other", PANEL, 1.0), (PANEL, "other", 0.0)):
         test = {"kind": "larger_than_in", "panel": other}
-        claim = Claim(
-            id="A-x", text="", where="", study=SPEC.name, panel=panel, estimator="dp_mean", test=test
-        )
-        assert judge(claim, evidence)["tight"].value == expected
-
-
-@pytest.mark.parametrize("profile", ["smoke", "standard"])
-def test_a_scorecard_of_a_trial_run_says_so(tmp_path, profile):
-    about = {"sha256": "", "profile": profile, "seed": 1, "commit": ""}
-    context = {"profile": profile, "seed": 1, "command": "", "started": "", "evidence": {SPEC.name: about}}
-    page = scorecard_page(load_scorecard(), {}, tmp_path, context)
-    assert ("A trial run" in page.with_name("report.md").read_text()) is (profile == "smoke")
+        assert judge(claim_of(test, panel), evidence)["tight"].value == expected
 
 
 def test_a_level_needs_a_bound():
     with pytest.raises(ValueError, match="at_least"):
-        verdict(level("auc"), {"dp_mean": LEVELS})
+        verdict({"kind": "level", "metric": "auc"}, {"dp_mean": ONE})
 
 
 def test_a_guarantee_is_what_the_noise_proves():
@@ -237,10 +198,13 @@ def test_intervals_against_scipy():
     assert difference_interval(pd.Series([3.0, 3.0]), pd.Series([1.0, 1.0])) == (2, 2)
 
 
-def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
-    context = {"profile": "smoke", "seed": 1, "command": "", "started": "", "evidence": {}}
-    page = scorecard_page(load_scorecard(), {}, tmp_path, context)
-    assert "dpcost run mean_comparison" in page.with_name("report.md").read_text()
+@pytest.mark.parametrize("profile", ["smoke", "standard"])
+def test_a_scorecard_says_what_to_run_and_that_it_is_of_a_trial_run(tmp_path, profile):
+    about = {"sha256": "", "profile": profile, "seed": 1, "commit": ""}
+    context = {"profile": profile, "seed": 1, "command": "", "started": "", "evidence": {SPEC.name: about}}
+    text = scorecard_page(load_scorecard(), {}, tmp_path, context).with_name("report.md").read_text()
+    assert ("A trial run" in text) is (profile == "smoke")
+    assert "dpcost run mean_comparison" in text
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
     assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)

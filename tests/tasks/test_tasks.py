@@ -230,11 +230,8 @@ def test_a_stored_audit_of_the_same_code_is_shown(ready, block, tmp_path, monkey
     assert stored_audit(replace(cell, epsilon=2 * cell.epsilon), 6, 2000) is None
     monkeypatch.setattr("tasks.blocks.compute", Mock(side_effect=AssertionError))
     shown = audit.fn(cell, 6, 2000, 1).data
-    assert json.loads(shown.path.read_text()) == {
-        "cell": cell.key,
-        "audited_epsilon": 0.125,
-        "n_trials": 2000,
-    }
+    found = {"cell": cell.key, "audited_epsilon": 0.125, "n_trials": 2000}
+    assert json.loads(shown.path.read_text()) == found
     stored_audits.cache_clear()
 
 

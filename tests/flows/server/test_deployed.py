@@ -44,10 +44,8 @@ def test_a_deployed_study_and_one_from_the_command_line_end_in_the_same_results(
     assert "all from the cache" in err
     project.environment["DPCOST_HOME"] = str(project.folder / "another home")
     project.dpcost(*here, "--out", project.folder / "computed")
-    deployed, computed = (
-        (folder / "housing" / "results.parquet").read_bytes()
-        for folder in (project.out, project.folder / "computed")
-    )
+    folders = project.out, project.folder / "computed"
+    deployed, computed = ((each / "housing" / "results.parquet").read_bytes() for each in folders)
     assert deployed == computed
     assert not (project.folder / "another home" / "prefect").exists()
     states = [run["state_type"] for run in project.server.ask("flow_runs") if not run["auto_scheduled"]]
@@ -87,10 +85,10 @@ def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(
     elsewhere.mkdir()
     project.out.symlink_to(elsewhere)
     smoke, fair = {"profile": "smoke"}, {"study": "fair"}
+    link = smoke | {"out": project.out.name}
     (deployment,) = [each for each in project.server.ask("deployments") if each["name"] == "fair"]
     cases = {
-        "must be a folder below reports/out, got": fair
-        | {"options": smoke | {"out": project.out.name}},  # a link
+        "must be a folder below reports/out, got": fair | {"options": link},
         "study must be one of fair, got 'snp'": {"study": "snp", "options": smoke},
         "Input should be greater than or equal to 1": fair | {"options": smoke | {"workers": -1}},  # by types
         "nonsense": fair | {"nonsense": 1},

@@ -80,11 +80,9 @@ print("over", flush=True)
 @pytest.mark.server
 def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process_uses_it(home):
     def owner(**environment):
-        return subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(home)],
-            **{"cwd": PROJECT, "env": os.environ | environment, "text": True},
-            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        place = {"cwd": PROJECT, "env": os.environ | environment, "text": True}
+        return subprocess.Popen([sys.executable, "-c", OWNER, str(home)], **place, **pipes)
 
     first = owner(PREFECT_API_URL="http://127.0.0.1:1/api")
     api_url = first.stdout.readline().strip()

@@ -121,13 +121,17 @@ def running(project, start):
 pytestmark = pytest.mark.server
 
 
+def history_at(address):
+    return {"PREFECT_API_DATABASE_CONNECTION_URL": address.replace("postgresql", "postgresql+asyncpg")}
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request):
     if request.param == "sqlite":
         yield {}
         return
     with private_postgres() as address:
-        yield {"PREFECT_API_DATABASE_CONNECTION_URL": address.replace("postgresql", "postgresql+asyncpg")}
+        yield history_at(address)
 
 
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, database):
@@ -189,6 +193,12 @@ def send(serving, method, path, body):
     until(lambda: serving.request(path, method=method, body=change, **known)[0] < 300)  # 503: a busy database
 
 
+WATCHED = "UPDATE automation_bucket SET count = count"
+A_WHILE_AGO = WATCHED.replace(
+    "count = count", "start = datetime('now', '-100 seconds'), \"end\" = datetime('now', '-10 seconds')"
+)
+
+
 def test_a_finished_run_keeps_its_state_although_prefect_counts_a_heartbeat_late(project, start):
     serving = start()
     assert serving.stop() == 0
@@ -200,21 +210,14 @@ def test_a_finished_run_keeps_its_state_although_prefect_counts_a_heartbeat_late
     assert [each["force"] for each in automation["actions"]] == [False]
     assert serving.run_deployment("study/housing", "--watch").returncode == 0
     (run,) = [each for each in serving.ask("flow_runs") if not each["auto_scheduled"]]
-    roles = [
-        {"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"} for tag in run["tags"]
-    ]
-    event = {
-        "id": str(uuid.uuid4()),
-        "occurred": datetime.now(UTC).isoformat(),
-        "event": "prefect.flow-run.heartbeat",
-        "resource": {"prefect.resource.id": f"prefect.flow-run.{run['id']}"},
-        "related": roles,
-    }
+    key, role = "prefect.resource.id", {"prefect.resource.role": "tag"}
+    event = {"id": str(uuid.uuid4()), "occurred": datetime.now(UTC).isoformat()}
+    event |= {"event": "prefect.flow-run.heartbeat", "resource": {key: f"prefect.flow-run.{run['id']}"}}
+    event["related"] = [{key: f"prefect.tag.{tag}", **role} for tag in run["tags"]]
     send(serving, "POST", "events", [event])
-    until(lambda: change_history(serving, "UPDATE automation_bucket SET count = count"))
+    until(lambda: change_history(serving, WATCHED))
     assert serving.stop() == 0
-    a_while_ago = "start = datetime('now', '-100 seconds'), \"end\" = datetime('now', '-10 seconds')"
-    change_history(serving, f"UPDATE automation_bucket SET {a_while_ago}")
+    change_history(serving, A_WHILE_AGO)
     serving = start()
     executed = {"filter": {"event": {"prefix": ["prefect.automation.action"]}}}
     until(lambda: serving.ask("events/filter", executed)["events"])
@@ -231,12 +234,8 @@ def test_a_pause_and_a_limit_that_a_person_set_are_kept_by_a_restart(start):
     (schedule,) = housing()["schedules"]
     place = f"deployments/{housing()['id']}"
     send(serving, "PATCH", f"{place}/schedules/{schedule['id']}", {"active": False})
-    send(
-        serving,
-        "PATCH",
-        place,
-        {"concurrency_limit": 3, "concurrency_options": {"collision_strategy": "CANCEL_NEW"}},
-    )
+    strategy = {"collision_strategy": "CANCEL_NEW"}
+    send(serving, "PATCH", place, {"concurrency_limit": 3, "concurrency_options": strategy})
     assert serving.stop() == 0
     serving = start()
     assert [each["active"] for each in housing()["schedules"]] == [False]
@@ -272,9 +271,8 @@ def test_while_the_runner_is_busy_only_the_last_late_run_is_kept(project, runnin
 
     def late():
         now = datetime.now(UTC).isoformat()
-        return [
-            run for run in planned() if run["state_type"] == "SCHEDULED" and run["expected_start_time"] < now
-        ]
+        scheduled = (run for run in planned() if run["state_type"] == "SCHEDULED")
+        return [run for run in scheduled if run["expected_start_time"] < now]
 
     until(lambda: len(late()) == 1)
     (project / "gate").touch()
@@ -399,12 +397,10 @@ def test_a_run_that_prefect_marks_as_crashed_while_the_server_comes_back_starts_
     """After a break of minutes Prefect's automation may be faster than what a start puts in order."""
     (project / "deploy").touch()  # for which the server waits when it imports the flow to deploy it
     serving = running(after="\nwhile not Path('deploy').exists():\n    time.sleep(0.1)\n")
-    watched = "UPDATE automation_bucket SET "
-    until(lambda: change_history(serving, watched + "count = count") == 1)
+    until(lambda: change_history(serving, WATCHED) == 1)
     serving.process.kill()
     until(lambda: processes_of(serving.home) == [], 6)
-    a_while_ago = "start = datetime('now', '-100 seconds'), \"end\" = datetime('now', '-10 seconds')"
-    assert change_history(serving, watched + a_while_ago) == 1
+    assert change_history(serving, A_WHILE_AGO) == 1
     (project / "deploy").unlink()
     serving = start(up=False)
     until(lambda: answers(serving.api_url))
@@ -467,9 +463,7 @@ def test_what_keeps_it_from_starting_is_one_sentence(monkeypatch, capsys, home, 
 @pytest.mark.slow
 def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
     with private_postgres() as address:
-        serving = start(
-            PREFECT_API_DATABASE_CONNECTION_URL=address.replace("postgresql", "postgresql+asyncpg")
-        )
+        serving = start(**history_at(address))
     said = serving.process.communicate(timeout=240)[0]
     assert serving.process.returncode == 1  # systemd starts it again
     assert "Traceback" not in said

@@ -1,9 +1,11 @@
 """Plans of a file: checked without data, reserved, released, changed, continued; measured over many."""
 
+import itertools
 import shutil
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -94,12 +96,11 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     assert not prepared.split.refusal
     rows = {(row[0], row[2]): row for row in prepared.table.texts}
     assert rows["primary", "C(arm)[T.drug]"][5] == "2.50"
-    events = [
-        event
-        for name, epsilon in prepared.split.epsilons.items()
-        for event in public_plan(prepared.plan.request(name, epsilon))[2].events
-    ]
-    rho, _, failure = rho_of(events)
+    nested = next(row for row in prepared.table.texts if row[0] == "unadjusted (nested in primary)")
+    assert nested[1] == "0"
+    assert float(nested[3]) > 0
+    requests = itertools.starmap(prepared.plan.request, prepared.split.epsilons.items())
+    rho, _, failure = rho_of([event for each in requests for event in public_plan(each)[2].events])
     assert failure == 0
     assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
 
@@ -171,15 +172,16 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulati
 def test_a_question_that_changes_before_its_answer_keeps_its_epsilon_and_is_marked(file):
     before = reserve(file).split.epsilons
     edit(file, ('mean = "baseline"', 'mean = "age"'))
-    after = reserve(file)
+    after, given_back = prepared_plan(file), []
+    reserve_plan(after, open_ledger(), given_back.extend)
+    assert [each.reserve for each in given_back] == ["trial-plan/mean baseline"]
     assert after.split.epsilons == before
     assert [row[0] for row in after.forecasts["mean baseline"]["terms"]] == ["age"]
     assert len(charges("reserved")) == 2
     assert [line for line in found_deviations(file) if "'mean baseline'" in line and "['age']" in line]
     text = run(file).with_suffix(".md").read_text()
-    assert (
-        text.count("'mean baseline' changed after registration") == 2
-    )  # under deviations, and in the methods
+    # Under deviations, and in the methods.
+    assert text.count("'mean baseline' changed after registration") == 2
 
 
 def test_corrected_data_are_accepted_after_all_reserves_are_given_back(file):
@@ -221,11 +223,8 @@ def test_a_changed_target_and_a_changed_submodel_are_marked(file):
     run(file)
     edit(file, ("= 2.5", "= 2.0"), ('formula = "systolic ~ C(arm)"', 'formula = "systolic ~ baseline"'))
     assert not asks(file)
-    found = found_deviations(file)
-    assert [name for name in ("'primary'", "'unadjusted'") for line in found if name in line] == [
-        "'primary'",
-        "'unadjusted'",
-    ]
+    found, names = found_deviations(file), ["'primary'", "'unadjusted'"]
+    assert [name for name in names for line in found if name in line] == names
 
 
 def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_back(file):
@@ -243,13 +242,17 @@ def test_added_questions_share_what_is_left_and_dropped_ones_give_their_reserve_
     assert charges("reserved") == ["trial-plan/primary", "trial-plan/mean baseline"]
 
 
-def failing(name, error):
+def lose(file, monkeypatch):
+    """Run a plan whose mean is charged, and lost before it is stored."""
+
     def draw(plan):
-        if plan.request.estimator.name == name:
-            raise error
+        if plan.request.estimator.name == "box_mean":
+            raise MemoryError
         return draw_answer(plan)
 
-    return draw
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks.release.release, "draw_answer", draw)
+        refused(lambda: run(file), SpecError, "'mean baseline'")
 
 
 def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reserve(file, monkeypatch):
@@ -267,8 +270,8 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
     assert charges("released") == ["trial-plan/primary"]
     text = (file.parent / "out" / "protocol.md").read_text()
     assert "the file is gone" in text
-    (answer,) = [each for each in read_record(file.parent / "out" / "primary")["release"]["answer"]
-                 if each["name"] == "C(arm)[T.drug]"]  # fmt: skip
+    answers = read_record(file.parent / "out" / "primary")["release"]["answer"]
+    answer = next(each for each in answers if each["name"] == "C(arm)[T.drug]")
     estimate = num_in(answer["estimate"], answer["lower"], answer["upper"])
     sentence = next(line for line in text.splitlines() if line.startswith("**"))
     assert f"is {estimate} " in sentence.replace("\\", "")
@@ -279,17 +282,12 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
 
 def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monkeypatch):
     prepared = reserve(file)
-    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
-    refused(lambda: run(file), SpecError, "'mean baseline'")
+    lose(file, monkeypatch)
     assert charges("pending") == ["trial-plan/mean baseline"]
-    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
-    ledger, account = open_ledger(), open_ledger().account("trial")
-    lost = [each.id for each in account.charges if each.state == "pending"]
-    refused(
-        lambda: ledger.reserve("trial", [], room_in(account.budget), give_back=lost),
-        LedgerError,
-        "stays spent",
-    )
+    account = open_ledger().account("trial")
+    lost = {"give_back": [each.id for each in account.charges if each.state == "pending"]}
+    give_back = lambda: open_ledger().reserve("trial", [], room_in(account.budget), **lost)  # noqa: E731
+    refused(give_back, LedgerError, "stays spent")
     for again in (False, True):  # the plan took all of its epsilon
         named = "is left", "3", "Raise epsilon"
         assert "--again" not in refused(lambda again=again: run(file, again=again), SpecError, *named)
@@ -300,9 +298,7 @@ def test_an_answer_that_is_lost_is_charged_again_only_on_demand(file, home, monk
 def test_a_question_that_was_charged_twice_is_marked(file, monkeypatch):
     edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
     reserve(file)
-    monkeypatch.setattr(tasks.release.release, "draw_answer", failing("box_mean", MemoryError()))
-    refused(lambda: run(file), SpecError, "'mean baseline'")
-    monkeypatch.setattr(tasks.release.release, "draw_answer", draw_answer)
+    lose(file, monkeypatch)
     text = run(file, again=True).with_suffix(".md").read_text()
     assert "charged 2 times" in text
     assert len(charges("released")) == 2
@@ -378,14 +374,6 @@ def test_a_file_that_is_moved_or_renamed_keeps_its_registration(file, tmp_path):
     assert len(charges("released")) == 2
 
 
-def test_what_is_given_back_is_named_in_the_question_before(file):
-    reserve(file)
-    edit(file, ('mean = "baseline"', 'mean = "age"'))
-    named = []
-    reserve_plan(prepared_plan(file), open_ledger(), named.extend)
-    assert [each.reserve for each in named] == ["trial-plan/mean baseline"]
-
-
 def test_an_answered_question_cannot_change_and_check_refuses_what_release_would_refuse(file, home):
     reserve(file)
     run(file)
@@ -403,37 +391,17 @@ def test_an_answered_question_cannot_change_and_check_refuses_what_release_would
 
 
 def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
-    reserve(file)
-    plan = read_plan(file)
-    charge = registration_of(plan, open_ledger().account("trial")).reserved["mean baseline"]
-
-    def ask(planned):
-        raise SpecError("asked")
-
-    one = lambda: tasks.release.release.release(  # noqa: E731
-        open_ledger(),
-        plan.request("mean baseline", charge.epsilon),
-        plan.data,
-        before_charge=ask,
-    )
+    prepared, name = reserve(file), "mean baseline"
+    request = prepared.plan.request(name, prepared.split.epsilons[name])
+    ask = {"before_charge": Mock(side_effect=SpecError("asked"))}
+    one = lambda: tasks.release.release.release(open_ledger(), request, prepared.plan.data, **ask)  # noqa: E731
     refused(one, SpecError, "asked")
-    assert "trial-plan/mean baseline" in charges("reserved")
-
-
-def test_a_nested_model_is_forecast_at_no_cost(file):
-    table = prepared_plan(file).table
-    rows = {row[0]: number for number, row in enumerate(table.texts) if row[0]}
-    nested = table.texts[rows["unadjusted (nested in primary)"]]
-    assert nested[1] == "0"
-    assert float(nested[3]) > 0
+    assert f"trial-plan/{name}" in charges("reserved")
 
 
 def test_planned_tests_are_registered_and_written_on_the_page(file):
-    edit(
-        file,
-        ('name = "primary"', 'name = "primary"\ntest = ["C(arm)[T.drug] = 0", "baseline = 0.5"]'),
-        ('name = "unadjusted"', 'name = "unadjusted"\ntest = "C(arm)[T.drug] = -3"'),
-    )
+    edit(file, ('name = "primary"', 'name = "primary"\ntest = ["C(arm)[T.drug] = 0", "baseline = 0.5"]'))
+    edit(file, ('name = "unadjusted"', 'name = "unadjusted"\ntest = "C(arm)[T.drug] = -3"'))
     reserve(file)
     text = run(file).with_suffix(".md").read_text()
     assert text.count("planned test") == 2

@@ -32,6 +32,7 @@ from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
 from tests.builders import declared_column, refused
 from tests.contract.forms import keywords, whose
+from tests.data.ledger.charging import charged
 from tests.tasks.analyst_tables import completed, edited, init_study, initialized, release
 
 QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
@@ -185,6 +186,13 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def ledger(folder):
+    ledger = Ledger(folder / "home")
+    ledger.open_dataset("t", 10.0, 1e-5)
+    return ledger
+
+
 def asked(folder, *, x='["a", "one"]', bounds="", params="", family="logistic", head=""):
     file = folder / "release.toml"
     columns = f'[columns]\nx = {x}\ny = "y"\n' if x else ""
@@ -193,8 +201,8 @@ def asked(folder, *, x='["a", "one"]', bounds="", params="", family="logistic", 
     return file
 
 
-def planned(folder, config, estimator, ledger, data="t.csv"):
-    request = read_request(config, estimator, **BUDGET)
+def planned(folder, config, ledger, data="t.csv"):
+    request = read_request(config, "preconditioned_glm", **BUDGET)
     reader = ledger.fingerprinter({}, "t", read=columns_read(request))
     return plan_release(request, read_rows(reader, folder / data, request))
 
@@ -208,23 +216,17 @@ def drawn_from(plan):
     return repr((plan.drawing.estimator.name, plan.drawing.params, rows.units.coef_names, arrays, back))
 
 
-def test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs(folder):
-    ledger = Ledger(folder / "home")
-    ledger.open_dataset("t", 10.0, 1e-5)
-    plans = [
-        planned(folder, asked(folder, **each), "preconditioned_glm", ledger) for each in QUESTIONS["requests"]
-    ]
+def test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs(folder, ledger):
+    plans = [planned(folder, asked(folder, **each), ledger) for each in QUESTIONS["requests"]]
     for one, two in itertools.combinations(plans, 2):
         same = drawn_from(one) == drawn_from(two)
         assert (one.question.id == two.question.id) == same, (one.drawing.params, two.drawing.params)
-    assert (
-        len({plan.question.id for plan in plans}) == len(QUESTIONS["requests"]) - 3
-    )  # three are spelled in two ways
+    n_spelled_twice = 3
+    assert len({plan.question.id for plan in plans}) == len(plans) - n_spelled_twice
 
 
-def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_same_inputs(folder):
-    ledger, plans = Ledger(folder / "home"), []
-    ledger.open_dataset("t", 10.0, 1e-5)
+def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_same_inputs(folder, ledger):
+    plans = []
     init_study("mine", folder / "t.csv", folder=folder, response="y", family="logistic")
     bounds = {"a": (-2, 2), "b": (-2, 2), "c": (0.1, 3), "one": (0, 2)}
     written = completed(folder / "mine.toml", bounds, {}).read_text()
@@ -233,37 +235,29 @@ def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_s
         config = asked(folder, x="")
         edited(config, 'name = "t"', 'name = "t"\nstudy = "mine.toml"')
         edited(config, "[bounds]", '[columns]\nx = ["a", "b", "c"]\ny = "y"\n[bounds]')
-        plans.append(planned(folder, config, "preconditioned_glm", ledger))
+        plans.append(planned(folder, config, ledger))
     (folder / "mine.toml").write_text(written)
     for formula in QUESTIONS["formulas"]:
         config = asked(folder, x="", head=f"formula = '{formula}'\n")
         edited(config, 'name = "t"', 'name = "t"\nstudy = "mine.toml"')
-        plans.append(planned(folder, config, "preconditioned_glm", ledger))
+        plans.append(planned(folder, config, ledger))
     for one, two in itertools.combinations(plans, 2):
         if drawn_from(one) != drawn_from(two):
             assert one.question.id != two.question.id
     assert plans[-1].question.id == plans[len(QUESTIONS["studies"])].question.id
 
 
-def earlier_charge(ledger, question, parameters, exact="00"):
-    """Charge a question as an earlier version stated it."""
-    stated = {"dataset": "t", "content": question.content, "estimator": question.estimator, **BUDGET}
-    cost = PrivacyCost(rho=0.01)
-    with ledger.answering(Question(parameters=parameters, exact=exact, **stated), cost, lambda *_: None) as (
-        charge,
-        _,
-    ):
-        ledger.store(charge, {"estimate": {"a": 1.0, "one": 2.0}})
-
-
 @pytest.mark.parametrize("exact", ["00", ""])
-def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_a_charge(folder, exact):
-    ledger = Ledger(folder / "home")
-    ledger.open_dataset("t", 10.0, 1e-5)
+def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_a_charge(
+    folder, ledger, exact
+):
     config = asked(folder)
-    question = planned(folder, config, "preconditioned_glm", ledger).question
+    question = planned(folder, config, ledger).question
     stated = {"x": ["a", "one"], "y": "y", "settings": {"family": "logistic"}}
-    earlier_charge(ledger, question, stated, exact)
+    about = {"dataset": "t", "content": question.content, "estimator": question.estimator, **BUDGET}
+    earlier = Question(parameters=stated, exact=exact, **about)
+    charge = charged(ledger, earlier, PrivacyCost(rho=0.01), lambda *_: None)
+    ledger.store(charge, {"estimate": {"a": 1.0, "one": 2.0}})
     request = ledger, "preconditioned_glm", folder / "t.csv", config
     refused(lambda: release(*request, **BUDGET), AnswerLost, "--again", "ledger show", "preconditioned_glm")
     assert len(ledger.account("t").charges) == 1
@@ -274,9 +268,7 @@ def test_an_answer_of_an_earlier_version_that_cannot_be_matched_is_named_before_
     assert not release(*request, epsilon=2.0, delta=1e-6).replayed  # of another budget
 
 
-def test_stored_answers_of_this_version_bar_no_other_question(folder):
-    ledger = Ledger(folder / "home")
-    ledger.open_dataset("t", 10.0, 1e-5)
+def test_stored_answers_of_this_version_bar_no_other_question(folder, ledger):
     for request in QUESTIONS["requests"][1:5]:
         config = asked(folder, **request)
         assert not release(ledger, "preconditioned_glm", folder / "t.csv", config, **BUDGET).replayed
@@ -296,19 +288,5 @@ def test_a_response_whose_bounds_would_spoil_it_is_refused_without_its_file(fami
     config = tmp_path / "release.toml"
     columns = f'[dataset]\nname = "t"\nstudy = "{study.name}"\n[columns]\nx = ["age"]\ny = "visits"\n'
     config.write_text(f'{columns}[params]\nfamily = "{family}"\n{more}')
-    refused(
-        lambda: read_request(config, "preconditioned_glm", **BUDGET), InputError, "bounds of the response"
-    )
-
-
-def test_another_unit_of_privacy_is_refused_before_a_row_is_read(folder):
-    """The number of its units would be that of the distinct values of a column."""
-    ledger = Ledger(folder / "home")
-    ledger.open_dataset("t", 10.0, 1e-5)
-    release(ledger, "preconditioned_glm", folder / "t.csv", asked(folder), **BUDGET)
-    edited(config := asked(folder), 'y = "y"', 'y = "y"\nuser_id = "c"')
-    refused(
-        lambda: release(ledger, "preconditioned_glm", folder / "none.csv", config, **BUDGET),
-        InputError,
-        "do not add up",
-    )
+    use = lambda: read_request(config, "preconditioned_glm", **BUDGET)  # noqa: E731
+    refused(use, InputError, "bounds of the response")

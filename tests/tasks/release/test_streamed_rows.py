@@ -110,10 +110,8 @@ REGIONS = ["north", "south", "west"]
 def patients(n=3000):
     rng = np.random.default_rng(1)
     cost = np.where(rng.random(n) < 0.05, -9, rng.integers(0, 9000, n))
-    table = pd.DataFrame(
-        {"age": rng.normal(50, 20, n).round(1), "cost": cost, "weight": rng.normal(70, 9, n)}
-    )
-    return table.assign(region=rng.choice([*REGIONS, "S."], n))
+    table = pd.DataFrame({"age": rng.normal(50, 20, n).round(1), "cost": cost})
+    return table.assign(weight=rng.normal(70, 9, n), region=rng.choice([*REGIONS, "S."], n))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import pytest
 
 import tasks.release.release
 from data.ledger import Ledger
-from dpalgos import InputError
 from dpalgos.formula import phreg, survival, table_one
 from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
@@ -22,14 +21,18 @@ from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, r
 N = 1500
 FORMULA = "Surv(time, died) ~ arm + age"
 BOUNDS = {"time": (0, 5), "died": (0, 1), "age": (40, 80)}
+ARMS, BUDGET = {"arm": ["placebo", "drug"]}, {"epsilon": 1e4, "delta": 1e-6}
+
+
+def release_file(folder, study, formula=FORMULA, kind="formula", more=""):
+    text = f'{kind} = "{formula}"\n[dataset]\nname = "trial"\nstudy = "{study.name}"\n{more}'
+    (folder / f"{kind}.toml").write_text(text)
+    return folder / f"{kind}.toml"
 
 
 def study_of(folder, table):
     """Return the release file of a completed study, whose formula has a time to an event."""
-    file = initialized(folder, table, bounds=BOUNDS, categories={"arm": ["placebo", "drug"]})
-    release = f'formula = "{FORMULA}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n'
-    (folder / "release.toml").write_text(release)
-    return folder / "release.toml"
+    return release_file(folder, initialized(folder, table, bounds=BOUNDS, categories=ARMS))
 
 
 @pytest.fixture
@@ -45,13 +48,12 @@ def test_times_outside_their_bounds_are_cut_at_periods_only(ledger, tmp_path):
     frame = patients(N).round(6)
     frame["entered"] = (frame["time"] / 2).round(6)
     bounds = {**BOUNDS, "time": (1, 4), "entered": (0, 2)}
-    file = initialized(tmp_path, frame, bounds=bounds, categories={"arm": ["placebo", "drug"]})
+    file = initialized(tmp_path, frame, bounds=bounds, categories=ARMS)
     edited(file, 'outside = "refuse"', 'outside = "clip"')
     formula = "Surv(entered, time, died) ~ arm"
-    config = tmp_path / "release.toml"
-    config.write_text(f'formula = "{formula}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n')
+    config = release_file(tmp_path, file, formula)
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, epsilon=1e6, delta=1e-6)
-    declared = {"bounds": {"time": (1, 4), "entered": (0, 2)}, "levels": {"arm": ["placebo", "drug"]}}
+    declared = {"bounds": {"time": (1, 4), "entered": (0, 2)}, "levels": ARMS}
     plain = phreg(formula, frame, **declared, epsilon=1e6, delta=1e-6, random_state=0, interval=None)
     for name, expected in plain.params.items():
         assert got.estimate[name] == pytest.approx(expected, abs=0.02)
@@ -59,23 +61,14 @@ def test_times_outside_their_bounds_are_cut_at_periods_only(ledger, tmp_path):
 
 def released(ledger, folder, table, estimator="preconditioned_glm"):
     config = study_of(folder, table)
-    asked = {"epsilon": 1e4, "delta": 1e-6, "interval": 0.95}
-    return release(ledger, estimator, folder / "table.csv", config, **asked)
+    return release(ledger, estimator, folder / "table.csv", config, interval=0.95, **BUDGET)
 
 
 def test_a_release_has_the_hazard_ratios_of_the_same_frame(ledger, tmp_path):
     frame = patients(N).round(6)
     record = record_of(released(ledger, tmp_path, frame))
     bounds = {"age": (40, 80), "time": (0, 5)}
-    plain = phreg(
-        FORMULA,
-        frame,
-        bounds=bounds,
-        levels={"arm": ["placebo", "drug"]},
-        epsilon=1e4,
-        delta=1e-6,
-        random_state=0,
-    )
+    plain = phreg(FORMULA, frame, bounds=bounds, levels=ARMS, random_state=0, **BUDGET)
     answer = {each["name"]: each["estimate"] for each in record["release"]["answer"]}
     np.testing.assert_allclose([answer[name] for name in plain.params.index], plain.params, atol=0.02)
     assert record["release"]["model"]["n"] == N
@@ -92,7 +85,7 @@ def test_a_person_without_a_value_stays_one_of_the_number_of_persons(ledger, tmp
     config = study_of(tmp_path, frame)
     study = tmp_path / "mine.toml"
     study.write_text(study.read_text().replace('missing = "refuse"', 'missing = "drop"'))
-    got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, epsilon=1e4, delta=1e-6)
+    got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, **BUDGET)
     assert got.plan.rows.n_units == N
     assert got.estimate["arm[T.drug]"] == pytest.approx(-0.5, abs=0.25)
 
@@ -107,29 +100,11 @@ def test_a_record_says_which_category_is_the_event(ledger, tmp_path, line, estim
     config.write_text(config.read_text().replace("formula =", f"{line} =").replace(" + age", ""))
     study = tmp_path / "mine.toml"
     study.write_text(study.read_text().replace("['?']", '["yes", "no"]'))
-    got = release(ledger, estimator, tmp_path / "table.csv", config, epsilon=1e4, delta=1e-6)
+    got = release(ledger, estimator, tmp_path / "table.csv", config, **BUDGET)
     assert "The event died is coded: 0 is 'yes' and 1 is 'no'." in record_of(got)["release"]["methods"]
 
 
-def test_other_estimators_refuse_a_time(ledger, tmp_path):
-    refused(
-        lambda: released(ledger, tmp_path, patients(60).round(3), estimator="adassp"),
-        SpecError,
-        "Surv(time, died)",
-        "preconditioned_glm",
-    )
-
-
-@pytest.mark.parametrize("setting", ['family = "logistic"', "max_rows = 1", 'person_weight = "equal"'])
-def test_settings_that_leave_out_periods_are_refused(setting, tmp_path):
-    config = study_of(tmp_path, patients(60).round(3))
-    config.write_text(f"{config.read_text()}[params]\n{setting}\n")
-    ask = {"epsilon": 1.0, "delta": 1e-6}
-    refused(lambda: read_request(config, "preconditioned_glm", **ask), InputError, setting.split()[0])
-
-
-CURVES, ARMS = "Surv(time, died) ~ arm", {"arm": ["placebo", "drug"]}
-BUDGET = {"epsilon": 1e4, "delta": 1e-6}
+CURVES = "Surv(time, died) ~ arm"
 ESTIMATORS = {"survival": "cumulative_counts", "table1": "clipped_mean"}
 
 
@@ -140,8 +115,7 @@ def released_by_group(ledger, folder, kind, formula, frame=None, interval=None, 
         initialized(folder, frame, bounds=BOUNDS, categories=PUBLIC["levels"])
     for old, new in edits.items():
         edited(file, f'{old} = "refuse"', f'{old} = "{new}"')
-    config = folder / f"{kind}.toml"
-    config.write_text(f'{kind} = "{formula}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n')
+    config = release_file(folder, file, formula, kind)
     return release(ledger, ESTIMATORS[kind], folder / "table.csv", config, interval=interval, **BUDGET)
 
 
@@ -220,12 +194,8 @@ def test_a_time_that_is_clipped_is_censored_in_curves(ledger, tmp_path):
 def test_a_forecast_of_weighted_persons_has_intervals(tmp_path):
     frame = patients(N).round(6).assign(w=1.5)
     bounds = {**BOUNDS, "w": (0, 2)}
-    file = initialized(
-        tmp_path, frame, bounds=bounds, categories={"arm": ["placebo", "drug"]}, weights="w", response="died"
-    )
-    config = tmp_path / "release.toml"
-    head = f'formula = "{FORMULA}"\n[dataset]\nname = "trial"\nstudy = "{file.name}"\n'
-    config.write_text(f'{head}[columns]\nweights = "w"\n')
+    file = initialized(tmp_path, frame, bounds=bounds, categories=ARMS, weights="w", response="died")
+    config = release_file(tmp_path, file, more='[columns]\nweights = "w"\n')
     request = read_request(config, "preconditioned_glm", epsilon=100.0, delta=1e-6, interval=0.95)
     assert forecast_release(request).none < 0.5
 

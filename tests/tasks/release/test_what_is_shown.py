@@ -53,15 +53,6 @@ def visits(n=1500, other=False):
     return table.assign(person=[f"person {each}" for each in person])
 
 
-COEF = {"age": 3.0, "region=south": 1.0, "region=west": -1.0, "smoker=yes": 2.0, "at the centers": 1500.0}
-ANSWER = [{"name": name, "estimate": value, "shrunk": value} for name, value in COEF.items()]
-LOSS = {"privacy_unit": "row", "privacy_parameters": {"epsilon": 1, "delta": 1e-6}}
-RELEASED = {
-    "deployment": {"product": {"name": "mine"}, "privacy_loss": LOSS},
-    "release": {"estimator": "preconditioned_regression", "level": None, "answer": ANSWER},
-}
-
-
 class Scripted(ScriptedReleases, dpalgos.hardened_release.SecureTranscript):
     pass
 
@@ -94,14 +85,15 @@ def released(folder, script, monkeypatch, *asked, **options):
 
 def everything_shown(folder, table, question, script, monkeypatch, caplog, delta):
     folder.mkdir()
-    estimator, declared, edits, options = question
-    study(folder, table, **declared)
-    for name, old, new in edits:
-        edited(folder / name, old, new)
-    (folder / "released.json").write_text(json.dumps(RELEASED))
+    study(folder, table, **question["study"])
+    for name, edits in question["edits"].items():
+        for old, new in edits:
+            edited(folder / name, old, new)
+    (folder / "released.json").write_text(json.dumps(KNOWN["released"]))
+    options = question["options"] | {"delta": delta}
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        found, published = released(folder, script, monkeypatch, estimator, delta=delta, **options)
+        found, published = released(folder, script, monkeypatch, question["estimator"], **options)
     record = masked(record_of(found))
     return {
         "answer": masked(json.loads(json.dumps(found.answer))),
@@ -113,36 +105,10 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
     }, published
 
 
-CLIPPED = ("mine.toml", 'outside = "refuse"', 'outside = "clip"')
-DROPPED = ("mine.toml", 'missing = "refuse"', 'missing = "drop"')
-OF_FIT = [("mine-release.toml", "[params]", '[params]\ncoef = "released.json"')]
-OF_FIT += [("mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0")]
-
-
-def by_group(formula):
-    kind = "survival" if "Surv" in formula else "table1"
-    return "mine-release.toml", "[dataset]", f'{kind} = "{formula}"\n[dataset]'
-
-
-QUESTIONS = {
-    "regression": ("preconditioned_regression", {"response": "cost"}, [CLIPPED, DROPPED], {"interval": 0.9}),
-    "fit": ("binned_fit", {"response": "cost"}, [CLIPPED, DROPPED, *OF_FIT], {}),
-    "mean": ("dp_mean", {}, [CLIPPED], {"interval": 0.9}),
-    "users": ("user_level_mean", {"user_id": "person"}, [], {}),
-    "survival": ("cumulative_counts", {}, [CLIPPED, DROPPED, by_group("Surv(age, smoker) ~ region")], {}),
-    "table1": (
-        "clipped_mean",
-        {},
-        [CLIPPED, DROPPED, by_group("region ~ age + smoker + cost")],
-        {"interval": 0.9},
-    ),
-}
-
-
 @pytest.mark.parametrize("delta", [1e-7, 5e-3], ids=["small delta", "delta to warn of"])
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", KNOWN["questions"])
 def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delta, monkeypatch, caplog):
-    asked = QUESTIONS[question]
+    asked = KNOWN["questions"][question]
     without_gaps = lambda **options: people(**options).fillna({"age": 50.0})  # noqa: E731
     table = {"users": visits, "mean": without_gaps}.get(question, people)
     given = monkeypatch, caplog, delta
@@ -166,8 +132,8 @@ def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delt
 def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatch):
     """Those of the rehearsal on made-up rows follow from other private levels."""
     study(tmp_path, people(), response="cost")
-    for name, old, new in (CLIPPED, DROPPED):
-        edited(tmp_path / name, old, new)
+    for what, rule in (("outside", "clip"), ("missing", "drop")):
+        edited(tmp_path / "mine.toml", f'{what} = "refuse"', f'{what} = "{rule}"')
     drawn, draw = [], releasing.draw_release
     monkeypatch.setattr(releasing, "draw_release", lambda *given: drawn.append(draw(*given)) or drawn[-1])
     ledger = open_ledger(tmp_path)
