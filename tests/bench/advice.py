@@ -68,7 +68,6 @@ def bench_advice(small: bool = False) -> Measurement:
         f"{' (from declarations alone) and '.join(f'{each:.2g}' for each in width)} (with guesses) apart",
         goals=goals,
         data=", ".join(held_out),
-        details={"cells": cells.to_dict("records")},
         facts=facts,
     )
 
@@ -89,15 +88,13 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
             found, (_, least, most) = intervals.get(key, np.nan), each.intervals
             rows.append(
                 {
-                    **{"table": name, "guessed": guessed, **dict(zip(_CELL, key, strict=True))},
-                    "error": each.error,
+                    "guessed": guessed,
                     "low": each.low,
                     "high": each.high,
                     "measured": measured[key],
                     "double": 0.5 <= each.error / measured[key] <= 2,
                     "held": each.low <= measured[key] <= each.high,
                     "intervals": found,
-                    "intervals_expected": each.intervals[0],
                     "intervals_held": round(least) <= found <= round(most),
                 }
             )

@@ -63,7 +63,6 @@ class Measurement:
     figure: str
     goals: list[Goal]
     data: str = "made-up numbers"
-    details: dict[str, Any] = field(default_factory=dict)  # further numbers, for the JSON file
     facts: dict[str, str] = field(default_factory=dict)  # what the documentation quotes, by name
 
 

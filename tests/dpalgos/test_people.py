@@ -8,7 +8,6 @@ import dpalgos
 from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, mean_within
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.models.families import get_family
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from tests.contract.moves import largest_moves
@@ -41,11 +40,6 @@ def fit(X, y, seed=0, **keywords):
         return dpalgos.estimate(
             "preconditioned_glm", X, y, rng=np.random.default_rng(seed), **{"family": "gaussian", **keywords}
         )
-
-
-def stream(X, y):
-    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
-    return StreamedRows(lambda: pieces, len(X))
 
 
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
