@@ -310,14 +310,6 @@ def test_parameters_that_are_set_after_a_fit_count_from_the_next_fit():
         np.testing.assert_array_equal(old, new)
 
 
-def test_the_model_of_a_fit_and_nested_ones_can_be_stored():
-    X, y = people()
-    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
-    model = fitted.fit(X, y).model_
-    for each in (model, model.submodel(["age"])):
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(each)).predict(X[:9]), each.predict(X[:9]))
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [ours.DPLogisticRegression, ours.DPPoissonRegressor])
 def test_events_and_counts_have_means_of_their_own_kind(kind, intercept):

@@ -23,8 +23,10 @@ from dpalgos.user_level import aggregation
 
 
 class HalvedNoise(BatchNoise):
+    factor = 2.0
+
     def _fresh(self, kind, count):
-        return super()._fresh(kind, count) / 2
+        return super()._fresh(kind, count) / self.factor
 
 
 class Tampered:
