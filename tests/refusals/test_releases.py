@@ -1,7 +1,6 @@
 """Releases and commands that are refused before a charge: by which exception, in one line that names what is wrong."""
 
 import os
-import re
 import shlex
 import tempfile
 import tomllib
@@ -17,7 +16,6 @@ from data.store.output_files import claim_report
 from dpalgos import InputError
 from flows.launch import check_table_is_no_output
 from flows.local_server import KEEP_DAYS, keep_days
-from flows.serve import deployments
 from flows.studies.find_study import STUDIES
 from tasks.errors import USER_ERRORS, SpecError
 from tests.builders import people, refused, release_file, words
@@ -158,14 +156,6 @@ def test_a_wrong_command_is_refused_in_one_line_that_names_it(tmp_path, monkeypa
     assert (tmp_path / "there.toml").read_text() == "# mine"
     assert not (tmp_path / "mine.toml").exists()
     assert not (home / "store").exists()
-
-
-@pytest.mark.parametrize("schedule", ["0 3 * *", "99 3 * * 1"])
-def test_a_wrong_schedule_is_refused(tmp_path, schedule):
-    text = (STUDIES / "fair.toml").read_text()
-    file = tmp_path / "costs.toml"
-    file.write_text(re.sub(r"^schedule = .*", f'schedule = "{schedule}"', text, flags=re.MULTILINE))
-    refused(lambda: deployments("home", [file]), SpecError, "costs.toml", "schedule")
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
