@@ -21,6 +21,7 @@ from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
 from dpalgos.formula.design import design_of
 from dpalgos.release.transcript import Transcript
 from tests.builders import refused
+from tests.contract.forms import answered
 from tests.dpalgos.silence import ScriptedReleases
 
 DECLARED = {
@@ -112,15 +113,8 @@ def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
 
 @pytest.mark.parametrize("name", ["ols", "box_mean", "adassp"])
 def test_a_summary_calls_no_estimate_shrunken_that_is_not(name):
-    public = {
-        "box_mean": {"lower": -1.0, "upper": 1.0},
-        "adassp": {"covariate_bound": 1.0, "response_bound": 1.0},
-    }
-    spent = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
-    y = None if name == "box_mean" else np.ones(40)
-    result = dpalgos.estimate(
-        name, np.eye(40, 2), y, rng=np.random.default_rng(0), **spent, **public.get(name, {})
-    )
+    estimator = dpalgos.get_estimator(name)
+    result = answered(estimator, "tight", np.eye(40, 3), np.ones(40))
     assert "shrunk" not in str(result.summary())
 
 

@@ -1,6 +1,8 @@
 """What the library refuses, by the argument: an input is one line. Keywords of estimators: contract/test_bad_keywords."""
 
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -126,20 +128,9 @@ def planned(name, **keywords):
     return rehearse_release(name, 100, 3, {**B, **keywords})
 
 
+KEYWORDS = Path(__file__).parents[1] / "contract" / "keywords.toml"
 NO_SAMPLER = "no floating-point-safe sampler"
-WITHOUT_INTERVALS = {
-    "regression": (
-        "adassp",
-        "binagg_regression",
-        "boosted_adassp",
-        "clipped_gradient_descent",
-        "dp_linear_regression",
-        "hessian_mixing",
-        "sheffet_ols",
-        "tukey_em",
-    ),
-    "glm": ("dp_glm", "dp_sgd_glm", "objective_perturbation_glm", "output_perturbation_glm"),
-}
+WITHOUT_INTERVALS = tomllib.loads(KEYWORDS.read_text())["without_intervals"]
 ROWS = [
     # Budgets and accounting
     *[

@@ -18,23 +18,12 @@ from flows.launch import check_table_is_no_output
 from flows.local_server import KEEP_DAYS, keep_days
 from flows.studies.find_study import STUDIES
 from tasks.errors import USER_ERRORS, SpecError
-from tests.builders import people, refused, release_file, words
+from tests.builders import BOUNDS, REGIONS, people, refused, release_file, words
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import edited, initialized, release
 
 SECRET = 987654.321
 REGRESSION = {"y": 'y = "cost"', "bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}
-CONFIG = """
-[dataset]
-name = "{name}"
-[columns]
-x = {x}
-{y}
-[bounds]
-{bounds}
-[params]
-{params}
-"""
 
 
 @pytest.fixture
@@ -45,12 +34,11 @@ def ask(home, tmp_path):
     table.loc[0, "cost"] = SECRET
     table.to_csv(tmp_path / "people.csv", index=False)
 
-    def asked(estimator="dp_mean", file="people.csv", epsilon=0.5, delta=1e-6, interval=None, **parts):
-        usual = {"name": "people", "x": '["age", "weight"]', "y": "", "params": ""}
-        text = CONFIG.format(**{**usual, "bounds": "value_bound = 1.0", **parts})
-        (tmp_path / "release.toml").write_text(text)
+    def asked(estimator="dp_mean", file="people.csv", epsilon=0.5, delta=1e-6, interval=None, y="", **parts):
+        parts = {"name": "people", "x": '["age", "weight"]', "bounds": "value_bound = 1.0", **parts}
+        file_of_release = release_file(tmp_path, columns=y, **parts)
         options = {"epsilon": epsilon, "delta": delta, "interval": interval}
-        return release(open_ledger(home), estimator, tmp_path / file, tmp_path / "release.toml", **options)
+        return release(open_ledger(home), estimator, tmp_path / file, file_of_release, **options)
 
     return asked
 
@@ -65,7 +53,7 @@ def test_a_refused_request_costs_nothing_and_shows_no_value(ask, home, row):
     assert open_ledger(home).account("people").charges == []
 
 
-BOUNDS, CATEGORIES = {"age": (0, 120), "cost": (-5000, 10000)}, {"region": ["north", "south", "west"]}
+CATEGORIES = {"region": REGIONS}
 
 
 @pytest.mark.parametrize("row", REFUSED["declared"], ids=str)
