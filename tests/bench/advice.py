@@ -23,7 +23,6 @@ from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
-from tasks.errors import SpecError
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
@@ -178,15 +177,7 @@ def _frame(package: str, item: str) -> pd.DataFrame:
         return loaded(as_frame=True, **raw).frame
     if package == "statsmodels":
         return getattr(sm.datasets, item).load_pandas().data
-    folder = os.environ.get("R_DATASETS")
-    try:
-        if folder is None:
-            return sm.datasets.get_rdataset(item, package).data
-        file = Path(folder) / "csv" / package / f"{item}.csv"
-        return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])
-    except OSError as error:
-        raise SpecError(
-            f"R_DATASETS must name a folder with the tables of R, or the network must have {package}/{item}, "
-            f"got R_DATASETS={folder} and {error}; clone https://github.com/vincentarelbundock/Rdatasets and "
-            "set R_DATASETS to its folder"
-        ) from None
+    if "R_DATASETS" not in os.environ:
+        return sm.datasets.get_rdataset(item, package).data
+    file = Path(os.environ["R_DATASETS"]) / "csv" / package / f"{item}.csv"
+    return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])

@@ -38,18 +38,9 @@ def test_a_wrong_question_is_refused_by_name(row):
     refused(lambda: plan_of(*first, *questions), InputError, *named)
 
 
-ALL_AT_ONCE = [
-    ([{**TARGET, "weight": -1}, {**MEAN, "epsilon": 1.0}], {"delta": 2.0}, ("weight", "'epsilon'", "delta")),
-    (
-        [TARGET, TARGET, {**MEAN, "params": {"coef": "a"}}],
-        {"tables": [{"out": "a.tex", "columns": ["b"]}]},
-        ("twice", "coef", "'b'"),
-    ),
-]
-
-
-@pytest.mark.parametrize(("questions", "plan", "named"), ALL_AT_ONCE)
-def test_wrong_values_and_contradictions_are_each_named_at_once(questions, plan, named):
+@pytest.mark.parametrize("row", ROWS["all_at_once"], ids=str)
+def test_wrong_values_and_contradictions_are_each_named_at_once(row):
+    questions, plan, *named = row
     refused(lambda: plan_of(*questions, **plan), InputError, *named)
 
 

@@ -241,7 +241,6 @@ ROWS = [
     (InputError, ("combinations", "shape"), lambda: estimate().along([1.0, 0.0, 0.0])),
     (InputError, ("max_weight", "weights"), lambda: DPLinearRegression(**B).fit(ONES, ONES[:, 0], sample_weight=ONES[:, 0])),
     (InputError, "3 classes", lambda: DPLogisticRegression(**B).fit(ONES, LABELS)),
-    (InputError, ("epsilon", "-1"), lambda: linear(epsilon=-1)),
     (TypeError, "delta", lambda: DPLinearRegression(epsilon=1.0)),
     *[
         ((InputError, TypeError), "classes", lambda c=c: DPMultinomialRegression(**B, classes=c).fit(ONES, LABELS > 0))
@@ -278,8 +277,6 @@ ROWS = [
     (InputError, "private", lambda: planned("ols")),
     (InputError, "'adassp'", lambda: planned("adasp")),
     (InputError, "calibration", lambda: planned("dp_mean", value_bound=1.0, calibration="paper")),
-    (InputError, "value_bound", lambda: planned("dp_mean")),
-    (InputError, "epsilon", lambda: planned("dp_mean", value_bound=1.0, epsilon=-1)),
     # Rows where a public value belongs: the sentence says their type
     *[
         (InputError, name, lambda name=name, rows=rows: estimate("dp_mean", **{"value_bound": 1.0, name: rows}))
