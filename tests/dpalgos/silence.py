@@ -22,6 +22,11 @@ def silent(name, X, y=None, **keywords):
     return run_estimator(estimator, Sample(X, y), params, transcript)[..., 0]
 
 
+def seeded(seed=0, n_replicates=1):
+    """Return a transcript whose replicates have generators of their own."""
+    return Transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
+
+
 def estimated(name, X, y=None, seed=0, **keywords):
     return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords)
 

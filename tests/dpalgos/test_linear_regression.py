@@ -9,11 +9,9 @@ from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.intercept import released_origin
 from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
 from dpalgos.central.preconditioned.queries import joined_rows
-from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Planned, Spend, counts_needed
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated
+from tests.dpalgos.silence import estimated, seeded
 
 NAME = "preconditioned_regression"
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
@@ -137,8 +135,7 @@ def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(n_columns
     times |= {MEANS: 2} if FAR_FROM_CENTERS in shares else {}
     planned = {release: Planned(share, times.get(release, 1)) for release, share in shares.items()}
     for seed in range(40):
-        transcript = Transcript(Noise([np.random.default_rng(seed)]))
-        spend = Spend.of_plan(transcript, 1.0, 1e-6, planned)
+        spend = Spend.of_plan(seeded(seed), 1.0, 1e-6, planned)
         found = released_origin(spend, planned, rows, linear=True)
         assert np.abs(found.centers).max() < 10
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
+from data.datasets import get_dataset
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
@@ -73,14 +74,6 @@ def test_a_single_absurd_count_moves_the_answer_by_little():
     assert np.linalg.norm(answers(X, y, 0.5, 1e-5, family="poisson").estimate - before) <= 0.2
 
 
-# Of statsmodels: the response, and columns in units of their public ranges
-FAIR = {"rate_marriage": (3.0, 1.0), "age": (30.0, 6.0), "yrs_married": (12.0, 5.6)}
-FAIR |= {"children": (2.75, 1.375), "religious": (2.5, 0.75), "educ": (14.5, 2.75)}
-FAIR |= {"occupation": (3.5, 1.25), "occupation_husb": (3.5, 1.25)}
-VISITS = {"lncoins": (2.3, 1.15), "lpi": (4.6, 2.3), "fmde": (4.15, 2.07), "disea": (10.0, 10.0)}
-VISITS |= dict.fromkeys(("idp", "physlm", "hlthg", "hlthf", "hlthp"), (0.5, 0.5))
-
-
 OF_PEOPLE = [  # the table, ε, the least share, and the most error of coefficients
     ("randhie", 0.5, 0.6, np.inf),
     ("randhie", 1.0, 0.8, np.inf),
@@ -92,10 +85,10 @@ OF_PEOPLE = [  # the table, ε, the least share, and the most error of coefficie
 @pytest.mark.parametrize(("name", "epsilon", "least", "coef_error"), OF_PEOPLE)
 def test_share_of_the_deviance_explained_on_tables_of_people(name, epsilon, least, coef_error):
     """Of what the maximum likelihood explains beyond a constant."""
-    of_visits = "poisson", "mdvis", VISITS
-    family, response, units = of_visits if name == "randhie" else ("logistic", "affairs", FAIR)
+    family, response = ("poisson", "mdvis") if name == "randhie" else ("logistic", "affairs")
+    columns = [each for each in get_dataset(name).columns if each.name not in ("mdvis", "affair")]
     table = getattr(sm.datasets, name).load_pandas().data
-    X = with_one(*((table[column] - center) / scale for column, (center, scale) in units.items()))
+    X = with_one(*((table[each.name] - each.center) / each.scale for each in columns))
     y = table[response].to_numpy(float) if family == "poisson" else (table[response] > 0).to_numpy(float)
     best = best_of(X, y, family=family)[:, None]
     ours = answers(X, y, epsilon, replicates=6, family=family).estimate

@@ -10,15 +10,11 @@ from dpalgos.mechanisms.private_range import miss_probability, private_range, va
 from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.declared import Release
-from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.tuning.quantiles import exponential_quantiles
+from tests.dpalgos.silence import seeded
 
 TOP = Release("top", count)
-
-
-def seeded(seed=0, n_replicates=1):
-    return Transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
 
 
 def many(n_replicates):
