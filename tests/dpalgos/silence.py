@@ -51,3 +51,18 @@ class ScriptedReleases:
         known = self.script[index] if index < len(self.script) else super()._publish(value, noisy)
         self.published.append(known)
         return known
+
+
+def replayed(monkeypatch, answer, tables):
+    """Return the answer of each table; after the first one, what that published is published again."""
+
+    class Scripted(ScriptedReleases, Transcript):
+        pass
+
+    monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
+    answers = []
+    for table in tables:
+        Scripted.published = []
+        answers.append(answer(table))
+        Scripted.script = Scripted.published
+    return answers

@@ -14,15 +14,13 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import dpalgos
-import dpalgos.api
 import dpalgos.formula as private
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
 from dpalgos.formula.design import design_of
-from dpalgos.release.transcript import Transcript
 from tests.builders import refused
 from tests.contract.forms import answered
-from tests.dpalgos.silence import ScriptedReleases
+from tests.dpalgos.silence import replayed
 
 DECLARED = {
     "age": NumberColumn(18, 90),
@@ -230,23 +228,17 @@ def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
     assert len(names) == len(knots)
 
 
-class Scripted(ScriptedReleases, Transcript):
-    pass
-
-
 def test_a_fit_by_formula_is_made_of_what_was_released(monkeypatch):
     """On other rows with the same releases it is the same in the last bit, units and centers included."""
-    monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
     first, second = people(800), people(800)
     second["age"], second["cost"] = second["age"].clip(upper=50), second["cost"].clip(upper=500)
     ask = {"epsilon": 3, "delta": 1e-8, "bounds": BOUNDS, "levels": {"region": ["n", "s"]}, "random_state": 1}
-    shown, script = [], ()
-    for frame in (first, second):
-        monkeypatch.setattr(Scripted, "script", script)
-        monkeypatch.setattr(Scripted, "published", [])
+
+    def shown_of(frame):
         answer = private.ols("cost ~ age + C(region) + smoker", frame, **ask)
-        script = tuple(Scripted.published)
-        shown.append((answer.table(), answer.glance(), repr(answer), answer.response_units))
+        return answer.table(), answer.glance(), repr(answer), answer.response_units
+
+    shown = replayed(monkeypatch, shown_of, (first, second))
     pd.testing.assert_frame_equal(shown[0][0], shown[1][0], check_exact=True)
     pd.testing.assert_frame_equal(shown[0][1], shown[1][1], check_exact=True)
     assert shown[0][2:] == shown[1][2:]

@@ -53,37 +53,37 @@ def test_a_refused_request_costs_nothing_and_shows_no_value(ask, home, row):
     assert open_ledger(home).account("people").charges == []
 
 
-CATEGORIES = {"region": REGIONS}
+@pytest.fixture
+def refuse(tmp_path, home):
+    """A function that asks for a release of a declared table, which is refused by name and costs nothing."""
+    ledger, rng = open_ledger(home), np.random.default_rng(0)
+    ledger.open_dataset("mine", 1.0, 1e-5)
+    table = pd.DataFrame({"age": rng.uniform(20, 100, 400), "cost": rng.uniform(0, 9000, 400)})
+    table["region"], table["smoker"] = rng.choice(REGIONS, 400), rng.integers(0, 2, 400)
+    public = {"bounds": {**BOUNDS, "smoker": (0, 1)}, "categories": {"region": REGIONS}}
+    initialized(tmp_path, table, response="cost", **public)
+
+    def refuse(estimator, config, *named):
+        asked = (ledger, estimator, tmp_path / "table.csv", config)
+        refused(lambda: release(*asked, epsilon=0.5, delta=1e-7), USER_ERRORS, *named)
+        assert ledger.account("mine").charges == []
+
+    return refuse
 
 
 @pytest.mark.parametrize("row", REFUSED["declared"], ids=str)
-def test_what_is_not_as_declared_costs_nothing(tmp_path, home, row):
+def test_what_is_not_as_declared_costs_nothing(tmp_path, refuse, row):
     file, old, new, *named = row
-    open_ledger(home).open_dataset("mine", 1.0, 1e-5)
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(20, 100, 400), "cost": rng.uniform(0, 9000, 400)})
-    table["region"] = rng.choice(CATEGORIES["region"], 400)
-    initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, response="cost")
     edited(tmp_path / f"{file}.toml", old, new)
-    config, budget = tmp_path / "mine-release.toml", {"epsilon": 0.5, "delta": 1e-7}
-    asked = (open_ledger(home), "preconditioned_regression", tmp_path / "table.csv", config)
-    refused(lambda: release(*asked, **budget), USER_ERRORS, *named)
-    assert open_ledger(home).account("mine").charges == []
+    refuse("preconditioned_regression", tmp_path / "mine-release.toml", *named)
 
 
 @pytest.mark.parametrize("row", REFUSED["by_group"], ids=str)
-def test_a_wrong_table_by_group_costs_nothing(tmp_path, home, row):
+def test_a_wrong_table_by_group_costs_nothing(tmp_path, refuse, row):
     lines, estimator, *named = row
-    open_ledger(home).open_dataset("mine", 1.0, 1e-5)
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(20, 100, 50), "cost": rng.uniform(0, 9000, 50)})
-    table["region"], table["smoker"] = rng.choice(CATEGORIES["region"], 50), rng.integers(0, 2, 50)
-    initialized(tmp_path, table, bounds={**BOUNDS, "smoker": (0, 1)}, categories=CATEGORIES)
     config = tmp_path / "by-group.toml"
     config.write_text(f'{lines}\ndataset = {{ name = "mine", study = "mine.toml" }}\n')
-    asked = (open_ledger(home), estimator, tmp_path / "table.csv", config)
-    refused(lambda: release(*asked, epsilon=0.5, delta=1e-7), USER_ERRORS, *named)
-    assert open_ledger(home).account("mine").charges == []
+    refuse(estimator, config, *named)
 
 
 MEAN_OF_USERS = "value_bound = 10.0\nconcentration_radius = 5.0"
