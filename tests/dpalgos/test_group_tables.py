@@ -57,15 +57,8 @@ def test_every_person_lies_within_the_ball_and_some_at_its_edge(formula):
 def test_limits_cover_the_means_and_shares_of_the_population():
     covered = []
     for seed in range(60):
-        found = table_one(
-            FORMULA,
-            trial(1500, seed),
-            epsilon=1.0,
-            interval=0.95,
-            **PUBLIC,
-            **{**BUDGET, "random_state": seed},
-        )
-        table = found.frame()
+        asked = {**PUBLIC, **BUDGET, "random_state": seed, "epsilon": 1.0, "interval": 0.95}
+        table = table_one(FORMULA, trial(1500, seed), **asked).frame()
         truth = (
             table["level"].map({"I": 0.6, "II": 0.3, "III": 0.1}).where(table["variable"] == "stage", 60.0)
         )

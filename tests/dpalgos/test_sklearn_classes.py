@@ -116,6 +116,7 @@ def people(n=20_000):
 
 LEVELS = {"region": ["north", "far west", "south"]}
 PEOPLE = {"bounds": {"age": (18, 75), "smoker": (0, 1)}, "levels": LEVELS}
+OF_PEOPLE = {**ASKED, **PEOPLE, "y_bounds": (0, 400), "interval": 0.95}
 
 
 def test_declared_levels_are_those_of_columns_of_0_and_1():
@@ -264,8 +265,8 @@ def test_fewer_rows_than_columns_are_warned_about(name):
 
 def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_of_its_columns():
     X, y = people()
-    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
-    model = pickle.loads(pickle.dumps(fitted.fit(X, y))).model_
+    fitted = ours.DPLinearRegression(**OF_PEOPLE).fit(X, y)
+    model = pickle.loads(pickle.dumps(fitted)).model_
     np.testing.assert_allclose(model.coefficients().limits, fitted.interval_)
     assert model.terms == ("age", "smoker", "region=far west", "region=south", "intercept")
     assert model.t_test("smoker - 10 * age = 0, `region=far west` = 10").pvalue.min() > 1e-3
@@ -290,8 +291,7 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
 
 def test_parameters_that_are_set_after_a_fit_count_from_the_next_fit():
     X, y = people()
-    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
-    fitted.fit(X, y)
+    fitted = ours.DPLinearRegression(**OF_PEOPLE).fit(X, y)
 
     def shown():
         return str(fitted.summary()), str(fitted.model_), fitted.conf_int().to_numpy(), fitted.predict(X[:9])
@@ -340,10 +340,9 @@ class OtherFrame:
 @pytest.mark.parametrize("frame", [pd.DataFrame, OtherFrame, lambda X: X.set_index(X.index[::-1] + 7)])
 def test_levels_take_the_frame_of_any_library(frame):
     X, y = people()
-    fitted = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
-    fitted.fit(frame(X), y)
+    fitted = ours.DPLinearRegression(**OF_PEOPLE).fit(frame(X), y)
     assert list(fitted.feature_names_in_) == ["age", "smoker", "region"]
     assert fitted.n_features_in_ == 3
     assert [*fitted.table()["term"]] == ["age", "smoker", "region=far west", "region=south", "intercept"]
-    same = ours.DPLinearRegression(**BUDGET, **PEOPLE, y_bounds=(0, 400), interval=0.95, random_state=1)
-    np.testing.assert_array_equal(fitted.predict(frame(X)), same.fit(X, y).predict(X))
+    same = ours.DPLinearRegression(**OF_PEOPLE).fit(X, y)
+    np.testing.assert_array_equal(fitted.predict(frame(X)), same.predict(X))
