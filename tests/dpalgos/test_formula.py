@@ -252,9 +252,9 @@ def test_a_formula_is_described_by_its_exact_columns(one, other):
     assert codes[0] != codes[1]
 
 
-@pytest.mark.parametrize("formula", ["y ~ C(g) + `C(g)`", "y ~ g*h + `g:h`"])
+@pytest.mark.parametrize("formula", ["y ~ C(g) + `C(g)`", "y ~ g*h + `g:h`", "y ~ log(a) + `log(a)`"])
 def test_a_column_that_is_named_like_a_term_is_refused(formula):
-    numbers = dict.fromkeys(("y", "C(g)", "g:h"), NumberColumn(0, 1))
+    numbers = dict.fromkeys(("y", "a", "C(g)", "g:h", "log(a)"), NumberColumn(1, 2))
     declared = numbers | dict.fromkeys("gh", CategoryColumn(("a", "b")))
     refused(lambda: design_of(formula, declared), dpalgos.InputError, "rename the column")
 
