@@ -36,5 +36,4 @@ def bench_accuracy(small: bool = False) -> Measurement:
         figure=f"{sum(each.value == 1 for each in judged.values())} of {len(judged)} verdicts hold",
         goals=[Goal(what=what, values=[each.value], wanted=1, unit="") for what, each in judged.items()],
         data=f"{', '.join(studies)} ({', '.join(sorted(sources))})",
-        details={what: each.text for what, each in judged.items()},
     )

@@ -23,7 +23,6 @@ from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
-from tasks.errors import SpecError
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
@@ -68,7 +67,6 @@ def bench_advice(small: bool = False) -> Measurement:
         f"{' (from declarations alone) and '.join(f'{each:.2g}' for each in width)} (with guesses) apart",
         goals=goals,
         data=", ".join(held_out),
-        details={"cells": cells.to_dict("records")},
         facts=facts,
     )
 
@@ -89,15 +87,13 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
             found, (_, least, most) = intervals.get(key, np.nan), each.intervals
             rows.append(
                 {
-                    **{"table": name, "guessed": guessed, **dict(zip(_CELL, key, strict=True))},
-                    "error": each.error,
+                    "guessed": guessed,
                     "low": each.low,
                     "high": each.high,
                     "measured": measured[key],
                     "double": 0.5 <= each.error / measured[key] <= 2,
                     "held": each.low <= measured[key] <= each.high,
                     "intervals": found,
-                    "intervals_expected": each.intervals[0],
                     "intervals_held": round(least) <= found <= round(most),
                 }
             )
@@ -181,15 +177,7 @@ def _frame(package: str, item: str) -> pd.DataFrame:
         return loaded(as_frame=True, **raw).frame
     if package == "statsmodels":
         return getattr(sm.datasets, item).load_pandas().data
-    folder = os.environ.get("R_DATASETS")
-    try:
-        if folder is None:
-            return sm.datasets.get_rdataset(item, package).data
-        file = Path(folder) / "csv" / package / f"{item}.csv"
-        return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])
-    except OSError as error:
-        raise SpecError(
-            f"R_DATASETS must name a folder with the tables of R, or the network must have {package}/{item}, "
-            f"got R_DATASETS={folder} and {error}; clone https://github.com/vincentarelbundock/Rdatasets and "
-            "set R_DATASETS to its folder"
-        ) from None
+    if "R_DATASETS" not in os.environ:
+        return sm.datasets.get_rdataset(item, package).data
+    file = Path(os.environ["R_DATASETS"]) / "csv" / package / f"{item}.csv"
+    return pd.read_csv(file, keep_default_na=False, na_values=["", "NA"])

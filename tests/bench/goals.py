@@ -20,10 +20,6 @@ class Goal:
     unit: str = "×"
 
     @property
-    def wanted_words(self) -> str:
-        return f"{'≥' if self.at_least else '≤'} {self.wanted:g} {self.unit}".rstrip()
-
-    @property
     def median(self) -> float:
         return float(np.median(self.values))
 
@@ -31,16 +27,11 @@ class Goal:
     def reached(self) -> bool:
         return self.median >= self.wanted if self.at_least else self.median <= self.wanted
 
-    def cells(self) -> list[str]:
+    def __str__(self) -> str:
         low, high = np.quantile(self.values, (0.05, 0.95))
-        interval = f"{low:.3g} … {high:.3g}" if len(self.values) > 1 else "once"
-        return [
-            self.what,
-            f"{self.median:.3g} {self.unit}",
-            f"{interval} ({len(self.values)})",
-            self.wanted_words,
-            "yes" if self.reached else "no",
-        ]
+        sign, missed = "≥" if self.at_least else "≤", "" if self.reached else "NOT REACHED: "
+        spread = f", 5 % … 95 %: {low:.3g} … {high:.3g}" if len(self.values) > 1 else ""
+        return f"{missed}{self.what}: {self.median:.3g} {self.unit} (wanted {sign} {self.wanted:g}{spread})"
 
 
 def at_most(wanted: float, unit: str, what: str, *values: float) -> Goal:
@@ -63,7 +54,6 @@ class Measurement:
     figure: str
     goals: list[Goal]
     data: str = "made-up numbers"
-    details: dict[str, Any] = field(default_factory=dict)  # further numbers, for the JSON file
     facts: dict[str, str] = field(default_factory=dict)  # what the documentation quotes, by name
 
 

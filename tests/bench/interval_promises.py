@@ -8,7 +8,7 @@ with an interval.
 import argparse
 import csv
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -150,22 +150,16 @@ def measured(case: Case, repetitions: int) -> dict[str, str]:
     return dict(zip(COLUMNS.split(","), cells, strict=True))
 
 
-def table(repetitions: int, only: str = "") -> Iterator[dict[str, str]]:
-    for case in CASES:
-        if only in case[0]:
-            yield measured(case, repetitions)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=200)
-    parser.add_argument("--only", default="")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     with asked.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, [*COLUMNS.split(","), "code"], lineterminator="\n")
         writer.writeheader()
-        for row in table(asked.repetitions, asked.only):
+        for case in CASES:
+            row = measured(case, asked.repetitions)
             module = dpalgos.get_estimator(row["estimator"].strip("`")).function.__module__
             writer.writerow({**row, "code": code_digest((module,))[:16]})
             print(*row.values(), sep="  ", flush=True)

@@ -68,7 +68,6 @@ def bench_release_forecasts(small: bool = False) -> Measurement:
         figure=f"{len(ratios)} half-widths and the signs of {len(found)} tables",
         goals=shares_held(shares),
         data=", ".join(found),
-        details={name: [each.signs, *each.foreseen.signs] for name, each in found.items()},
         facts=_facts(len(found), shares),
     )
 

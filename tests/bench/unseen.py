@@ -6,8 +6,6 @@ of the rows is for training, and the error is measured on the other half.
 """
 
 import hashlib
-import html
-import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,21 +55,6 @@ DIFFPRIVLIB: dict[str, tuple[str, dict[str, float]]] = {  # family → method, a
     "logistic": ("diffprivlib LogisticRegression", {"diffprivlib": 1.0, "diffprivlib, C = 0.02": 0.02}),
 }
 NONPRIVATE = "no privacy"
-_REGRESSION = re.compile(r"\b(lm|glm|glm\.nb|lme|lmer|glmer)\s*\([^~]{0,60}~")
-
-
-def candidates(checkout: Path) -> list[str]:
-    """Return the candidates in a checkout of vincentarelbundock/Rdatasets, in the order of the rule."""
-    listed = pd.read_csv(checkout / "datasets.csv")
-    listed = listed[listed.Rows.between(1000, 50_000) & listed.Cols.between(4, 40)]
-    names = (f"{each.Package}/{each.Item}" for each in listed.itertuples())
-    return sorted(filter(lambda name: fits_regression(checkout / "doc" / f"{name}.html"), names), key=place)
-
-
-def fits_regression(page: Path) -> bool:
-    """Return whether a documentation page exists and fits a regression."""
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    return bool(_REGRESSION.search(html.unescape(re.sub(r"<[^>]+>", "", text))))
 
 
 def place(name: str) -> str:

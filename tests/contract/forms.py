@@ -1,6 +1,8 @@
 """The forms of estimators that the suites run over, and responses and user ids that suit each."""
 
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -83,30 +85,6 @@ _OTHERS = {"residual_bound": 0.8}, {"sparsity": 2}
 SETTINGS += [(_with("dp_sparse_linear_regression", **setting), "tight") for setting in _OTHERS]
 
 
-# Stages of preconditioned regressions that n and ε decide, of 400 rows: settings, and some of their releases
-_CENTERS, _UNITS, _RESPONSE = "values above a candidate center", "values by power of two", "mean response"
-_MEANS = "rows far from centers", "means about centers"
-_OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0), "epsilon": 2.0}
-_COUNTS, _EVENTS = ({"family": family, "intercept": True} for family in ("poisson", "logistic"))
-_CLASSES = {"family": "multinomial", "n_classes": 3, "intercept": True}
-OF_RESPONSES = [
-    ({"epsilon": 8.0}, {_UNITS}),
-    ({"epsilon": 2.0, "intercept": True}, {_CENTERS, _UNITS, *_MEANS}),
-    ({"epsilon": 20.0, "intercept": True}, {_CENTERS, _UNITS, "means about centers"}),
-    ({"epsilon": 20.0, "intercept": True, "interval": 0.95}, {_CENTERS}),
-    ({"epsilon": 20.0, "interval": 0.95, "interval_target": "least squares"}, {"shares by size"}),
-    ({"epsilon": 30.0}, set()),  # whitened again
-]
-OF_FAMILIES = [
-    ({**_COUNTS, "epsilon": 20.0}, {*_MEANS, _RESPONSE, "responses above a level"}),
-    ({**_EVENTS, "epsilon": 20.0}, {*_MEANS, _RESPONSE}),
-    ({**_CLASSES, "epsilon": 20.0}, {*_MEANS, _RESPONSE}),
-    ({**_CLASSES, "epsilon": 2.0}, {_RESPONSE}),
-    ({**_OFFSET, "intercept": True}, {"mean exposure"}),
-    ({**_OFFSET, "intercept": True, "epsilon": 0.05}, set()),
-    (_OFFSET, set()),
-    ({**_OFFSET, **_EVENTS, "interval": 0.95}, set()),
-]
-_BY_NAME = {"preconditioned_regression": OF_RESPONSES, "preconditioned_glm": OF_FAMILIES}
-RELEASED_AT = {_with(name, **each): labels for name, stages in _BY_NAME.items() for each, labels in stages}
+_STAGES = tomllib.loads(Path(__file__).with_name("stages.toml").read_text())
+RELEASED_AT = {_with(name, **each): set(labels) for name, rows in _STAGES.items() for each, labels in rows}
 STAGES = calibrated(RELEASED_AT)

@@ -22,6 +22,11 @@ def silent(name, X, y=None, **keywords):
     return run_estimator(estimator, Sample(X, y), params, transcript)[..., 0]
 
 
+def seeded(seed=0, n_replicates=1):
+    """Return a transcript whose replicates have generators of their own."""
+    return Transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
+
+
 def estimated(name, X, y=None, seed=0, **keywords):
     return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords)
 
@@ -46,3 +51,18 @@ class ScriptedReleases:
         known = self.script[index] if index < len(self.script) else super()._publish(value, noisy)
         self.published.append(known)
         return known
+
+
+def replayed(monkeypatch, answer, tables):
+    """Return the answer of each table; after the first one, what that published is published again."""
+
+    class Scripted(ScriptedReleases, Transcript):
+        pass
+
+    monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
+    answers = []
+    for table in tables:
+        Scripted.published = []
+        answers.append(answer(table))
+        Scripted.script = Scripted.published
+    return answers

@@ -14,14 +14,13 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import dpalgos
-import dpalgos.api
 import dpalgos.formula as private
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, public_rows
 from dpalgos.formula.design import design_of
-from dpalgos.release.transcript import Transcript
 from tests.builders import refused
-from tests.dpalgos.silence import ScriptedReleases
+from tests.contract.forms import answered
+from tests.dpalgos.silence import replayed
 
 DECLARED = {
     "age": NumberColumn(18, 90),
@@ -112,15 +111,8 @@ def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
 
 @pytest.mark.parametrize("name", ["ols", "box_mean", "adassp"])
 def test_a_summary_calls_no_estimate_shrunken_that_is_not(name):
-    public = {
-        "box_mean": {"lower": -1.0, "upper": 1.0},
-        "adassp": {"covariate_bound": 1.0, "response_bound": 1.0},
-    }
-    spent = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
-    y = None if name == "box_mean" else np.ones(40)
-    result = dpalgos.estimate(
-        name, np.eye(40, 2), y, rng=np.random.default_rng(0), **spent, **public.get(name, {})
-    )
+    estimator = dpalgos.get_estimator(name)
+    result = answered(estimator, "tight", np.eye(40, 3), np.ones(40))
     assert "shrunk" not in str(result.summary())
 
 
@@ -236,23 +228,17 @@ def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
     assert len(names) == len(knots)
 
 
-class Scripted(ScriptedReleases, Transcript):
-    pass
-
-
 def test_a_fit_by_formula_is_made_of_what_was_released(monkeypatch):
     """On other rows with the same releases it is the same in the last bit, units and centers included."""
-    monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
     first, second = people(800), people(800)
     second["age"], second["cost"] = second["age"].clip(upper=50), second["cost"].clip(upper=500)
     ask = {"epsilon": 3, "delta": 1e-8, "bounds": BOUNDS, "levels": {"region": ["n", "s"]}, "random_state": 1}
-    shown, script = [], ()
-    for frame in (first, second):
-        monkeypatch.setattr(Scripted, "script", script)
-        monkeypatch.setattr(Scripted, "published", [])
+
+    def shown_of(frame):
         answer = private.ols("cost ~ age + C(region) + smoker", frame, **ask)
-        script = tuple(Scripted.published)
-        shown.append((answer.table(), answer.glance(), repr(answer), answer.response_units))
+        return answer.table(), answer.glance(), repr(answer), answer.response_units
+
+    shown = replayed(monkeypatch, shown_of, (first, second))
     pd.testing.assert_frame_equal(shown[0][0], shown[1][0], check_exact=True)
     pd.testing.assert_frame_equal(shown[0][1], shown[1][1], check_exact=True)
     assert shown[0][2:] == shown[1][2:]
@@ -266,9 +252,9 @@ def test_a_formula_is_described_by_its_exact_columns(one, other):
     assert codes[0] != codes[1]
 
 
-@pytest.mark.parametrize("formula", ["y ~ C(g) + `C(g)`", "y ~ g*h + `g:h`"])
+@pytest.mark.parametrize("formula", ["y ~ C(g) + `C(g)`", "y ~ g*h + `g:h`", "y ~ log(a) + `log(a)`"])
 def test_a_column_that_is_named_like_a_term_is_refused(formula):
-    numbers = dict.fromkeys(("y", "C(g)", "g:h"), NumberColumn(0, 1))
+    numbers = dict.fromkeys(("y", "a", "C(g)", "g:h", "log(a)"), NumberColumn(1, 2))
     declared = numbers | dict.fromkeys("gh", CategoryColumn(("a", "b")))
     refused(lambda: design_of(formula, declared), dpalgos.InputError, "rename the column")
 

@@ -111,10 +111,6 @@ def made(name):
     return get_family(name, **bounds.get(name, classes(name)))
 
 
-def predictors(family, n=3, n_replicates=4, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, *family.classes, n_replicates))
-
-
 @by_name
 def test_the_radius_covers_all_pairs_of_gradients(name):
     """Global search over pairs of rows and responses; the logistic one must also be reached."""

@@ -10,7 +10,7 @@ from dpalgos.formula import table_one
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.group_table import group_numbers, numbers_of_declaration
 from tests.builders import refused
-from tests.dpalgos.test_survival import ARMS, BUDGET, patients
+from tests.dpalgos.test_survival import ARMS, BUDGET, FORMULAS, patients
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")  # of a large epsilon
 FORMULA = "arm ~ age + stage"
@@ -57,15 +57,8 @@ def test_every_person_lies_within_the_ball_and_some_at_its_edge(formula):
 def test_limits_cover_the_means_and_shares_of_the_population():
     covered = []
     for seed in range(60):
-        found = table_one(
-            FORMULA,
-            trial(1500, seed),
-            epsilon=1.0,
-            interval=0.95,
-            **PUBLIC,
-            **{**BUDGET, "random_state": seed},
-        )
-        table = found.frame()
+        asked = {**PUBLIC, **BUDGET, "random_state": seed, "epsilon": 1.0, "interval": 0.95}
+        table = table_one(FORMULA, trial(1500, seed), **asked).frame()
         truth = (
             table["level"].map({"I": 0.6, "II": 0.3, "III": 0.1}).where(table["variable"] == "stage", 60.0)
         )
@@ -86,16 +79,6 @@ def test_a_group_that_is_too_small_for_the_noise_is_hidden():
     assert table[table["group"] == "b"].drop(columns=["n", "sd"]).notna().all(axis=None)
 
 
-REFUSED = [
-    ("age ~ stage", "'age'"),
-    ("arm ~ 1", "table1"),
-    ("arm ~ arm + age", "covariate, too"),
-    ("log(arm) ~ age", "table1"),
-    ("arm ~ log(age)", "table1"),
-    ("arm ~ age:stage", "table1"),
-]
-
-
-@pytest.mark.parametrize(("formula", "words"), REFUSED)
+@pytest.mark.parametrize(("formula", "words"), FORMULAS["no_baseline_table"].items())
 def test_what_is_no_baseline_table_is_refused(formula, words):
     refused(lambda: table_one(formula, trial(50), epsilon=1.0, **PUBLIC, **BUDGET), dpalgos.InputError, words)

@@ -8,11 +8,11 @@ import dpalgos
 from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, mean_within
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.models.families import get_family
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
+from tests.dpalgos.test_glm import responses
 
 B = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
 KINDS = {"gaussian": sm.families.Gaussian, "logistic": sm.families.Binomial, "poisson": sm.families.Poisson}
@@ -26,14 +26,8 @@ def visits(n_people=2000, most=6, seed=0, family="gaussian"):
         [rng.uniform(-1, 1, len(people)), rng.uniform(-1, 1, n_people)[people], np.ones(len(people))]
     )
     predictor = X @ [0.5, -0.3, 0.2]
-    y = {
-        "gaussian": lambda: (
-            predictor + rng.uniform(-1, 1, n_people)[people] / 2 + rng.uniform(-1, 1, len(X)) / 2
-        ),
-        "logistic": lambda: (rng.random(len(X)) < 1 / (1 + np.exp(-predictor))).astype(float),
-        "poisson": lambda: rng.poisson(np.exp(predictor)).astype(float),
-    }[family]()
-    return X, y, people
+    own = 0.5 * rng.uniform(-1, 1, n_people)[people] if family == "gaussian" else 0.0
+    return X, responses(family, predictor + own, rng), people
 
 
 def fit(X, y, seed=0, **keywords):
@@ -41,11 +35,6 @@ def fit(X, y, seed=0, **keywords):
         return dpalgos.estimate(
             "preconditioned_glm", X, y, rng=np.random.default_rng(seed), **{"family": "gaussian", **keywords}
         )
-
-
-def stream(X, y):
-    pieces = [(X[i : i + 700], y[i : i + 700]) for i in range(0, len(X), 700)]
-    return StreamedRows(lambda: pieces, len(X))
 
 
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])

@@ -26,10 +26,10 @@ def plan_of(*questions, epsilon=2.0, tables=(), **plan):
     return Plan.from_toml(content | ({"table": list(tables)} if tables else {}))
 
 
-REFUSED = tomllib.loads(Path(__file__).with_name("plans.toml").read_text())["refused"]
+ROWS = tomllib.loads(Path(__file__).with_name("plans.toml").read_text())
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=str)
+@pytest.mark.parametrize("row", ROWS["refused"], ids=str)
 def test_a_wrong_question_is_refused_by_name(row):
     changes, *named = row
     usual = {"target": TARGET, "mean": MEAN, "other": {}}
@@ -38,41 +38,24 @@ def test_a_wrong_question_is_refused_by_name(row):
     refused(lambda: plan_of(*first, *questions), InputError, *named)
 
 
-ALL_AT_ONCE = [
-    ([{**TARGET, "weight": -1}, {**MEAN, "epsilon": 1.0}], {"delta": 2.0}, ("weight", "'epsilon'", "delta")),
-    (
-        [TARGET, TARGET, {**MEAN, "params": {"coef": "a"}}],
-        {"tables": [{"out": "a.tex", "columns": ["b"]}]},
-        ("twice", "coef", "'b'"),
-    ),
-]
-
-
-@pytest.mark.parametrize(("questions", "plan", "named"), ALL_AT_ONCE)
-def test_wrong_values_and_contradictions_are_each_named_at_once(questions, plan, named):
+@pytest.mark.parametrize("row", ROWS["all_at_once"], ids=str)
+def test_wrong_values_and_contradictions_are_each_named_at_once(row):
+    questions, plan, *named = row
     refused(lambda: plan_of(*questions, **plan), InputError, *named)
 
 
-def test_text_that_is_not_toml_and_a_plan_without_questions_are_refused():
+def test_what_is_no_plan_is_refused_and_a_wrong_question_is_named_once():
     refused(lambda: Plan.from_toml("[plan"), InputError, "TOML")
     refused(plan_of, InputError, "[[question]]")
+    refused(lambda: plan_of({**MEAN, "weight": 0}), InputError, "'weight'", hidden=("[[question]]",))
+    for text in (5, None, b"[plan]", ["plan"]):
+        refused(lambda text=text: Plan.from_toml(text), InputError, "the plan must")
 
 
 TERMS = ["C(arm)[T.b]", "Q('my age')", "x:C(arm)[T.b]", "x"]
 
 
-@pytest.mark.parametrize(
-    ("written", "term"),
-    [
-        ("arm[T.b]", TERMS[0]),
-        ("C(Q('arm'))[T.b]", TERMS[0]),
-        ("`my age`", TERMS[1]),
-        ('Q("my age")', TERMS[1]),
-        ("arm[T.b]:x", TERMS[2]),
-        ("C(arm)[T.b]:x", TERMS[2]),
-        ("x:arm[T.b]", TERMS[2]),
-    ],
-)
+@pytest.mark.parametrize(("written", "term"), ROWS["targets"].items())
 def test_targets_take_names_in_quotes_and_interactions_in_any_order(written, term):
     (question,) = plan_of({**TARGET, "precision": {written: 1.0}}).questions
     known = question.with_terms(TERMS, ["arm"], ["arm", "my age", "x"])
@@ -334,37 +317,12 @@ def test_the_mean_of_a_plan_is_of_numbers_and_its_refusal_quotes_no_cell(few_tab
     refused(lambda: plan.release(rows, random_state="a"), InputError, "random_state")
 
 
-WRONG_DECLARATIONS = [
-    ("n_rows", {"n_rows": -5}),
-    ("n_rows", {"n_rows": 300.0}),
-    ("n_rows", {"n_rows": "300"}),
-    ("bounds", {"bounds": [(18, 90)]}),
-    ("levels", {"levels": ["plan"]}),
-    ("guesses", {"guesses": 5}),
-    ("'user'", {"user": "age"}),
-    ("'weight'", {"question": {"mean": "weight"}}),
-    ("family", {"question": {"formula": "ill ~ age", "family": "multinomial"}}),
-    ("family", {"question": {"mean": "age", "family": "poisson"}}),
-    ("test", {"question": {"formula": "y ~ age", "test": "weight = 0"}}),
-    ("params.epsilon", {"question": {"mean": "age", "params": {"epsilon": 0.1}}}),
-    ("interval", {"question": {"formula": "y ~ age", "params": {"interval": 0.5}}}),
-    ("lower", {"question": {"mean": "age", "params": {"lower": -1000.0}}}),
-]
-
-
-@pytest.mark.parametrize(("named", "changes"), WRONG_DECLARATIONS)
+@pytest.mark.parametrize(("named", "changes"), ROWS["declared"])
 def test_a_plan_on_frames_is_refused_by_what_is_wrong_in_it(named, changes, few_tables):
     settings = {"n_rows": 300, "bounds": {"age": (18, 90), "y": (0, 2000)}, **changes}
     question = {"name": "q", **settings.pop("question", {"mean": "age"})}
     content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [question]}
     refused(lambda: Plan.from_toml(content, **settings).forecast(), InputError, named)
-
-
-def test_what_is_no_text_of_a_plan_is_refused_and_a_wrong_question_is_named_once():
-    for text in (5, None, b"[plan]", ["plan"]):
-        refused(lambda text=text: Plan.from_toml(text), InputError, "the plan must")
-    wrong = {"plan": {"epsilon": 1.0, "delta": 1e-6}, "question": [{"name": "q", "mean": "age", "weight": 0}]}
-    refused(lambda: Plan.from_toml(wrong), InputError, "'weight'", hidden=("[[question]]",))
 
 
 def test_a_plan_about_other_rows_is_forecast_anew(few_tables):

@@ -26,12 +26,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import all_estimators
 
 import dpalgos
-import dpalgos.api
 import dpalgos.sklearn
 from dpalgos import InputError, PrivacyWarning
-from dpalgos.release.transcript import Transcript
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
-from tests.dpalgos.silence import ScriptedReleases
+from tests.dpalgos.silence import replayed
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "library.md"
 MODEL = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -190,10 +188,6 @@ ATTRIBUTES = {
 }
 
 
-class Scripted(ScriptedReleases, Transcript):
-    pass
-
-
 MODELS = [name for name in dpalgos.sklearn.__all__ if name.startswith("DP")]
 SETTINGS = {
     "DPSparseLinearRegression": {"covariate_bound": 1.0, "response_bound": 1.0, "sparsity": 2},
@@ -220,22 +214,19 @@ def parts(value):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fitted_model_keeps_nothing_but_what_was_released(name, interval, monkeypatch):
     """Fitted on other rows with the same releases it is the same, number by number."""
-    kind, kept, script = getattr(dpalgos.sklearn, name), [], ()
-    model = kind(**MODEL, **SETTINGS.get(name, {}), interval=interval)
-    monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
-    for other in (False, True):
-        X, y = table(2_000 if interval else 120, other)
-        Scripted.script, Scripted.published = script, []
+    model = getattr(dpalgos.sklearn, name)(**MODEL, **SETTINGS.get(name, {}), interval=interval)
+
+    def kept(rows):
+        X, y = rows
         try:
             model.fit(X, responses(name, y))
         except InputError:
             pytest.skip("has no intervals")
-        kept.append(
-            {each: parts(value) for each, value in vars(model).items() if each not in model.get_params()}
-        )
-        kept[-1]["shown"] = str(model.summary()), getattr(model, "_repr_html_", str)()
-        script = tuple(Scripted.published)
-    one, again = kept
+        own = {each: parts(value) for each, value in vars(model).items() if each not in model.get_params()}
+        return own | {"shown": (str(model.summary()), getattr(model, "_repr_html_", str)())}
+
+    tables = (table(2_000 if interval else 120, other) for other in (False, True))
+    one, again = replayed(monkeypatch, kept, tables)
     assert set(one) - {"shown"} <= ATTRIBUTES
     for each in one:
         np.testing.assert_equal(one[each], again[each], err_msg=each)

@@ -6,9 +6,8 @@ import pytest
 from dpalgos.accounting.calibration import laplace
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.release.declared import Release
-from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
+from tests.dpalgos.silence import seeded
 
 MEAN, MOMENTS, OTHER = (
     Release("mean", ball_mean),
@@ -18,13 +17,9 @@ MEAN, MOMENTS, OTHER = (
 N_DRAWS = 4000
 
 
-def transcript(n_replicates=1):
-    return Transcript(Noise(np.random.default_rng(0).spawn(n_replicates)))
-
-
-def planned(kind=Spend, n_replicates=1, epsilon=2.0):
-    made = transcript(n_replicates)
-    return made, kind.of_plan(made, epsilon, 1e-6, {MEAN: Planned(0.25, 3), MOMENTS: Planned(0.75)})
+def planned(n_replicates=1):
+    made = seeded(n_replicates=n_replicates)
+    return made, Spend.of_plan(made, 2.0, 1e-6, {MEAN: Planned(0.25, 3), MOMENTS: Planned(0.75)})
 
 
 def test_a_release_beyond_the_plan_is_refused_before_its_noise_is_drawn():
@@ -46,7 +41,7 @@ def test_a_run_that_leaves_out_a_planned_release_is_refused():
 
 @pytest.mark.parametrize("law", ["Gaussian", "Laplace"])
 def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
-    made, spend = planned(Spend, N_DRAWS)
+    made, spend = planned(N_DRAWS)
     if law == "Laplace":
         spend = Spend(made, {"mean": laplace(0.7)})
     value = np.full((1, N_DRAWS), 3.0)
@@ -56,7 +51,7 @@ def test_the_noise_has_the_standard_deviation_that_is_said_of_it(law):
 
 def test_the_noise_of_a_symmetric_matrix_is_that_on_its_diagonal_and_less_beside_it():
     matrix = np.diag([1.0, 2.0, 3.0])
-    spend = Spend.of_plan(transcript(), 2.0, 1e-6, {MOMENTS: Planned(1.0, N_DRAWS)})
+    spend = Spend.of_plan(seeded(), 2.0, 1e-6, {MOMENTS: Planned(1.0, N_DRAWS)})
     drawn = [spend.symmetric(MOMENTS, outer_product.of(matrix, 1.5, 50.0)) for _ in range(N_DRAWS)]
     noise, std = np.array([each.value for each in drawn]) - matrix, float(drawn[0].std)
     np.testing.assert_array_equal(noise, np.swapaxes(noise, 1, 2))

@@ -1,5 +1,8 @@
 """Times to an event: cells, person-periods, curves, the logrank test and hazard ratios."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -284,34 +287,14 @@ def test_neighbors_who_differ_in_one_person_are_protected_as_one_unit():
     assert {event.relation.unit_of_privacy for event in result.events} == {"user"}
 
 
-REFUSED = [
-    ("two levels", "Surv(time, arm) ~ age", {"levels": {"arm": ["a", "b", "c"]}}),
-    ("cannot be a covariate", "Surv(time, died) ~ arm + time", {}),
-    ("different columns", "Surv(time, time) ~ arm", {}),
-    ("different columns", "Surv(log(time), died) ~ arm", {}),
-    ("bounds must have the longest time", "Surv(time, died) ~ arm", {"periods": None}),
-    ("periods must be", "Surv(time, died) ~ arm", {"periods": [0, 2, 1]}),
-    ("periods must be", "Surv(time, died) ~ arm", {"periods": [1]}),
-    ("bounds of 'time'", "Surv(time, died) ~ arm", {"periods": None, "bounds": {"time": (-5, 0)}}),
-    ("bounds of 'time'", "Surv(time, died) ~ arm", {"periods": None, "bounds": {"time": (-5, -1)}}),
-    (
-        "bounds of 'time'",
-        "Surv(age, time, died) ~ arm",
-        {"periods": None, "bounds": {"time": (0, 5), "age": (40, 80)}},
-    ),
-    ("on its left", "died ~ arm", {"bounds": {"died": (0, 1)}}),
-    ("(40.0, 80.0)", "Surv(time, age) ~ arm", {}),
-    ("(1.0, 2.0)", "Surv(time, died) ~ arm", {"bounds": {"died": (1, 2)}}),
-    ("intercept", "Surv(time, died) ~ 0 + arm", {}),
-    ("not known here", "died ~ Surv(time, arm)", {"bounds": {"died": (0, 1)}}),
-    ("max_rows must be at least 2", "Surv(time, died) ~ arm", {"max_rows": 1}),
-    ("called 'period'", "Surv(time, died) ~ period", {"levels": {"period": ["before", "after"]}}),
-]
+FORMULAS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text())
+REFUSED = [(*row, {"periods": [0, 1, 5]}) for row in FORMULAS["no_time"]]
+REFUSED += [(*row, {}) for row in FORMULAS["no_time_of_equal_periods"]]
 
 
-@pytest.mark.parametrize(("words", "formula", "options"), REFUSED)
-def test_what_is_no_time_to_an_event_is_refused(words, formula, options):
-    asked = {"bounds": {"age": (40, 80)}, "levels": ARMS, "periods": [0, 1, 5], "epsilon": 1.0, **options}
+@pytest.mark.parametrize(("words", "formula", "options", "periods"), REFUSED)
+def test_what_is_no_time_to_an_event_is_refused(words, formula, options, periods):
+    asked = {"bounds": {"age": (40, 80)}, "levels": ARMS, "epsilon": 1.0, **periods, **options}
     refused(lambda: phreg(formula, patients(100), **asked, **BUDGET), dpalgos.InputError, words)
 
 

@@ -89,15 +89,9 @@ class Configurations:
 
 
 def toml(value):
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"inf": "inf", "-inf": "-inf", "nan": "nan"}[str(value)]
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+    return json.dumps(value, default=np.ndarray.tolist).replace("Infinity", "inf").replace("NaN", "nan")
 
 
 @pytest.fixture

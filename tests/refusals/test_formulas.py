@@ -19,11 +19,6 @@ from tests.dpalgos.test_formula import DECLARED as OF_PEOPLE
 DECLARED = {**OF_PEOPLE, **dict.fromkeys("abcy", NumberColumn(-1, 1))}
 FORMULAS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text())
 FORMULAS |= {  # too much of one
-    "cost ~ age | sex": "joined by",
-    "cost ~": "joined by",
-    "cost ~ 2:age": "joined by",
-    "cost ~ age[0]": "joined by",
-    "cost ~ {age}": "joined by",
     "y ~ " + " + ".join(f"I(age**{k})" for k in range(1, 400)): (),
     "y ~ I(" + " + ".join(f"age**{k}" for k in range(1, 400)) + ")": (),
     "y ~ " + " * ".join("abc" * 10): (),
@@ -64,7 +59,6 @@ DAY = pd.Timestamp("2024-01-31")
 TOLD = pd.Series(np.full(60, 123456.789))  # which no sentence may show
 TWICE = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
 ALIKE = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
-NAMED = {name: NumberColumn(1, 2) for name in ("a", "b", "a:b", "y", "log(b)")}
 CODED = people().assign(smoker=np.arange(60) % 2 + 1)  # no event has a bound of 1 and a code of 2
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
 ROWS = [
@@ -89,10 +83,8 @@ ROWS = [
     (InputError, ("'smoker'", "event"), lambda: fit("smoker ~ age", CODED, private.logit)),
     (InputError, "must be a column", lambda: fit("I(1 - smoker) ~ age", CODED, private.logit)),
     (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
-    (InputError, "rename", lambda: design_of("y ~ `a:b` + a:b", NAMED)),
-    (InputError, "rename", lambda: design_of("y ~ `log(b)` + log(b)", NAMED)),
     (InputError, "rename", lambda: read_formula("y ~ e\u0301\u0323", ALIKE)),
-    (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", {**NAMED, "Intercept": NumberColumn(1, 2)})),
+    (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", dict.fromkeys(("y", "a", "Intercept"), NumberColumn(1, 2)))),
     *[(InputError, "'region'", lambda each=each: fit(levels={"region": each})) for each in (["n"], {"n", "s"}, "ns", [1, "1"], [1, 1.0], ["n", None], ["n", pd.NA])],
     *[(InputError, "'age'", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in (("18", "90"), (False, True), (18, np.inf), (None, 90), (1j, 90))],
     (InputError, "1", lambda: fit(bounds={**BOUNDS, 1: (0, 1)})),

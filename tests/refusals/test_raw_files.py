@@ -2,10 +2,11 @@
 
 import gzip
 import io
-import math
 import tarfile
+import tomllib
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -311,29 +312,14 @@ def column(**changes):
     return {"columns": (replace(TABLE.column("housing_median_age"), **changes),)}
 
 
+PARTS = {"dataset": dict, "source": source, "column": column}
+DATASETS = tomllib.loads(Path(__file__).with_name("files.toml").read_text())["datasets"]
 DECLARATIONS = [
-    ("housing", lambda: {"n_rows": "many"}, "n_rows"),
-    ("housing", lambda: {"n_rows": True}, "n_rows"),
-    ("housing", lambda: {"table_sha256": "Z" * 64}, "table_sha256"),
-    ("housing", lambda: {"license": ""}, "license"),
-    ("housing", lambda: {"kind": "music"}, "kind"),
-    ("housing", lambda: {"kind": "genotypes"}, "two groups"),
-    ("housing", lambda: {"columns": TABLE.columns[:1] * 2}, "columns"),
-    ("housing", lambda: source(companions=(TABLE.source,)), "files"),
-    ("housing", lambda: source(sha256="aaa"), "sha256"),
-    ("housing", lambda: source(sha256=""), "note"),
-    ("housing", lambda: source(file="../houses.zip"), "mirror"),
-    ("housing", lambda: source(url="ftp://somewhere"), "url"),
-    ("housing", lambda: source(url=""), "note"),
-    ("housing", lambda: column(lower=60.0), "lower"),
-    ("housing", lambda: column(lower=math.nan), "lower"),
-    ("housing", lambda: column(scale=None), "center"),
-    ("housing", lambda: column(scale=0.0), "scale"),
-    ("housing", lambda: column(dtype="int8"), "dtype"),
-    ("snp_hapmap3", lambda: {"kind": "table"}, "columns"),
-    ("snp_hapmap3", lambda: {"groups": (GenotypeGroup("a", ("CEU",)),) * 2}, "two groups"),
-    ("swarm", lambda: {"n_boids": 0}, "n_boids"),
-    ("swarm", lambda: {"label": ""}, "label"),
+    *((name, partial(PARTS[part], **changes), named) for name, part, changes, named in DATASETS),
+    ("housing", partial(dict, columns=TABLE.columns[:1] * 2), "columns"),
+    ("housing", partial(source, companions=(TABLE.source,)), "files"),
+    ("housing", partial(column, scale=None), "center"),
+    ("snp_hapmap3", partial(dict, groups=(GenotypeGroup("a", ("CEU",)),) * 2), "two groups"),
 ]
 
 

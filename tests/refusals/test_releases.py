@@ -1,7 +1,6 @@
 """Releases and commands that are refused before a charge: by which exception, in one line that names what is wrong."""
 
 import os
-import re
 import shlex
 import tempfile
 import tomllib
@@ -17,26 +16,14 @@ from data.store.output_files import claim_report
 from dpalgos import InputError
 from flows.launch import check_table_is_no_output
 from flows.local_server import KEEP_DAYS, keep_days
-from flows.serve import deployments
 from flows.studies.find_study import STUDIES
 from tasks.errors import USER_ERRORS, SpecError
-from tests.builders import people, refused, release_file, words
+from tests.builders import BOUNDS, REGIONS, people, refused, release_file, words
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import edited, initialized, release
 
 SECRET = 987654.321
 REGRESSION = {"y": 'y = "cost"', "bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}
-CONFIG = """
-[dataset]
-name = "{name}"
-[columns]
-x = {x}
-{y}
-[bounds]
-{bounds}
-[params]
-{params}
-"""
 
 
 @pytest.fixture
@@ -47,12 +34,11 @@ def ask(home, tmp_path):
     table.loc[0, "cost"] = SECRET
     table.to_csv(tmp_path / "people.csv", index=False)
 
-    def asked(estimator="dp_mean", file="people.csv", epsilon=0.5, delta=1e-6, interval=None, **parts):
-        usual = {"name": "people", "x": '["age", "weight"]', "y": "", "params": ""}
-        text = CONFIG.format(**{**usual, "bounds": "value_bound = 1.0", **parts})
-        (tmp_path / "release.toml").write_text(text)
+    def asked(estimator="dp_mean", file="people.csv", epsilon=0.5, delta=1e-6, interval=None, y="", **parts):
+        parts = {"name": "people", "x": '["age", "weight"]', "bounds": "value_bound = 1.0", **parts}
+        file_of_release = release_file(tmp_path, columns=y, **parts)
         options = {"epsilon": epsilon, "delta": delta, "interval": interval}
-        return release(open_ledger(home), estimator, tmp_path / file, tmp_path / "release.toml", **options)
+        return release(open_ledger(home), estimator, tmp_path / file, file_of_release, **options)
 
     return asked
 
@@ -67,37 +53,37 @@ def test_a_refused_request_costs_nothing_and_shows_no_value(ask, home, row):
     assert open_ledger(home).account("people").charges == []
 
 
-BOUNDS, CATEGORIES = {"age": (0, 120), "cost": (-5000, 10000)}, {"region": ["north", "south", "west"]}
+@pytest.fixture
+def refuse(tmp_path, home):
+    """A function that asks for a release of a declared table, which is refused by name and costs nothing."""
+    ledger, rng = open_ledger(home), np.random.default_rng(0)
+    ledger.open_dataset("mine", 1.0, 1e-5)
+    table = pd.DataFrame({"age": rng.uniform(20, 100, 400), "cost": rng.uniform(0, 9000, 400)})
+    table["region"], table["smoker"] = rng.choice(REGIONS, 400), rng.integers(0, 2, 400)
+    public = {"bounds": {**BOUNDS, "smoker": (0, 1)}, "categories": {"region": REGIONS}}
+    initialized(tmp_path, table, response="cost", **public)
+
+    def refuse(estimator, config, *named):
+        asked = (ledger, estimator, tmp_path / "table.csv", config)
+        refused(lambda: release(*asked, epsilon=0.5, delta=1e-7), USER_ERRORS, *named)
+        assert ledger.account("mine").charges == []
+
+    return refuse
 
 
 @pytest.mark.parametrize("row", REFUSED["declared"], ids=str)
-def test_what_is_not_as_declared_costs_nothing(tmp_path, home, row):
+def test_what_is_not_as_declared_costs_nothing(tmp_path, refuse, row):
     file, old, new, *named = row
-    open_ledger(home).open_dataset("mine", 1.0, 1e-5)
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(20, 100, 400), "cost": rng.uniform(0, 9000, 400)})
-    table["region"] = rng.choice(CATEGORIES["region"], 400)
-    initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, response="cost")
     edited(tmp_path / f"{file}.toml", old, new)
-    config, budget = tmp_path / "mine-release.toml", {"epsilon": 0.5, "delta": 1e-7}
-    asked = (open_ledger(home), "preconditioned_regression", tmp_path / "table.csv", config)
-    refused(lambda: release(*asked, **budget), USER_ERRORS, *named)
-    assert open_ledger(home).account("mine").charges == []
+    refuse("preconditioned_regression", tmp_path / "mine-release.toml", *named)
 
 
 @pytest.mark.parametrize("row", REFUSED["by_group"], ids=str)
-def test_a_wrong_table_by_group_or_of_times_costs_nothing(tmp_path, home, row):
+def test_a_wrong_table_by_group_or_of_times_costs_nothing(tmp_path, refuse, row):
     lines, estimator, *named = row
-    open_ledger(home).open_dataset("mine", 1.0, 1e-5)
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(20, 100, 50), "cost": rng.uniform(0, 9000, 50)})
-    table["region"], table["smoker"] = rng.choice(CATEGORIES["region"], 50), rng.integers(0, 2, 50)
-    initialized(tmp_path, table, bounds={**BOUNDS, "smoker": (0, 1)}, categories=CATEGORIES)
     config = tmp_path / "by-group.toml"
     config.write_text(f'{lines}\ndataset = {{ name = "mine", study = "mine.toml" }}\n')
-    asked = (open_ledger(home), estimator, tmp_path / "table.csv", config)
-    refused(lambda: release(*asked, epsilon=0.5, delta=1e-7), USER_ERRORS, *named)
-    assert open_ledger(home).account("mine").charges == []
+    refuse(estimator, config, *named)
 
 
 MEAN_OF_USERS = "value_bound = 10.0\nconcentration_radius = 5.0"
@@ -158,14 +144,6 @@ def test_a_wrong_command_is_refused_in_one_line_that_names_it(tmp_path, monkeypa
     assert (tmp_path / "there.toml").read_text() == "# mine"
     assert not (tmp_path / "mine.toml").exists()
     assert not (home / "store").exists()
-
-
-@pytest.mark.parametrize("schedule", ["0 3 * *", "99 3 * * 1"])
-def test_a_wrong_schedule_is_refused(tmp_path, schedule):
-    text = (STUDIES / "fair.toml").read_text()
-    file = tmp_path / "costs.toml"
-    file.write_text(re.sub(r"^schedule = .*", f'schedule = "{schedule}"', text, flags=re.MULTILINE))
-    refused(lambda: deployments("home", [file]), SpecError, "costs.toml", "schedule")
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])

@@ -33,18 +33,8 @@ AGE = declared_column("age", lower=0, upper=120)
 REGION = declared_column("region", categories=("north", "2", "west"))
 SEVEN = tuple(declared_column(f"x{j}") for j in range(7))
 # A table, its declared columns, and what the sentence names; of the rows at fault it says neither value nor number
-DECLARED = [
-    ("region,age\nnorth,1\neast,2\nwest,3\n", (REGION, AGE), "'region'"),
-    ("region,age\nnorth,1\n2,131.25\nwest,3\n", (REGION, AGE), ("'age'", "bounds")),
-    ("region,age\nnorth,1\n2,-1\nwest,-1\n", (REGION, AGE), ("'age'", "bounds")),
-    ("region,age\nnorth,old\n2,inf\nwest,3\n", (REGION, AGE), "'age'"),
-    ("region,aged\nnorth,1\n2,1\nwest,3\n", (REGION, AGE), "'age'"),
-    ("region,age\nnorth,1\n2,1\n", (REGION, AGE), "data.rows = 3"),
-    ("region,age\n", (REGION, AGE), "no rows"),
-    ("region,age\neast,1\nwest,131\nwest,NA\n", (REGION, AGE), ("'region'", "'age'")),
-    ("region,age\n,1\nwest,NA\nwest,NA\n", (REGION, AGE), ("region", "age")),
-    (",".join(f"x{j}" for j in range(7)) + "\n" + 3 * "5,5,5,5,5,5,5\n", SEVEN, ("'x4'", "2 more")),
-]
+DECLARED = [*((text, (REGION, AGE), named) for text, *named in TABLES["declared"])]
+DECLARED += [(",".join(f"x{j}" for j in range(7)) + "\n" + 3 * "5,5,5,5,5,5,5\n", SEVEN, ("'x4'", "2 more"))]
 CELLS = ("east,", "131", "old,", " 1 ", " 2 ", " of 3")
 
 
@@ -83,7 +73,7 @@ def test_numbers_whose_marks_are_not_clear_are_refused_with_what_to_declare(tmp_
 def test_what_is_not_as_declared_is_refused_without_a_value(tmp_path, text, columns, named):
     declaration = Declaration(columns=columns, missing="refuse", n_rows=3)
     use = lambda: declared_to_parquet("mine", written(tmp_path, text), declaration, home=tmp_path)  # noqa: E731
-    said = refused(use, DataError, *words(named))
+    said = refused(use, DataError, *named)
     assert not [cell for cell in CELLS if cell in said.split("mine.csv")[1].replace("2 more", "")]
 
 

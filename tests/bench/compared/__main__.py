@@ -132,13 +132,12 @@ def _listed(words: Sequence[str]) -> str:
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--only", choices=LIBRARIES)
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(words)
     rows, facts = table(), {"compared/repetitions": str(asked.repetitions)}
     with tempfile.TemporaryDirectory() as folder:
         rows.to_csv(Path(folder) / "rows.csv", index=False)
-        for name in [asked.only] if asked.only else LIBRARIES:
+        for name in LIBRARIES:
             found = {
                 side: measured(name, side, exact(rows)[name], asked.repetitions, Path(folder))
                 for side in ("theirs", "ours")

@@ -19,9 +19,8 @@ from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
-from dpalgos.audit.trials import BatchNoise
 from tests.builders import HASTY_MEAN
-from tests.dpalgos.audit.faults import audit_toy
+from tests.dpalgos.audit.faults import HalvedNoise, audit_toy
 
 D = 9
 
@@ -45,21 +44,11 @@ def test_a_witness_that_moves_by_more_than_is_declared_is_found_in_few_runs(shar
     assert ("'mean' moves by" in result.remark) == (share < 1)
 
 
-class SmallNoise(BatchNoise):
-    factor = 1.0
-
-    def normal(self, *shape):
-        return super().normal(*shape) / self.factor
-
-    def select(self, replicates):
-        return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
-
-
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_the_trade_off_curve_shows_noise_that_counts_of_events_do_not(factor):
     estimator, rng = dpalgos.get_estimator("box_mean"), np.random.default_rng(1)
     asked = {**estimator.example, "noise": "gaussian", "epsilon": 0.5, "delta": 1e-5}
-    noise = type("Noise", (SmallNoise,), {"factor": factor})
+    noise = type("Noise", (HalvedNoise,), {"factor": factor})
     result = audit(estimator, build_params(estimator, asked), n_trials=100_000, rng=rng, noise=noise)
     assert result.epsilon_lower_bound <= result.claimed_epsilon
     assert (result.mu_lower_bound > result.mu) == result.violated == (factor > 1)

@@ -16,13 +16,13 @@ from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, int
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.release.declared import Release
-from dpalgos.release.noise_source import Noise
 from dpalgos.release.spend import Planned, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
+from tests.dpalgos.silence import seeded
 
 D, N = 4, 10
 WIDTHS = np.array([0.5, 1.0, 2.0, 4.0])
@@ -135,17 +135,13 @@ def searched(sample, candidates, target, transcript):
     return spend.search(SEARCH, candidates, target, norms.counts_above(candidates))
 
 
-def transcript():
-    return Transcript(Noise([np.random.default_rng(seed) for seed in range(2)]))
-
-
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("target", [30.0, 5.0])
 def test_one_pass_over_streamed_rows_finds_the_thresholds_of_held_ones(masked, target):
     mask = np.random.default_rng(1).random((len(X), 2)) < 0.5 if masked else None
     candidates, reader = np.geomspace(0.1, 20, 16), Reader()
     held, streamed = (Sample(rows, y, row_mask=mask, n_replicates=2) for rows, y in ((X, Y), (reader, None)))
-    before, records = reader.passes, [transcript().for_replicate(1) for _ in range(2)]
+    before, records = reader.passes, [seeded(n_replicates=2).for_replicate(1) for _ in range(2)]
     pairs = zip((held, streamed), records, strict=True)
     found = [searched(sample.for_replicate(1), candidates, target, record) for sample, record in pairs]
     assert found[0] == found[1]
@@ -167,7 +163,7 @@ def gradient_levels(share, sizes, mu=1.0):
     )
     numbers, found = Numbers(n_rows=len(X), d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
-        spend = Spend.of_plan(Transcript(Noise([np.random.default_rng(seed)])), epsilon, 1e-6, plan)
+        spend = Spend.of_plan(seeded(seed), epsilon, 1e-6, plan)
         thresholds = []
         for size in sizes:
             rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
