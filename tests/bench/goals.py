@@ -20,6 +20,10 @@ class Goal:
     unit: str = "×"
 
     @property
+    def wanted_words(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.wanted:g} {self.unit}".rstrip()
+
+    @property
     def median(self) -> float:
         return float(np.median(self.values))
 
@@ -27,11 +31,16 @@ class Goal:
     def reached(self) -> bool:
         return self.median >= self.wanted if self.at_least else self.median <= self.wanted
 
-    def __str__(self) -> str:
+    def cells(self) -> list[str]:
         low, high = np.quantile(self.values, (0.05, 0.95))
-        sign, missed = "≥" if self.at_least else "≤", "" if self.reached else "NOT REACHED: "
-        spread = f", 5 % … 95 %: {low:.3g} … {high:.3g}" if len(self.values) > 1 else ""
-        return f"{missed}{self.what}: {self.median:.3g} {self.unit} (wanted {sign} {self.wanted:g}{spread})"
+        interval = f"{low:.3g} … {high:.3g}" if len(self.values) > 1 else "once"
+        return [
+            self.what,
+            f"{self.median:.3g} {self.unit}",
+            f"{interval} ({len(self.values)})",
+            self.wanted_words,
+            "yes" if self.reached else "no",
+        ]
 
 
 def at_most(wanted: float, unit: str, what: str, *values: float) -> Goal:
