@@ -11,6 +11,8 @@ from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
 from reports.writing import num, num_in
 
+_RESIDUE = 1e-9  # of a number without privacy: a smaller one is rounding, and counts as 0
+
 
 def draw(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, content: Mapping[str, Any]
@@ -30,10 +32,11 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         return None
     has_limits, rows, same = any(row[2] is not None for row in content["rows"]), [], 0
     for column, coef, low, high, exact in content["rows"]:
+        coef = coef if low is not None or abs(coef) > _RESIDUE * abs(exact) else 0.0
         is_sure, is_same = low is not None and low * high > 0, coef * exact > 0  # zero has no sign
         same += is_same
         limits = "none" if low is None else f"{num_in(low, low, high)} to {num_in(high, low, high)}"
-        sign = "not known" if has_limits else "same" if is_same else "other"
+        sign = "not known" if has_limits else "same" if is_same else "other" if coef else "none"
         if is_sure:
             sign = "known" if low * exact > 0 else "wrong"
         row = column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact)
@@ -44,6 +47,7 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         "epsilon": content["epsilon"],
         "numbers": content["numbers"],
         "has_limits": has_limits,
+        "pays_interval": content.get("pays_interval", False),
         "covers": content.get("covers", ""),
         "same": same,
         "rows": rows,

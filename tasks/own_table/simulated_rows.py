@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
     from dpalgos.formula.survival_time import SurvivalTime
 
+_NONE = "no covariate"  # stands for the covariates where there are none
+
 
 class StatedGuesses(Strict, Guesses):
     """An owner's guesses in a study file."""
@@ -90,7 +92,7 @@ def simulator_of_times(
     weights = _weights_of(table)
     has_levels = any(each.name == times.event and each.categories for each in table.columns)
     return RowSimulator(
-        declared={name: times.declared[name] for name in covariates} or {"": NumberColumn(0.0, 1.0)},
+        declared={name: times.declared[name] for name in covariates} or {_NONE: NumberColumn(0.0, 1.0)},
         response=times.event,
         response_column=NumberColumn(0.0, 1.0),
         event=times.event_levels if has_levels else None,

@@ -49,7 +49,8 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
     cell, all_rows = replace(private[0], n=n), replace(run.replicates, n=n, first=0, count=1, of=1)
     try:
         draw = next(iter(problem.draws(all_rows, prepared)))
-        answer = draw.answer_with_interval(cell, all_rows, _LEVEL) or draw.answer(cell, all_rows)
+        with_interval = draw.answer_with_interval(cell, all_rows, _LEVEL)
+        answer = with_interval or draw.answer(cell, all_rows)
     except dpalgos.InputError as refused:
         return {**content, "missing": str(refused)}
     matrix, offset = units.affine
@@ -83,6 +84,7 @@ def own_coefficients(problem: "RegisteredTable", prepared: PreparedTable, run: H
         if has_interval.any() and about and about.target
         else "",
         "numbers": numbers,
+        "pays_interval": with_interval is not None,
         "estimator": cell.estimator,
         "form": cell.form,
         "epsilon": cell.epsilon,

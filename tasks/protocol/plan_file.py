@@ -15,6 +15,7 @@ from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
 from dpalgos.formula.nested import check_nested
 from dpalgos.protocol import Plan, PlanQuestion
+from reports.writing import words
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
 from tasks.release.release import public_plan
@@ -105,6 +106,9 @@ def _faults_of_groups(plan: Plan, requests: Mapping[str, ReleaseRequest]) -> Ite
     """Yield what is wrong with the categories by which tables have means."""
     sources = {each.name: each.submodel or each.name for each in plan.questions}
     for table in plan.tables:
+        asked = [requests[sources[name]] for name in table.columns if sources.get(name) in requests]
+        if table.by and len(levels := {f"{each.level:g}" for each in asked if each.level}) > 1:
+            yield f"table {table.out!r}: by needs one confidence level, got {words(sorted(levels))}"
         for name in table.columns if table.by else ():
             design = requests[sources[name]].by_formula if sources.get(name) in requests else None
             try:

@@ -93,7 +93,8 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         atomic_write(folder / name, content)
     for table in plan.plan.tables:
         if columns := [records[name] for name in table.columns if name in records]:
-            columns = [record_by_group(each, table.by) for each in columns] if table.by else columns
+            if table.by:
+                columns = [record_by_group(each, table.by, titled=len(columns) > 1) for each in columns]
             write_table(columns, folder / table.out)
     return methods
 
@@ -159,15 +160,16 @@ def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable 
         return f"There are no tests: {error}."
     rows = []
     for test in tests:
-        for name, effect, (low, high), p in zip(
-            test.names, test.effect, test.limits, test.pvalue, strict=True
+        for name, effect, null, (low, high), p in zip(
+            test.names, test.effect, test.null, test.limits, test.pvalue, strict=True
         ):
             if math.isnan(effect):
                 rows.append([name, "", "", test.note])
             else:
+                low, high, effect = low - null, high - null, effect - null
                 rows.append([name, num_in(effect, low, high), interval_text(low, high), p_text(p)])
     level = f"{100 * tests[0].level:g}% interval"
-    return PageTable(["planned test", "estimate", level, "p"], rows, stacked=True)
+    return PageTable(["planned test", "left minus right side", level, "p"], rows, stacked=True)
 
 
 def _methods(

@@ -254,6 +254,11 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
         yield f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ()
+    if columns.user_id and not (request.by_formula and request.by_formula.times):
+        if (most := request.keywords.get("max_rows")) is None:
+            yield "Each user counts once, whatever the number of their rows.", ()
+        else:
+            yield f"Each row counts once, up to {most} of a user; other rows are left out.", ()
 
 
 def _coded_response(request: ReleaseRequest, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
@@ -271,7 +276,7 @@ def _drops_rows(request: ReleaseRequest) -> bool:
     """Return whether rows with a missing value are left out: fewer rows are used than the file has."""
     table, columns = request.table, request.columns
     is_sum = columns.y or request.by_group
-    return bool(table and table.missing == "drop" and is_sum and not columns.user_id)
+    return bool(table and table.missing == "drop" and is_sum)
 
 
 def _cells(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:

@@ -366,7 +366,10 @@ def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
     if columns.weights and not estimator.takes(MAX_WEIGHT):
-        raise InputError(f"columns.weights must be left out for {name}, which does not take weights")
+        raise InputError(
+            f"columns.weights must be left out for {name}, which does not take weights; a study file with "
+            "weights is for regressions"
+        )
     if estimator.task not in ("mean", "counts") and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
 

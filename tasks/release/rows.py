@@ -179,9 +179,8 @@ def table_as_declared(
     """
     design, units = units_as_declared(analyst_table, columns, family, formula)
     require_clusters(path, analyst_table)
-    counts_none = columns.y or analyst_table.group_numbers_of(columns.x)  # a row of zeros
-    drops = bool(counts_none) and not columns.user_id
-    return _rows_of(path, design, units, watch, drops=drops, held=bool(formula and formula.times))
+    counts_none = bool(columns.y or analyst_table.group_numbers_of(columns.x))  # a row of zeros
+    return _rows_of(path, design, units, watch, drops=counts_none, held=bool(formula and formula.times))
 
 
 def _rows_of(
@@ -195,8 +194,7 @@ def _rows_of(
 ) -> ReleaseRows:
     """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
 
-    A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean,
-    or a user's.
+    A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean.
     """
     make = partial(_DesignReader, path, design)
     reader = make()
@@ -204,8 +202,8 @@ def _rows_of(
     table.check(reader, watch, inf if held or reader.ids else HELD_NUMBERS)
     if reader.repairs and not drops:
         raise DataError(
-            f"{path}: {reader.repairs[0].reason}; only regressions on rows can be released without some of "
-            "them, since the number of rows left is private; give the column impute = a public constant, or "
+            f"{path}: {reader.repairs[0].reason}; only regressions can be released without some rows, "
+            "since the number of rows left is private; give the column impute = a public constant, or "
             'release means of groups by a formula such as "age ~ region"'
         )
     X, y = table.in_memory() if table.is_held else (table, None)
@@ -231,6 +229,11 @@ def units_as_declared(
             raise SpecError(
                 f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
             )
+    if analyst_table.missing == "drop" and asked.user_id:
+        raise SpecError(
+            'data.missing must be "refuse" for a release that protects users, got "drop": a user\'s rows '
+            "count by their number; give columns with missing cells impute = a public constant"
+        )
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
     if not (analyst_table.missing == "drop" and asked.y):
         for column in declaration.columns:

@@ -9,6 +9,7 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
+from dpalgos.catalog import Estimator
 from reports.cells import nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num, with_form
@@ -60,7 +61,7 @@ def build_page(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        estimators=tuple(map(dpalgos.get_estimator, dict.fromkeys(item.name for item in estimators))),
+        estimators=tuple(_estimators(spec)),
         sections=tuple(_sections(spec, results, manifest, exhibits)),
         sparse=frozenset(item.name for item in estimators if "sparsity" in item.params),
         headline={
@@ -93,6 +94,16 @@ def build_page(
         people={(panel, n): problems[panel].n_people(n) for panel, n in ran if panel in problems},
         full_sizes={panel.name: max(spec.grid_of(panel).n) for panel in spec.panels},
     )
+
+
+def _estimators(spec: StudySpec) -> Iterator[Estimator]:
+    """Yield each estimator once, as it protects rows or people in the first panel that has it."""
+    of_people: dict[str, bool] = {}
+    for panel in spec.panels:
+        for item in spec.estimators_of(panel):
+            of_people.setdefault(item.name, panel.problem.traits.of_people)
+    for name, people in of_people.items():
+        yield dpalgos.get_estimator(name).for_unit(people=people)
 
 
 def _sections(

@@ -81,8 +81,11 @@ def _nested(
     }
 
 
-def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
-    """Return the record of a release with the mean response of each level of a category; it costs nothing."""
+def record_by_group(record: Mapping[str, Any], by: str, *, titled: bool = False) -> dict[str, Any]:
+    """Return the record of a release with the mean response of each level of a category; it costs nothing.
+
+    If it is ``titled``, its rows and notes name the release, as a table of several needs it.
+    """
     released = released_model(record)
     if not (declaration := released.declaration):
         raise SpecError(
@@ -94,8 +97,10 @@ def record_by_group(record: Mapping[str, Any], by: str) -> dict[str, Any]:
     model = submodel_by_formula(released, formula, design)
     n_levels = len(model.terms)
     means = model.means(np.eye(n_levels), np.zeros(n_levels), model.level).to_numpy()
-    rows = ((f"{response}, {term}", *map(float, row)) for term, row in zip(model.terms, means, strict=True))
-    nested = _nested(record, model, formula, rows)
+    title = record["deployment"]["product"]["name"]
+    first = f"{title}: {response}" if titled else response
+    rows = ((f"{first}, {term}", *map(float, row)) for term, row in zip(model.terms, means, strict=True))
+    nested = _nested(record, model, f"{title}: {formula}" if titled else formula, rows)
     about = {**nested["release"].get("model", {}), "family": ""}  # means have no ratios
     return {**nested, "release": {**nested["release"], "model": about, "by": by}}
 

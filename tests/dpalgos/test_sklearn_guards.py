@@ -29,6 +29,7 @@ import dpalgos
 import dpalgos.sklearn
 from dpalgos import InputError, PrivacyWarning
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
+from tests.builders import refused
 from tests.dpalgos.silence import replayed
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "library.md"
@@ -395,3 +396,9 @@ def test_a_score_takes_one_label_for_each_row(kind):
     assert 0 <= fitted.score(X, y > 0) <= 1
     with pytest.raises(InputError, match="shape"):
         fitted.score(X, (y > 0)[:, None])
+
+
+def test_labels_that_a_tool_encoded_are_refused_with_the_classes_to_declare():
+    model = DPLogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1.0, 1.0), classes=["no", "yes"])
+    X, y = np.random.default_rng(0).uniform(-1, 1, (50, 2)), np.arange(50) % 2
+    refused(lambda: model.fit(X, y), InputError, "classes=[0, 1]")

@@ -181,6 +181,16 @@ def test_means_of_an_own_table_have_no_sign(page, results):
     assert "| Column | private | 95% interval | without privacy |\n" in text
 
 
+def test_an_estimate_of_zero_has_no_sign_and_the_page_says_that_its_interval_costs_budget(page, results):
+    about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "left_out": [], "covers": ""}
+    rows = [["age", 1e-17, None, None, 0.5], ["bmi", 0.2, None, None, 0.1]]
+    content = {**about, "numbers": "slopes", "rows": rows, "pays_interval": True}
+    text = render_study(results, replaced(page, own_table=content)).files["report.md"].decode()
+    assert "| age | 0 | none | 0.500 | none |" in text
+    assert "1 of 2 have the sign" in text
+    assert "whose interval costs a part of ε" in text
+
+
 def test_a_data_page_states_the_origin_of_a_file(results, page):
     card = page.data_cards[0]
     note = "An address that nobody verified: https://example.org/all.zip."

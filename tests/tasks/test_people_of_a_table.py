@@ -124,6 +124,7 @@ def test_pages_count_people(tmp_path, home):
     page = reported(study(tmp_path), tmp_path)
     assert "1,500 users" in page
     assert "estimate on all users" in page
+    assert ("Unit of privacy: user" in page, "Unit of privacy: row" in page) == (True, False)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     (read,) = manifest["data"]
     assert (read["n_rows"], read["rows_read"], read["unit"]) == (1500, 1500, "user")
@@ -285,6 +286,7 @@ def test_a_release_is_that_of_the_library_with_the_same_seed(tmp_path, home, mon
     fitted = dpalgos.formula.ols(formula, pd.read_csv(tmp_path / "table.csv"), **ask)
     model, limits = record_of(answer)["release"], fitted.conf_int()
     assert "Rows have the weights w, clipped to 0 to 3." in model["methods"]
+    assert ("Each user counts once" in model["methods"]) is bool(user_id)
     assert f"private for each {'user' if user_id else 'row'} at" in model["methods"]
     assert {"what": "weights w", "value": "0 to 3", "source": "declared in the study file"} in model["public"]
     assert np.isfinite(limits.loc["dose"]).all()

@@ -24,7 +24,7 @@ from tasks.protocol.registration import deviations, registered_plan, registratio
 from tasks.question import release_question
 from tasks.release.release import draw_answer, public_plan
 from tasks.release.spending import room_in, spent_epsilon
-from tasks.report.coefficients import read_record, released_model
+from tasks.report.coefficients import read_record, record_by_group, released_model
 from tests.builders import refused
 from tests.independent.accountant import epsilon_of_rho, rho_of
 from tests.tasks.protocol.trials import (
@@ -155,6 +155,8 @@ def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulati
     assert "T.drug" in (page.parent / "table.tex").read_text()
     assert "systolic, arm[placebo]" in (page.parent / "means.md").read_text().replace("\\", "")
     first = read_record(page.parent / "primary")
+    titled = record_by_group(first, "arm", titled=True)["release"]["answer"]
+    assert all(": systolic, arm[" in each["name"] for each in titled)
     (file.parent / "out" / "primary" / "release.json").unlink()
     assert not asks(file)
     run(file)

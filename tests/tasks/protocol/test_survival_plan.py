@@ -62,9 +62,21 @@ def test_a_plan_of_times_is_forecast_reserved_and_released(file):
         for term, half_width in forecast[name].items():
             released = (answer[term]["upper"] - answer[term]["lower"]) / 2
             assert 0.4 < released / half_width < 2.5, (name, term)
+    test = next(line for line in page.splitlines() if "+ 1 = 0" in line).split(" | ")[1]
+    hazards = {each["name"]: each for each in read_record(folder / "hazards")["release"]["answer"]}
+    difference = (hazards["arm[T.drug]"]["lower"] + hazards["arm[T.drug]"]["upper"]) / 2 + 1
+    assert float(test.replace("−", "-")) == pytest.approx(difference, abs=0.01)
     curves = by_group_of(read_record(folder / "curves")["release"])
     assert curves.periods == (0, 1, 2.5, 5)
     assert not np.isnan(curves.logrank().pvalue)
+
+
+def test_curves_of_all_persons_are_forecast(file):
+    edited(file, 'survival = "Surv(time, died) ~ arm"', 'survival = "Surv(time, died) ~ 1"')
+    edited(file, ', "drug at 5" = 0.1', "")
+    prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
+    assert prepared.split.refusal == ""
+    assert len(prepared.forecasts["curves"]["terms"]) == 3
 
 
 def test_a_study_of_times_names_what_to_use_instead(file):

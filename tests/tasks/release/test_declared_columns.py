@@ -170,14 +170,13 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
 @pytest.mark.parametrize(
     ("estimator", "response"), [("user_level_mean", ""), ("user_level_regression", "cost")]
 )
-def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, estimator, response):
-    table = builders.people(4000)
-    table.loc[5, "age"] = np.nan
-    file = study(tmp_path, table, user_id="person", response=response)
+def test_gaps_of_users_are_refused_before_a_row_is_read(tmp_path, ledger, estimator, response):
+    file = study(tmp_path, builders.people(4000), user_id="person", response=response)
     config = tmp_path / "mine-release.toml"
     config.write_text(config.read_text().replace('"?"', "4.0"))
     edited(file, 'missing = "refuse"', 'missing = "drop"')
-    refused(lambda: asked(tmp_path, ledger, estimator), DataError, "only regressions on rows")
+    (tmp_path / "table.csv").unlink()
+    refused(lambda: asked(tmp_path, ledger, estimator), SpecError, "data.missing", "impute")
     assert ledger.account("mine").charges == []
 
 
