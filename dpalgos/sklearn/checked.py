@@ -55,13 +55,13 @@ def codes_of(labels: np.ndarray, classes: Any) -> tuple[np.ndarray, FloatArray]:
         if np.ndim(classes) != 1 or not 2 <= len(distinct) == len(classes):
             raise InputError(f"classes must be a list of two labels or more, each once, got {shown(classes)}")
     matches = np.asarray(labels[:, None] == distinct)
-    if classes is not None and distinct.dtype.kind in "OU" and labels.dtype.kind in "iu":
-        codes = list(range(len(distinct)))
-        raise InputError(
-            f"classes must be the labels as y has them, got text and y of whole numbers; if a tool such as "
-            f"VotingClassifier encodes labels before the fit, declare classes={codes}"
-        )
     if not matches.any(axis=1).all():
+        if labels.dtype.kind in "iu" and all(isinstance(each, str) for each in distinct):
+            codes = list(range(len(distinct)))
+            raise InputError(
+                "classes must be the labels as y has them, got text and y of whole numbers; if a tool such "
+                f"as VotingClassifier encodes labels before the fit, declare classes={codes}"
+            )
         raise InputError("y must hold the declared classes only, got another label; declare all labels")
     return distinct, matches.argmax(axis=1).astype(np.float64)
 

@@ -18,7 +18,7 @@ from flows.studies.find_study import check_cell, find_study, study_names
 from reports.page import StudyPage
 from reports.results import compare_results
 from tasks.errors import SpecError
-from tasks.report.manifest import MANIFEST, is_sealed, report_at
+from tasks.report.manifest import MANIFEST, report_at, was_edited
 from tasks.report.write import page_of, write_index, write_report
 from tasks.run.collect import read_results
 from tasks.run.datasets import stored_tables
@@ -141,8 +141,9 @@ def last_manifest(study: str, spec: StudySpec, out: str | Path | None) -> dict[s
     try:
         manifest = read_json(path)
         RunOptions.of_manifest(manifest)
-        is_changed = "manifest_sha256" in manifest and not is_sealed(manifest)
-        reason = "it changed after the run" if is_changed else ""
+        reason = "" if isinstance(manifest["command"], str) else "its command is not text"
+        if was_edited(manifest):
+            reason = "it changed after the run"
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -118,6 +118,11 @@ def is_sealed(manifest: Any) -> bool:
     return isinstance(manifest, dict) and manifest.get(_SEAL) == _digest(manifest)
 
 
+def was_edited(manifest: dict[str, Any]) -> bool:
+    """Return whether somebody changed a manifest; one of version 2 has no digest, and is taken as it is."""
+    return _SEAL in manifest and not is_sealed(manifest)
+
+
 def _digest(manifest: dict[str, Any]) -> str:
     plain = json.loads(json.dumps({key: value for key, value in manifest.items() if key != _SEAL}))
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

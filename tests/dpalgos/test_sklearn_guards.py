@@ -402,3 +402,5 @@ def test_labels_that_a_tool_encoded_are_refused_with_the_classes_to_declare():
     model = DPLogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1.0, 1.0), classes=["no", "yes"])
     X, y = np.random.default_rng(0).uniform(-1, 1, (50, 2)), np.arange(50) % 2
     refused(lambda: model.fit(X, y), InputError, "classes=[0, 1]")
+    model.set_params(classes=np.array([0, 1], dtype=object)).fit(X, y)
+    assert model.classes_.tolist() == [0, 1]

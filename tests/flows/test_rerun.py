@@ -102,6 +102,13 @@ def test_a_manifest_that_somebody_edited_is_refused_and_not_listed_in_the_index(
     assert str(file) in caplog.text
 
 
+@pytest.mark.parametrize("command", [{}, {"command": 3}])
+def test_a_manifest_without_the_command_of_its_run_is_refused(out, command):
+    plain = {key: value for key, value in LAST.items() if key != "command"} | command
+    (out / "housing" / "manifest.json").write_text(json.dumps(plain))
+    refused(lambda: rerun(out), SpecError, "cannot be used", f"dpcost run housing --out {out}")
+
+
 def test_reports_are_rebuilt_after_a_run_that_is_under_way(out, home, monkeypatch):
     holders = []
     monkeypatch.setattr("flows.studies.results._stored", lambda *_: holders.append(holder(home)) or ((), {}))
