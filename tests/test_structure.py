@@ -86,6 +86,7 @@ LOADED = [("import tasks.release.release", 110, ("tasks.problems", "data.dataset
 LOADED += [("import flows.study", 170, ("dpalgos.formula.fit", "reports.charts", "tasks.scorecard"))]
 LISTED = "import flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()"
 LOADED += [(LISTED, 60, ("numpy", "pandas", "prefect"))]
+LOADED += [("import tasks.study.study_file", 140, ("pandas", "prefect", "scipy.stats"))]
 
 
 @pytest.mark.parametrize(("code", "most", "others"), LOADED)

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +17,9 @@ from data.fetch.raw import RawFile
 from data.formats.canonical import canonical_cells
 from data.store.folders import atomic_file
 from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe_repairs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
@@ -38,7 +41,7 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path) -> DatasetRef:
     return ref
 
 
-def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
+def _parsed(dataset: Dataset, raw: RawFile) -> "pd.DataFrame":
     """Return the parser's table; an error names the parser's file, never a value."""
     parse = datasets.parser(dataset.name, raw.layout)
     try:
@@ -48,11 +51,13 @@ def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
     return frame
 
 
-def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
+def with_registry_types(frame: "pd.DataFrame", dataset: Dataset) -> "tuple[pd.DataFrame, tuple[Repair, ...]]":
     """Convert a parser's table to the registry's columns and types, and drop unusable rows.
 
     A table with more than 1% of such rows, or with other columns than the registry's, is refused.
     """
+    import pandas as pd  # here: files are checked without it
+
     if different := sorted(set(dataset.column_names) ^ set(frame.columns)):
         raise CorruptSource(
             f"{dataset.name}: column {different[0]!r} is only in the file or only in the registry; get the "
@@ -77,7 +82,7 @@ def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataF
 
 
 def _numbers_and_faults(
-    values: pd.Series,
+    values: "pd.Series",
 ) -> tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.bool_]]]:
     """Convert a column to floating-point numbers exactly, and return the rows of each fault."""
     if values.dtype == object:  # numbers among text
@@ -121,7 +126,7 @@ def require_few_dropped(name: str, what: str, repairs: Sequence[Repair], n_read:
         )
 
 
-def table_digest(table: pd.DataFrame) -> str:
+def table_digest(table: "pd.DataFrame") -> str:
     """Return the sha256 of a table's content: names, types, order of rows and all bits of its values.
 
     Columns are ``float64`` or ``int64``; the digest is the same on every machine and for every file layout.

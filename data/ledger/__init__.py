@@ -23,7 +23,7 @@ Limits of the ledger:
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
->>> reader = ledger.fingerprinter(ledger.contents(), "patients", read={"age": ()})
+>>> reader = ledger.fingerprinter(ledger.account("patients").contents, "patients", read={"age": ()})
 >>> for batch in table.to_batches():
 ...     reader.add(batch)
 >>> content, exact = reader.fingerprint(), reader.exact()

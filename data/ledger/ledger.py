@@ -87,11 +87,6 @@ class Ledger:
             known=[] if allow_new_content else [each for each, name in contents.items() if name == dataset],
         )
 
-    def contents(self) -> dict[str, str]:
-        """Return the dataset of each content that was charged."""
-        with self._reading() as book:
-            return book.contents()
-
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
         """Set the total budget of a dataset; it is never changed, neither up nor down."""
         require_name("the dataset's name", name)

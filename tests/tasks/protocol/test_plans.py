@@ -207,6 +207,12 @@ def test_a_question_names_a_form_if_the_study_lists_several(file):
     assert read_plan(file).request("primary", 1.0).keywords["interval_target"] == "least squares"
 
 
+def test_a_question_may_be_called_like_the_value_of_a_parameter(file):
+    named = 'name = "primary"\nparams = { interval_target = "robust" }'
+    edit(file, ("mean baseline", "robust"), ('name = "primary"', named))
+    assert read_plan(file).request("primary", 1.0).keywords["interval_target"] == "robust"
+
+
 def test_a_question_that_another_plan_has_asked_is_refused(file):
     reserve(file)
     other = file.rename(file.with_name("other-plan.toml"))
