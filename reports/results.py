@@ -265,15 +265,16 @@ def compare_summaries(
 
 def describe_differences(differences: dict[str, Any]) -> str:
     if differences["identical"]:
-        return f"identical in all {differences['cells']} cells"
+        return f"identical in all {differences['cells']} means, one for each metric of a cell"
     lines = [
-        f"{differences['cells']} cells in both, {len(differences['different'])} of them differ beyond "
-        f"three standard errors, where chance alone predicts {differences['by_chance']:g}; "
+        f"{differences['cells']} means in both, one for each metric of a cell; "
+        f"{len(differences['different'])} of them differ beyond three standard errors, where chance alone "
+        f"predicts {differences['by_chance']:g}; "
         f"{len(differences['only_first'])} only in the first, "
         f"{len(differences['only_second'])} only in the second"
     ]
     if n_unknown := len(differences["unknown"]):
-        lines.append(f"cells that differ, with fewer than ten repetitions or without spread: {n_unknown}")
+        lines.append(f"means that differ, of fewer than ten repetitions or without spread: {n_unknown}")
     lines += [
         f"{row['cell']} {row['metric']}: {row['first']} → {row['second']} ({'; '.join(row['reasons'])})"
         for row in differences["different"]

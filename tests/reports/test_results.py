@@ -87,7 +87,7 @@ def test_a_table_is_identical_to_itself_in_any_order():
     first = results_table([1.0, 2.0])
     differences = compare_results(first, first.iloc[::-1])
     assert differences["identical"]
-    assert describe_differences(differences) == "identical in all 1 cells"
+    assert describe_differences(differences) == "identical in all 1 means, one for each metric of a cell"
 
 
 def test_differences_beyond_the_error_bars_are_told():
