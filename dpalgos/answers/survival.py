@@ -4,9 +4,17 @@ A cell is a group, a period, and whether the person had the event in the period 
 last period is the time after the longest. For periods k = 1 … K of a group, with E events and C censored:
 
     at risk n_k = Σ_{i ≥ k} (E_i + C_i),   in effect m_k = n_k − C_k / 2,   hazard h_k = E_k / m_k
+
     survival S_k = Π_{i ≤ k} (1 − h_i): Kaplan–Meier of grouped times (the life-table estimate)
 
-Persons are censored in the middle of their period. Finer periods come closer to the curve of exact times.
+Counts do not say when in a period persons leave. Two cases are computed, and their middle is reported. Limits
+are wider by half of their difference, which falls with finer periods alone:
+
+- Curves: persons are censored after a quarter or after three quarters of their period, on average.
+- Restricted means: within a period S falls from the lower curve at a constant rate, or from the upper one
+  along a line.
+- Hazard ratios: persons leave a period at an even pace or at constant rates, of which a tenth stays at least
+  where all are censored.
 
 Counts have noise. Cumulative counts are made monotone first (isotonic regression), so S falls within [0, 1].
 Limits are pointwise and account for both errors. H is −log S, z the normal quantile. The standard errors of H
@@ -14,9 +22,9 @@ are s from sampling (Greenwood) and e from noise. The limits of H are those of M
 
     H + √((H e^{zs/H} − H)² + (ze)²),   H − √((H − H e^{−zs/H})² + (ze)²)
 
-Without noise, these are the limits of the complementary log-log transform. H and s are at least those of one
-event in the first period. Limits also fall with time: each is extended to the largest one after it, or the
-smallest before it.
+Without noise and that doubt, these are the limits of the complementary log-log transform. H and s are at
+least those of one event in the first period. Limits also fall with time: each is extended to the largest one
+after it, or the smallest before it.
 A period is hidden if fewer persons are at risk than five standard deviations of the noise of their number.
 
 The logrank test compares E with what the hazard of all groups together predicts. Its covariance is the
@@ -40,8 +48,10 @@ from dpalgos.errors import InputError, shown
 from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
 
+_TINY = 1e-9
 _VISIBLE = 5.0  # persons at risk must exceed so many standard deviations of their noise
 _LARGEST_LOG = 8.0  # of a hazard ratio
+_STAY = 0.1  # of those at risk, where all are censored in one period at a constant rate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,13 +81,27 @@ class _LifeTable:
         return np.maximum(self.remaining @ self.events + self.halved @ self.censored, 1.0)
 
     @cached_property
-    def person_periods(self) -> FloatArray:
-        """The time at risk in each period, in periods; events, too, are in the middle."""
-        return np.maximum(self.exposed - self.events[:-1] / 2, 0.5)
+    def left(self) -> FloatArray:
+        """The share of persons at risk who are left at the end of a period, for constant rates, (K,)."""
+        events, censored, at_risk = self.events[:-1], self.censored[:-1], np.maximum(self.at_risk, 1.0)
+        least = np.maximum(_STAY * censored / np.maximum(events + censored, 1.0), 1 / (2 * self.exposed))
+        return np.clip(1 - (events + censored) / at_risk, least, 1.0)
+
+    @cached_property
+    def person_periods(self) -> tuple[FloatArray, FloatArray]:
+        """The time at risk in each period, in periods, (K,): at an even pace, and at constant rates."""
+        even = np.maximum(self.exposed - self.events[:-1] / 2, 0.5)
+        rate = np.maximum(-np.log(self.left), _TINY)
+        return even, np.maximum(self.at_risk * -np.expm1(-rate) / rate, 0.5)
 
     @cached_property
     def hazard(self) -> FloatArray:
-        return np.asarray(np.minimum(self.events[:-1] / self.exposed, 1 - 1 / (2 * self.exposed)))
+        return self._hazard(0.5)
+
+    def _hazard(self, early: float) -> FloatArray:
+        """Return the hazards, (K,), if the ``early`` part of those censored is not at risk."""
+        exposed = np.maximum(self.at_risk - early * self.censored[:-1], 1.0)
+        return np.asarray(np.minimum(self.events[:-1] / exposed, 1 - 1 / (2 * exposed)))
 
     @cached_property
     def visible(self) -> Any:
@@ -86,8 +110,21 @@ class _LifeTable:
         return np.logical_and.accumulate(self.at_risk > _VISIBLE * std)
 
     @cached_property
+    def cumulative(self) -> tuple[FloatArray, FloatArray]:
+        """The cumulative hazard −log S, (K,): of persons who are censored late, and early."""
+        late, early = (np.cumsum(-np.log1p(-self._hazard(part))) for part in (0.25, 0.75))
+        return late, early
+
+    @cached_property
     def survival(self) -> FloatArray:
-        return np.asarray(np.cumprod(1 - self.hazard))
+        return np.asarray(np.exp(-_middle(*self.cumulative)[0]))
+
+    def restricted_means(self, cuts: FloatArray) -> tuple[float, float]:
+        """Return the longest and the shortest mean time up to the last of the cut points."""
+        late, early = (np.append(0.0, H[: len(cuts) - 1]) for H in self.cumulative)
+        rates = np.maximum(np.diff(early), _TINY)
+        shortest = np.exp(-early[:-1]) * -np.expm1(-rates) / rates
+        return cuts[0] + np.trapezoid(np.exp(-late), cuts), cuts[0] + float(np.diff(cuts) @ shortest)
 
     def covariances(self, weights: FloatArray, hazard: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the covariances, of sampling and noise, of weights (q, K) times dE − hazard dm."""
@@ -107,15 +144,20 @@ class _LifeTable:
     def limits(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper pointwise limits of S, (K,) each."""
         sampling, noise = (np.diag(each) for each in self.errors)
-        H = -np.log(self.survival)
+        H, doubt = _middle(*self.cumulative)
         one = 1 / self.exposed[0]  # H, and the standard error, of one event in the first period
         least = np.maximum(H, one)
         relative = np.maximum(np.sqrt(sampling), one) / least
         above = H + np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise)
         below = H - np.sqrt((least * np.expm1(-z * relative)) ** 2 + z**2 * noise)
-        above = np.maximum.accumulate(above)
-        below = np.minimum.accumulate(below[::-1])[::-1]
+        above = np.maximum.accumulate(above + doubt)
+        below = np.minimum.accumulate((below - doubt)[::-1])[::-1]
         return np.exp(-above), np.exp(-np.maximum(below, 0.0))
+
+
+def _middle(one: Any, other: Any) -> tuple[Any, Any]:
+    """Return the middle of two cases, and how far it is from either."""
+    return (one + other) / 2, np.abs(one - other) / 2
 
 
 def _monotone(counts: FloatArray) -> FloatArray:
@@ -271,16 +313,20 @@ class SurvivalCurves:
                 f"until must be at most {self.shown_until:g}, the last time at which every group is "
                 f"shown, got {shown(until)}"
             )
-        widths, z = np.diff(self.periods[: last + 1]), normal_quantile(self.level)
-        weights = (widths + np.append(widths[1:], 0.0)) / 2
-        means, variances = [], []
-        for table in self._tables:
-            at = weights * table.survival[:last]
-            means.append(self.periods[0] + widths[0] / 2 + at.sum())
-            variances.append(at @ np.add(*table.errors)[:last, :last] @ at)
-        mean, half = np.array(means), z * np.sqrt(variances)
-        apart = z * np.sqrt(np.array(variances) + variances[0])
-        difference = mean - mean[0]
+        cuts, z = np.array(self.periods[: last + 1]), normal_quantile(self.level)
+        weights = (np.diff(cuts) + np.append(np.diff(cuts)[1:], 0.0)) / 2
+        scaled = [weights * table.survival[:last] for table in self._tables]
+        variances = np.array(
+            [
+                at @ np.add(*table.errors)[:last, :last] @ at
+                for at, table in zip(scaled, self._tables, strict=True)
+            ]
+        )
+        means = np.array([table.restricted_means(cuts) for table in self._tables]).T
+        mean, doubt = _middle(*means)
+        difference, doubt_apart = _middle(*(means - means[:, :1]))
+        half = z * np.sqrt(variances) + doubt
+        apart = z * np.sqrt(variances + variances[0]) + doubt_apart
         apart[0] = difference[0] = np.nan
         low, high = (np.clip(mean + side * half, 0.0, self.periods[last]) for side in (-1, 1))
         columns = {"group": list(self.groups), "mean": mean, "ci_low": low, "ci_high": high}
@@ -299,20 +345,23 @@ class SurvivalCurves:
             hides the ratio.
         """
         used = np.logical_and.reduce([table.visible for table in self._tables])
-        found = [self._log_hazard_ratio(g, used) for g in range(1, len(self.groups))]
-        logs, errors = np.reshape(found, (-1, 2)).T
-        z = normal_quantile(self.level)
+        paces = [
+            [self._log_hazard_ratio(g, used, pace) for g in range(1, len(self.groups))] for pace in (0, 1)
+        ]
+        (even, errors), (constant, _) = (np.reshape(found, (-1, 2)).T for found in paces)
+        logs, doubt = _middle(even, constant)
+        half = normal_quantile(self.level) * errors + doubt
         columns: dict[str, Any] = {"group": list(self.groups[1:]), "hazard_ratio": np.exp(logs)}
-        return frame_of(columns | {"ci_low": np.exp(logs - z * errors), "ci_high": np.exp(logs + z * errors)})
+        return frame_of(columns | {"ci_low": np.exp(logs - half), "ci_high": np.exp(logs + half)})
 
-    def _log_hazard_ratio(self, g: int, used: Any) -> tuple[float, float]:
+    def _log_hazard_ratio(self, g: int, used: Any, pace: int) -> tuple[float, float]:
         """Return the root β of Σ (1 − p) E_g − p E_0 over periods that are shown, and its standard error.
 
         p = t_g e^β / (t_0 + t_g e^β), t the time at risk, is the probability that an event is in group g.
         """
         first, other = self._tables[0], self._tables[g]
         events = np.where(used, self.counts[[0, g], 0, :-1], 0.0)
-        log_ratio = np.log(other.person_periods / first.person_periods)
+        log_ratio = np.log(other.person_periods[pace] / first.person_periods[pace])
 
         def score(beta: float) -> float:
             p = scipy.special.expit(beta + log_ratio)

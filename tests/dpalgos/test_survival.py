@@ -138,7 +138,7 @@ def test_a_large_epsilon_gives_the_curves_and_the_tests_of_statsmodels():
     half = np.log(ratio["ci_high"] / ratio["ci_low"]) / 2
     assert half == pytest.approx(1.96 * model.bse[0], rel=0.05)
     areas = [np.trapezoid(each["survival"], each["time"]) for _, each in table.groupby("group", sort=False)]
-    np.testing.assert_allclose(found.restricted_means(5.0)["mean"], areas)
+    np.testing.assert_allclose(found.restricted_means(5.0)["mean"], areas, rtol=1e-4)
 
 
 def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
@@ -154,6 +154,24 @@ def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
         noise = noise_covariance(chain, float(result.events[0].noise_scale))
         counts = result.estimate.reshape(2, 2, chain)
         yield SurvivalCurves(counts=counts, noise=noise, periods=tuple(cuts), groups=(0, 1))
+
+
+@pytest.mark.parametrize("hazards", [(0.1, 0.3), (0.8, 0.3), (1.5, 0.5)])
+def test_limits_cover_what_counts_of_wide_periods_do_not_say(hazards):
+    rates, cuts = np.array(hazards), np.linspace(0, 4, 4)
+    misses = np.zeros(3)
+    for found in simulated(200_000, 20.0, 3, range(8), hazards):
+        curves = found.curves()
+        truth = np.exp(-np.outer(rates, cuts)).ravel()
+        seen = curves["ci_low"].notna().to_numpy() & (curves["time"] > 0).to_numpy()
+        misses[0] += ((curves["ci_low"] > truth) | (curves["ci_high"] < truth))[seen].mean()
+        means = found.restricted_means()
+        exact = -np.expm1(-rates * found.shown_until) / rates
+        within = means["ci_low"].le(exact) & means["ci_high"].ge(exact)
+        misses[1] += 1 - within.mean() * means["difference_low"].le(exact[1] - exact[0])[1]
+        ratio = found.hazard_ratios().iloc[0]
+        misses[2] += not ratio["ci_low"] < rates[1] / rates[0] < ratio["ci_high"]
+    assert (misses <= 1).all()
 
 
 @pytest.mark.parametrize(("n", "epsilon", "n_periods"), [(1000, 1.0, 8), (1000, 3.0, 20)])
