@@ -226,7 +226,7 @@ def guarantee_of(
     if not epsilon > 0:
         return "Not private."
     accuracy = (
-        "" if level is None else f"; {level:.0%} intervals account for sampling error and privacy noise"
+        "" if level is None else f"; {100 * level:g}% intervals account for sampling error and privacy noise"
     )
     guarantee = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{accuracy}."
     return " ".join([guarantee, *([covered(target, family)] if level is not None and target else [])])

@@ -56,7 +56,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         f"All releases from these data spend ε = {ledger['epsilon_spent']:.3g} of a total of "
         f"{ledger['epsilon_budget']:g} at δ = {ledger['delta_budget']:g}.",
         *(
-            f"{level:.0%} intervals account for sampling error and privacy noise."
+            f"{100 * level:g}% intervals account for sampling error and privacy noise."
             for level in dict.fromkeys(level for level, _ in levels)
         ),
         *dict.fromkeys(covers for _, covers in levels if covers),

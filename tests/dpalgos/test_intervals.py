@@ -10,6 +10,7 @@ import dpalgos
 from dpalgos.accounting.calibration import gaussians, in_cube
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
+from dpalgos.coefficients import guarantee_of
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
 from dpalgos.models.newton_steps import NewtonSteps
@@ -424,3 +425,8 @@ def test_the_intercept_of_counts_is_right_and_has_no_interval_where_they_are_ove
         # It would be 0.07 in the units of the response.
         assert np.nanmedian(found.half_width[-1]) < 0.06
         assert (np.abs(found.center[-1] - coef[-1]) <= found.half_width[-1])[~has_none].mean() > 0.85
+
+
+@pytest.mark.parametrize("level", [0.95, 0.975, 0.995, 0.9999])
+def test_the_level_of_intervals_is_written_as_it_was_asked_for(level):
+    assert f" {100 * level:.6g}% intervals" in guarantee_of("row", 1.0, 1e-6, level)

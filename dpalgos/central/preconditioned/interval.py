@@ -87,6 +87,7 @@ _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured me
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
 _DISPERSED = 1.4  # of counts whose intercept has no interval
 _TINY = float(np.finfo(float).tiny)
+_FLAT = 1e-300  # ψ'' is zero in double precision where all predictors are far out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +191,7 @@ def _released_curvature(
     if family.is_bounded:
         center = white.mean_row
         shape = normal_curvature(family, theta, center, middle - float(center @ steps.end), clip)
-        shape = shape * (d / shape.trace())
+        shape = shape * (d / max(float(shape.trace()), _FLAT))
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
     heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
     return _denoised(released, white, unit, shape)._replace(heavy=heavy)
