@@ -218,11 +218,11 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
         "preparation": prepared_text(_preparation(request)),
         "parts": list(_preparation(request)),
-        "response": (request.columns.y or "").removeprefix("~ "),
+        "response": request.response,
         "family": HAZARD if is_time else request.family,
         "formula": request.formula,
         "by_formula": request.by_formula is not None,
-        "covariates": [*request.columns.x],
+        "covariates": [*request.terms],
         "offset": "" if is_time else released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula

@@ -339,7 +339,7 @@ def released_model(
         shift=shift,
         groups=units.groups or {name: (name,) for name in units.coef_names},
         columns=units.columns or units.coef_names,
-        response=design.response.name if design and design.response else request.columns.y or "",
+        response=design.response.name if design and design.response else request.response,
         intercept=units.intercept,
         offset=offset,
         ratios=HAZARD if design and design.survival else "",

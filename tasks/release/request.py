@@ -110,6 +110,19 @@ class ReleaseRequest:
         return self.own.data if self.own else None
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the covariates in the model."""
+        return tuple(map(self._term, self.columns.x))
+
+    @property
+    def response(self) -> str:
+        """The name of the response in the model, or ""."""
+        return self._term(self.columns.y or "").removeprefix("~ ")
+
+    def _term(self, name: str) -> str:
+        return self.table.term(name) if self.table else name
+
+    @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
         return self.by_formula.offset_bounds if self.by_formula else None

@@ -243,7 +243,7 @@ def units_as_declared(
                     'cell has one; give it impute = a public constant, or for regressions missing = "drop"'
                 )
     columns = {column.name: column for column in analyst_table.fitted}
-    groups = {name: known[name].table_columns for name in asked.x}
+    groups = {known[name].term: known[name].table_columns for name in asked.x}
     response = None
     if asked.y:
         one, *others = [asked.y] if family == "multinomial" else known[asked.y].table_columns

@@ -10,13 +10,14 @@ import statsmodels.formula.api as smf
 
 from data.errors import DataError
 from data.ledger import open_ledger
+from dpalgos import InputError
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns, checked_request
 from tasks.release.rows import table_as_declared
-from tasks.report.coefficients import text_of
+from tasks.report.coefficients import nested_record, text_of
 from tasks.run.datasets import analyst_parquet
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES, refused
@@ -101,6 +102,23 @@ def test_a_release_looks_up_names_and_never_runs_them(tmp_path, ledger, monkeypa
     answer = asked(tmp_path, ledger)
     assert list(answer.estimate) == ["Intercept", names[0], f"Q('{names[1]}')"]
     np.testing.assert_allclose(list(answer.estimate.values()), [1, 2, 3], atol=0.2)
+
+
+def test_a_model_of_logarithms_names_them(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 80, 4000), "size": rng.uniform(1, 9, 4000)})
+    table["cost"] = np.exp(0.02 * table["age"] + 0.5 * np.log(table["size"]) + rng.normal(0, 0.1, 4000))
+    bounds = {"age": (20, 80), "size": (1, 9), "cost": (0.5, 50)}
+    file = initialized(tmp_path, table, bounds=bounds, response="cost")
+    for name in ("size", "cost"):
+        edited(file, f'name = "{name}"', f'name = "{name}"\ntransform = "log"')
+    record = record_of(asked(tmp_path, ledger, interval=0.95))
+    assert "log(cost) on age and log(size)" in record["release"]["methods"]
+    assert "log(cost)" in text_of([record]).partition("response")[2].splitlines()[0]
+    nested = nested_record(record, "log(cost) ~ log(size)")["release"]["answer"]
+    assert [each["name"] for each in nested] == ["log(size)", AT_CENTERS]
+    refused(lambda: nested_record(record, "cost ~ age"), InputError, "response", "log(cost)")
 
 
 def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
