@@ -249,7 +249,9 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
                 (),
             )
         else:
-            yield "A file with a missing value is rejected.", ()
+            is_imputed = any(each.impute is not None for each in used)
+            rest = ", except where it is replaced" if is_imputed else ""
+            yield f"A file with a missing value is rejected{rest}.", ()
         yield from _cells(table, used)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]

@@ -11,6 +11,7 @@ from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator
+from dpalgos.coefficients import HAZARD
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
 from dpalgos.models.families import Family, get_family
@@ -217,7 +218,9 @@ def complete_request(
     for fault in _faults_of_settings(columns, bounds, params):
         raise SpecError(fault)
     if "coef" in params:
-        params["coef"] = _coefficients(path, params["coef"])
+        params["coef"], family = _released_model(path, params["coef"])
+        if family and params.setdefault("family", family) != family:
+            raise SpecError(f"params.family must be that of the record, {family!r}, got {params['family']!r}")
     if numbers and estimator != numbers.estimator:
         raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
     private = releasable(estimator, params).for_unit(people=bool(columns.user_id or survival))
@@ -357,8 +360,8 @@ def _settings_of_study(
     return settings
 
 
-def _coefficients(path: Path, record: object) -> dict[str, float]:
-    """Return the coefficients by name that the record of a release answered."""
+def _released_model(path: Path, record: object) -> tuple[dict[str, float], str]:
+    """Return the coefficients by name that the record of a release answered, and their family."""
     if not isinstance(record, str):
         raise SpecError(
             f"params.coef must be the path of a release's record, got {record!r}; name "
@@ -366,8 +369,14 @@ def _coefficients(path: Path, record: object) -> dict[str, float]:
         )
     from tasks.report.coefficients import read_record  # its tables take long to load
 
-    answer = read_record(path.parent / record)["release"]["answer"]
-    return {each["name"]: each["shrunk"] for each in answer}
+    release = read_record(path.parent / record)["release"]
+    family = release.get("model", {}).get("family", "")
+    if family == HAZARD:
+        raise SpecError(
+            f"params.coef must be of a regression of responses, got {record!r}, of times to an event; "
+            "name another record"
+        )
+    return {each["name"]: each["shrunk"] for each in release["answer"]}, family
 
 
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:

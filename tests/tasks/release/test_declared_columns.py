@@ -11,11 +11,12 @@ import statsmodels.formula.api as smf
 from data.errors import DataError
 from data.ledger import open_ledger
 from dpalgos import InputError
+from flows.cli.release import text_of_release
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.record import record_of, write_record
-from tasks.release.request import ReleaseColumns, checked_request
+from tasks.release.request import ReleaseColumns, checked_request, read_request
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import nested_record, text_of
 from tasks.run.datasets import analyst_parquet
@@ -143,7 +144,26 @@ def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     assert sum(bins["rows"]) == pytest.approx(len(frame), rel=0.05)
     most = frame.cost[frame.cost > frame.cost.quantile(0.9)].mean()
     assert bins["observed"][-1] == pytest.approx(most, rel=0.15)
-    assert record_of(asked(tmp_path, ledger, "binned_fit"))["release"]["binned_fit"] == bins  # replayed
+    again = record_of(asked(tmp_path, ledger, "binned_fit"))
+    assert again["release"]["binned_fit"] == bins  # replayed
+    assert "predicted" in text_of_release(again)
+    assert "We estimated the calibration of cost" in again["release"]["methods"]
+    assert "mean, tenth 10" in text_of([again])
+
+
+def test_a_calibration_is_of_the_family_of_its_record(tmp_path, ledger):
+    study(tmp_path, response="cost")
+    write_record(record_of(asked(tmp_path, ledger)), tmp_path / "record")
+    edited(tmp_path / "record" / "release.json", '"family": ""', '"family": "logistic"')
+    config = tmp_path / "mine-release.toml"
+    edited(config, "[params]", '[params]\ncoef = "record"')
+
+    def request():
+        return read_request(config, "binned_fit", epsilon=1.0, delta=1e-7)
+
+    assert request().family == "logistic"
+    edited(config, "[params]", '[params]\nfamily = "gaussian"')
+    refused(request, SpecError, "params.family", "'logistic'", "'gaussian'")
 
 
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
