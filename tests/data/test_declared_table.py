@@ -155,6 +155,11 @@ def test_a_header_with_several_marks_is_read_by_the_declared_one(tmp_path, heade
     np.testing.assert_array_equal(found[names[0]], [1.0])
 
 
+def test_a_separator_in_quotes_ends_no_line(tmp_path):
+    path = written(tmp_path, "name,age,note", '"Smith, John",45,', '"Doe, Jane",46,x')
+    np.testing.assert_array_equal(read(path, number("age"))["age"], [45.0, 46.0])
+
+
 @pytest.mark.parametrize("header", ["a,b;c", "a;b\tc", "a,b\tc", "a|b|c"])
 def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
     path = written(tmp_path, header, "1;2")
