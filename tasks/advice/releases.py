@@ -20,10 +20,10 @@ from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
+from tasks.release.declared import units_as_declared
 from tasks.release.design import RowDesign
 from tasks.release.release import keywords_of
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import units_as_declared
 
 T = TypeVar("T")
 LEVEL = 0.95  # of intervals

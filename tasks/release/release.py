@@ -35,9 +35,10 @@ from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
+from tasks.release.declared import units_as_declared
 from tasks.release.design import RowDesign, model_of, question_parameters
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
+from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers

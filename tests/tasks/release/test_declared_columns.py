@@ -15,8 +15,9 @@ from flows.cli.release import text_of_release
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
+from tasks.release.declared import ReleaseColumns
 from tasks.release.record import record_of, write_record
-from tasks.release.request import ReleaseColumns, checked_request, read_request
+from tasks.release.request import checked_request, read_request
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import nested_record, text_of
 from tasks.run.datasets import analyst_parquet
@@ -300,3 +301,20 @@ def test_codes_are_asked_about_on_the_side_that_is_exceeded(tmp_path, ledger, ce
     table.loc[5, "age"] = cell
     study(tmp_path, table, response="cost")
     refused(lambda: asked(tmp_path, ledger), DataError, named, "age", hidden=[f" {absent}", f"of {absent}"])
+
+
+@pytest.mark.parametrize("case", QUESTIONS["refused_by_declarations"], ids=lambda case: case["named"])
+def test_a_check_finds_what_every_release_refuses_by_declarations(tmp_path, case):
+    table = builders.people(400).assign(w=1.0)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    init_study("mine", tmp_path / "table.csv", folder=tmp_path, response="cost", **case.get("options", {}))
+    file = completed(tmp_path / "mine.toml", BOUNDS, CATEGORIES)
+    config = tmp_path / "mine-release.toml"
+    assert checked_request(config)[2] == []
+    for name, pairs in (("mine.toml", case.get("study", [])), (config.name, case.get("release", []))):
+        for old, new in pairs:
+            edited(file.with_name(name), old, new)
+    (fault,) = checked_request(config)[2]
+    assert case["named"] in fault
+    budget = {"epsilon": 1.0, "delta": 1e-7}
+    refused(lambda: read_request(config, "preconditioned_regression", **budget), SpecError, case["named"])
