@@ -7,14 +7,13 @@ last period is the time after the longest. For periods k = 1 … K of a group, w
 
     survival S_k = Π_{i ≤ k} (1 − h_i): Kaplan–Meier of grouped times (the life-table estimate)
 
-Counts do not say when in a period persons leave. Two cases are computed, and their middle is reported. Limits
-are wider by half of their difference, which falls with finer periods alone:
+Counts do not say when in a period persons leave. Limits hold for two cases each, and so shrink with finer
+periods alone:
 
 - Curves: persons are censored after a quarter or after three quarters of their period, on average.
 - Restricted means: within a period S falls from the lower curve at a constant rate, or from the upper one
-  along a line.
-- Hazard ratios: persons leave a period at an even pace or at constant rates, of which a tenth stays at least
-  where all are censored.
+  along a line. Hazard ratios: persons leave a period at an even pace or at constant rates, of which a tenth
+  stays at least where all are censored. The middle of the two cases is reported.
 
 Counts have noise. Cumulative counts are made monotone first (isotonic regression), so S falls within [0, 1].
 Limits are pointwise and account for both errors. H is −log S, z the normal quantile. The standard errors of H
@@ -117,7 +116,7 @@ class _LifeTable:
 
     @cached_property
     def survival(self) -> FloatArray:
-        return np.asarray(np.exp(-_middle(*self.cumulative)[0]))
+        return np.asarray(np.cumprod(1 - self.hazard))
 
     def restricted_means(self, cuts: FloatArray) -> tuple[float, float]:
         """Return the longest and the shortest mean time up to the last of the cut points."""
@@ -144,14 +143,14 @@ class _LifeTable:
     def limits(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper pointwise limits of S, (K,) each."""
         sampling, noise = (np.diag(each) for each in self.errors)
-        H, doubt = _middle(*self.cumulative)
+        H, (late, early) = -np.log(self.survival), self.cumulative
         one = 1 / self.exposed[0]  # H, and the standard error, of one event in the first period
         least = np.maximum(H, one)
         relative = np.maximum(np.sqrt(sampling), one) / least
         above = H + np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise)
         below = H - np.sqrt((least * np.expm1(-z * relative)) ** 2 + z**2 * noise)
-        above = np.maximum.accumulate(above + doubt)
-        below = np.minimum.accumulate((below - doubt)[::-1])[::-1]
+        above = np.maximum.accumulate(above + early - H)
+        below = np.minimum.accumulate((below - H + late)[::-1])[::-1]
         return np.exp(-above), np.exp(-np.maximum(below, 0.0))
 
 

@@ -18,12 +18,12 @@ from dpalgos.protocol import Plan, PlanQuestion
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
+from tasks.release.faults import unknown_columns
 from tasks.release.release import public_plan
 from tasks.release.request import (
     ReleaseConfig,
     ReleaseRequest,
     complete_request,
-    unknown_columns,
     with_formula,
 )
 from tasks.report.coefficients import means_formula, table_format

@@ -22,9 +22,10 @@ from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
+from tasks.release.faults import is_bound
 from tasks.release.methods import REPLACED, methods_of, prepared_text
 from tasks.release.release import StoredRelease
-from tasks.release.request import ReleaseRequest, is_bound
+from tasks.release.request import ReleaseRequest
 from tasks.release.spending import spent_of
 
 if TYPE_CHECKING:

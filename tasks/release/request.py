@@ -14,22 +14,25 @@ from dpalgos.catalog import Estimator
 from dpalgos.coefficients import HAZARD
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
-from dpalgos.models.families import Family, family_class, get_family
-from dpalgos.params import check_settings
-from tasks.errors import SpecError, require_once
+from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.release.declared import ReleaseColumns, faults_of_columns, units_as_declared
+from tasks.release.declared import ReleaseColumns, units_as_declared
+from tasks.release.faults import (
+    NO_COVARIATE,
+    check_columns,
+    faults_of_declarations,
+    faults_of_settings,
+    is_bound,
+    stated_by_column,
+    unknown_columns,
+)
 from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
 if TYPE_CHECKING:
     from dpalgos.formula.group_table import GroupNumbers
-
-_BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
-
-_NO_COVARIATE = 'columns.x must name at least one column, got none; add e.g. x = ["age"]'
 
 
 class _Dataset(Strict):
@@ -169,7 +172,7 @@ def complete_request(
         params = survival.settings(params, of_users=bool(columns.user_id))
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
-            raise SpecError(_of_column(stated[0], config.dataset.study))
+            raise SpecError(stated_by_column(stated[0], config.dataset.study))
         columns = _with_covariates(columns, own.data)
         # The plan says that there is a constant, and an offset.
         known = {*bounds, *params, INTERCEPT, MAX_WEIGHT, OFFSET}
@@ -181,9 +184,9 @@ def complete_request(
         raise SpecError(
             f"params.interval must agree with --interval {interval:g}, got {params['interval']!r}"
         )
-    faults = [*_faults_of_settings(columns, bounds, params)]
+    faults = [*faults_of_settings(columns, bounds, params)]
     if own:
-        faults += _faults_of_declarations(own, config.dataset.study, columns, bounds, params)
+        faults += faults_of_declarations(own.data, config.dataset.study, columns, bounds, params)
     if faults:
         raise SpecError(numbered(faults))
     if "coef" in params:
@@ -193,7 +196,7 @@ def complete_request(
     if numbers and estimator != numbers.estimator:
         raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
     private = releasable(estimator, params).for_unit(people=bool(columns.user_id or survival))
-    _check_columns(private, columns)
+    check_columns(private, columns)
     if survival and not private.takes_people:
         raise SpecError(
             f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"
@@ -211,57 +214,6 @@ def complete_request(
         by_formula=design if design and design.covariates == columns.x else None,
         by_group=numbers,
     )
-
-
-def _faults_of_settings(
-    columns: ReleaseColumns, bounds: Mapping[str, Any], params: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield the settings that no estimator takes."""
-    try:
-        for table, settings in (("bounds", bounds), ("params", params)):
-            check_settings(table, settings, _BUDGET_INSTEAD)
-        named = [*columns.all_numbers, *filter(None, [columns.user_id])]
-        require_once("columns must name each column once", named)
-    except (InputError, SpecError) as error:
-        yield str(error)
-    if "public_X" in params:
-        yield "params.public_X must be left out, got some; public rows are for studies and Python"
-    for name in filter(is_bound, params):
-        yield (
-            f"params.{name} must be in [bounds], which declares it public; move it there, with a value that "
-            "does not come from the data"
-        )
-
-
-def _faults_of_declarations(
-    own: OwnData, study: str, columns: ReleaseColumns, bounds: Mapping[str, Any], params: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield what no estimator takes by the declarations of a study file."""
-    table, design = own.data, own.data.formula_of(columns.x)
-    declared = {OFFSET: bool(design and design.offset), MAX_WEIGHT: table.max_weight is not None}
-    for key, is_declared in declared.items():
-        if is_declared and key in bounds:
-            yield _of_column(key, study)
-    yield from faults_of_columns(table, columns)
-    interval = params.get("interval")
-    if interval is not None and table.clusters not in ("", "none") and not table.user_id:
-        yield (
-            f"interval must be left out where data.clusters is {table.clusters!r}, got {interval!r}: its "
-            f"variance takes rows as independent; to protect each {table.clusters} with all its rows, which "
-            f"is a stronger guarantee with intervals, run dpcost init --user-id {table.clusters}; it says if "
-            "there are too few of them, and then release without an interval"
-        )
-    name, n_classes = params.get("family"), params.get("n_classes")
-    if columns.y and name is not None:
-        try:
-            if n_classes is not None or not family_class(name).needs_classes:
-                _check_response(own, columns.y, get_family(name, n_classes=n_classes), design)
-        except InputError as error:
-            yield str(error)
-
-
-def _of_column(bound: str, study: str) -> str:
-    return f"bounds.{bound} must be left out: {study} declares it by column"
 
 
 def _with_covariates(columns: ReleaseColumns, table: AnalystTable) -> ReleaseColumns:
@@ -303,7 +255,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
     config, own, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)
-        faults += _faults_of_settings(config.columns, config.bounds, config.params)
+        faults += faults_of_settings(config.columns, config.bounds, config.params)
     except ValidationError as error:
         faults += sentences(error, undeclared)
     dataset = plain.get("dataset")
@@ -330,13 +282,13 @@ def _faults_without_study(config: ReleaseConfig) -> Iterator[str]:
     for key, text in formulas.items():
         yield f"{key} needs dataset.study, which declares its columns, got {text!r} without; name its file"
     if not formulas and not config.columns.x:
-        yield _NO_COVARIATE
+        yield NO_COVARIATE
 
 
 def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[str]:
     """Return the declarations and settings for which a release is refused, whatever its estimator is."""
     columns, params = _with_covariates(config.columns, own.data), dict(config.params)
-    faults = [*_faults_of_declarations(own, config.dataset.study, columns, config.bounds, params)]
+    faults = [*faults_of_declarations(own.data, config.dataset.study, columns, config.bounds, params)]
     design = own.data.formula_of(columns.x)
     try:
         if design and design.survival:
@@ -347,18 +299,10 @@ def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[
             _, units = units_as_declared(own.data, columns, family, design)
             if "coef" in params:
                 has_offset = bool(design and design.offset_bounds)
-                units.answer_of(_coefficients(path, params["coef"]), has_offset=has_offset)
+                units.answer_of(_released_model(path, params["coef"])[0], has_offset=has_offset)
     except (InputError, SpecError) as error:
         faults.append(str(error))
     return faults
-
-
-def unknown_columns(columns: ReleaseColumns, table: AnalystTable) -> Iterator[str]:
-    """Yield a fault for each column that the study file does not declare."""
-    known = [column.name for column in table.columns]
-    for name in columns.xy:
-        if name not in known:
-            yield f"columns must be among those that the study file declares, got {name!r}"
 
 
 def _settings_of_study(
@@ -411,44 +355,3 @@ def _released_model(path: Path, record: object) -> tuple[dict[str, float], str]:
             "name another record"
         )
     return {each["name"]: each["shrunk"] for each in release["answer"]}, family
-
-
-def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
-    if not columns.x:
-        raise SpecError(_NO_COVARIATE)
-    name = estimator.name
-    if estimator.task in ("mean", "counts") and columns.y:
-        raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")
-    if columns.user_id and estimator.unit_of_privacy != "user":
-        raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
-    if columns.weights and not estimator.takes(MAX_WEIGHT):
-        raise InputError(
-            f"columns.weights must be left out for {name}, which does not take weights; a study file with "
-            "weights is for regressions"
-        )
-    if estimator.task not in ("mean", "counts") and not columns.y:
-        raise InputError(f"columns.y is needed for {name}; name the response's column")
-
-
-def _check_response(own: OwnData, response: str, family: Family, design: FormulaDesign | None) -> None:
-    """Refuse a response that may be no label of a family, by its declaration: no row decides it."""
-    if design:
-        design.check_response(family)
-        return
-    column = next(each for each in own.data.columns if each.name == response)
-    if family.needs_classes and column.categories:
-        family.check_bounds(response, 0, len(column.categories) - 1)
-    elif not column.categories:
-        family.check_bounds(response, column.lower, column.upper)
-
-
-def is_bound(keyword: str) -> bool:
-    """Whether a keyword is a claim about the data, which must be public."""
-    return keyword.endswith(("_bound", "_bounds", "_norm", "_radius")) or keyword in (
-        "center",
-        "lower",
-        "upper",
-        "max_weight",
-        "radius",
-        "samples_per_user",
-    )

@@ -11,7 +11,7 @@ import pytest
 import dpalgos
 import tasks.release.release
 from data.ledger import open_ledger
-from tasks.release.request import is_bound
+from tasks.release.faults import is_bound
 from tests.independent.accountant import epsilon_of_rho, rho_of
 
 HEADER = '[dataset]\nname = "people"\n[columns]\n'
