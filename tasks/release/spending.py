@@ -73,7 +73,8 @@ def require_unit(budget: TotalBudget, charges: Sequence[Charge], unit: str) -> N
     if (charged := charged_unit(charges)) not in (None, unit):
         raise InputError(
             f"the budget of {budget.name!r} protects each {charged}, got a release that protects each "
-            f"{unit}, and the two do not add up; keep to one unit, or let the owner open a budget for another"
+            f"{unit}, and the two do not add up; these data keep the unit of their first charge: request "
+            f"releases that protect each {charged}"
         )
 
 
