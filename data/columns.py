@@ -207,10 +207,15 @@ class Column:
         return listed | {level: level for level in self.categories}
 
     @property
+    def term(self) -> str:
+        """Its name in a model: its own, or that of its logarithm."""
+        return f"log({self.name})" if self.transform else self.name
+
+    @property
     def table_columns(self) -> tuple[str, ...]:
-        """Its columns as a covariate: itself, or one for each category except the first."""
+        """Its columns as a covariate: its term, or one for each category except the first."""
         if not self.categories:
-            return (f"log({self.name})" if self.transform else self.name,)
+            return (self.term,)
         return tuple(f"{self.name}={category}" for category in self.categories[1:])
 
     @property

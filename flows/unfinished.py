@@ -39,7 +39,8 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
             )
             client.set_flow_run_state(flow_run.id, Failed(message=reason))  # it never began
             return
-        if flow_run.deployment_id is None or starts >= MAX_STARTS:
+        served = (each.id for each in deployments_of(client))
+        if starts >= MAX_STARTS or flow_run.deployment_id not in served:  # a command, or a study that is gone
             return
         client.create_flow_run_from_deployment(
             flow_run.deployment_id,

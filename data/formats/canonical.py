@@ -82,8 +82,7 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
     if pa.types.is_nested(kind):
         raise TypeError(f"cells of type {kind} have no canonical form")
     if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return Cells(numbers, np.full(len(column), -1), [])
+        return Cells(_doubles(column), np.full(len(column), -1), [])
     if pa.types.is_duration(kind):
         text = pa.array([None if each is None else _duration(each) for each in column.to_pylist()])
     elif any(is_kind(kind) for is_kind in _BINARY):
@@ -134,6 +133,16 @@ def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     rounded += 0.0  # -0 becomes 0
     rounded[np.isnan(numbers)] = np.nan  # one bit pattern of many
     return rounded
+
+
+def _doubles(column: pa.Array) -> npt.NDArray[np.float64]:
+    """Return numbers in double precision: 0.1 in single precision is 0.1, as a declaration writes it."""
+    if pa.types.is_float16(column.type):
+        narrow = column.to_numpy(zero_copy_only=False).astype(np.float16)
+        return np.asarray(narrow.astype(str).astype(np.float64))
+    if pa.types.is_float32(column.type):
+        column = column.cast(pa.string())
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _plain_numbers(text: pa.Array) -> npt.NDArray[np.float64] | None:

@@ -199,7 +199,8 @@ def _csv(
         raise DataError(f"{path} must begin with the names of its columns; write them into its first line")
     following: bytes = handle.peek(1)  # type: ignore[attr-defined]
     second = following.split(b"\n")[0].rstrip(b"\r").decode(errors="replace")
-    if (len(names) > 1 and not names[-1]) or (second.count(mark) == len(names) > 1 and second.endswith(mark)):
+    cells = next(csv.reader([second], delimiter=mark), [])
+    if len(names) > 1 and (not names[-1] or (len(cells) > len(names) and not cells[-1])):
         raise DataError(f"{path} has a separator at the end of its lines; take it off every line")
     if not names[0] and UNNAMED not in names:
         names[0] = UNNAMED

@@ -211,7 +211,7 @@ def _csv(models: Sequence[Model]) -> bytes:
     table = pd.DataFrame(named, dtype=object).drop(columns=["release"] * (len(models) == 1))
     if all(model.n_of_mean for model in models):
         sizes = [model.n_of_mean.replace(",", "") for model in models for _ in model.rows]
-        table = table.drop(columns="p_value").assign(n=sizes)
+        table = table.drop(columns="p_value", errors="ignore").assign(n=sizes)
     return table.map(spreadsheet_text).to_csv(index=False, lineterminator="\r\n").encode()
 
 

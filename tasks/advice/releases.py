@@ -20,10 +20,10 @@ from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
+from tasks.release.declared import units_as_declared
 from tasks.release.design import RowDesign
 from tasks.release.release import keywords_of
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import units_as_declared
 
 T = TypeVar("T")
 LEVEL = 0.95  # of intervals
@@ -41,7 +41,7 @@ class ReleaseForecast:
     """The intervals that a release on all rows will have, on synthetic tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none.
-    ``ends`` (2, k) are their range, NaN for levels whose shares are not stated. ``terms`` are the same in the
+    ``ends`` (2, k) are their range, NaN where shares of levels are not stated. ``terms`` are the same in the
     units of the file: the name of each with its lower limit, median and upper limit. ``intervals`` and
     ``signs`` are how many coefficients will have an interval, and one on one side of zero: (expected, least,
     most). ``none`` is the share of tables on which no coefficient has one. ``guess`` names the guess whose
@@ -84,11 +84,9 @@ class SimulatedRelease:
         # (tables, 2, k), without the intercept
         ends = np.array(self._limits(releases)).reshape(-1, 2, len(self.names))
         widths = (ends[:, 1] - ends[:, 0]) / 2
-        middle, range_ends, none = summary_of(widths, len(self.samples))
+        middle, range_ends, none = self.summary(widths)
         signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
-        # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
         range_ends[:, self._levels_of_unknown_shares()] = np.nan
-        range_ends[0] /= 1.0 if self.simulator.guesses.std else _NARROWER
         beyond = _BEYOND * bool(len(ends))
         in_file = self._in_units_of_file(np.stack([range_ends[0], middle, range_ends[1]]))
         return ReleaseForecast(
@@ -152,14 +150,34 @@ class SimulatedRelease:
         except InputError:
             return None
 
+    @property
+    def _unknown_shares(self) -> set[str]:
+        """The categories whose shares are not stated."""
+        return set(self.simulator.categories) - set(self.simulator.guesses.shares)
+
     def _levels_of_unknown_shares(self) -> np.ndarray:
         """Return which columns are levels of a category whose shares are not stated, (k,)."""
-        rows = self.simulator
-        unknown = set(rows.categories) - set(rows.guesses.shares)
-        sources = self.request.by_formula.sources if self.request.by_formula else {}
-        levels = {f"{name}={each}" for name in unknown for each in rows.categories[name]}
-        levels |= {name for name, own in sources.items() if not unknown.isdisjoint(own)}
+        levels = {
+            f"{name}={each}" for name in self._unknown_shares for each in self.simulator.categories[name]
+        }
         return np.array([name in levels for name in self.names], dtype=bool)
+
+    def summary(self, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the median (k,) of half-widths (tables, k), their range (2, k), and the share without any.
+
+        The median is NaN where most tables have no interval. Terms of a formula combine columns, and curves
+        share one release: none has a range if the shares of a category are not stated.
+        """
+        known = np.isfinite(widths)
+        has_most = 2 * known.sum(axis=0) > len(widths)
+        middle = np.full(widths.shape[1], np.nan)
+        middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
+        ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
+        ends[0] /= 1.0 if self.simulator.guesses.std else _NARROWER
+        # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
+        if (self.request.by_formula or self.request.by_group) and self._unknown_shares:
+            ends[:] = np.nan
+        return middle, ends, 1 - float(known.any(axis=1).sum()) / len(self.samples)
 
 
 def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
@@ -267,19 +285,6 @@ def needed_epsilon(request: ReleaseRequest) -> float | None:
 
     step = bisect_left(range(_MOST_STEPS), True, lo=1, key=has_half)
     return None if step == _MOST_STEPS else request.epsilon * 2 ** (step / 2)
-
-
-def summary_of(widths: np.ndarray, n_tables: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the median (k,) of half-widths (tables, k), their range (2, k), and the share without any.
-
-    The median is NaN where most tables have no interval. ``n_tables`` counts those without an estimate, too.
-    """
-    known = np.isfinite(widths)
-    has_most = 2 * known.sum(axis=0) > len(widths)
-    middle = np.full(widths.shape[1], np.nan)
-    middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
-    ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
-    return middle, ends, 1 - float(known.any(axis=1).sum()) / n_tables
 
 
 def range_of(errors: np.ndarray) -> tuple[float, float, float]:

@@ -229,6 +229,10 @@ class AnalystTable(Strict):
             columns=self.fitted,
         )
 
+    def term(self, name: str) -> str:
+        """Return the name of a declared column in a model; another name as it is."""
+        return next((column.term for column in self.columns if column.name == name), name)
+
     def ingested(self, name: str) -> tuple[str, ...]:
         """Return the columns of the ingested table that a declared column becomes; another name as it is."""
         for column in self.columns:

@@ -20,7 +20,7 @@ from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import SimulatedRelease, simulate_release, summary_of
+from tasks.advice.releases import SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
@@ -207,7 +207,7 @@ class _Simulated:
         names = [*tables[0].terms]
         kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
-        middle, (low, high), none = summary_of(widths, len(self._tables.samples))
+        middle, (low, high), none = self._tables.summary(widths)
         terms = zip([names[j] for j in kept], low, middle, high, strict=True)
         return {"terms": _plain_terms(terms), "none": none}
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from data.columns import Column, Declaration, Derived, rows_in_units
-from data.formats.canonical import MISSING
+from data.formats.canonical import MISSING, meanings
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
 from dpalgos.formula.allowed import plain_code
@@ -76,7 +76,8 @@ def _unit(column: Column) -> dict[str, Any]:
 
 
 def _markers(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted({each.strip() for each in words if each.strip().lower() not in MISSING}))
+    known = [each for each in words if each.strip().lower() not in MISSING]
+    return tuple(sorted({f"{each:.17g}" if isinstance(each, float) else each for each in meanings(known)}))
 
 
 # Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.

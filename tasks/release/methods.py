@@ -76,6 +76,8 @@ def _estimated(release: Mapping[str, Any]) -> str:
     model = release["model"]
     if by_group := release.get("by_group"):
         return f"{_TABLES[by_group['declaration']['kind']]} ({model['formula']})"
+    if release.get("binned_fit"):
+        return f"the calibration of {model['formula'] or model['response']}"
     if model.get("family") == HAZARD:
         return f"hazard ratios ({model['formula']})"
     columns = words(model["covariates"])

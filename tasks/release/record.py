@@ -229,11 +229,11 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
         "preparation": prepared_text(_preparation(request)),
         "parts": list(_preparation(request)),
-        "response": (request.columns.y or "").removeprefix("~ "),
+        "response": request.response,
         "family": HAZARD if is_time else request.family,
         "formula": request.formula,
         "by_formula": request.by_formula is not None,
-        "covariates": [*request.columns.x],
+        "covariates": [*request.terms],
         "offset": "" if is_time else released.plan.offset,
         "references": dict(request.by_formula.references)
         if request.by_formula
@@ -260,7 +260,9 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
                 (),
             )
         else:
-            yield "A file with a missing value is rejected.", ()
+            is_imputed = any(each.impute is not None for each in used)
+            rest = ", except where it is replaced" if is_imputed else ""
+            yield f"A file with a missing value is rejected{rest}.", ()
         yield from _cells(table, used)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]

@@ -35,9 +35,10 @@ from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
+from tasks.release.declared import units_as_declared
 from tasks.release.design import RowDesign, model_of, question_parameters
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import ReleaseRows, columns_read, read_rows, units_as_declared
+from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
@@ -339,7 +340,7 @@ def released_model(
         shift=shift,
         groups=units.groups or {name: (name,) for name in units.coef_names},
         columns=units.columns or units.coef_names,
-        response=design.response.name if design and design.response else request.columns.y or "",
+        response=design.response.name if design and design.response else request.response,
         intercept=units.intercept,
         offset=offset,
         ratios=HAZARD if design and design.survival else "",

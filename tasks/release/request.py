@@ -11,14 +11,16 @@ from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator
+from dpalgos.coefficients import HAZARD
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
-from dpalgos.models.families import Family, get_family
+from dpalgos.models.families import Family, family_class, get_family
 from dpalgos.params import check_settings
 from tasks.errors import SpecError, require_once
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
+from tasks.release.declared import ReleaseColumns, faults_of_columns, units_as_declared
 from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
@@ -27,30 +29,13 @@ if TYPE_CHECKING:
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
+_NO_COVARIATE = 'columns.x must name at least one column, got none; add e.g. x = ["age"]'
+
 
 class _Dataset(Strict):
     name: str
     study: str = ""
     form: str = ""
-
-
-class ReleaseColumns(Strict):
-    """The columns of a release's file: covariates, the response, and whose rows they are."""
-
-    x: tuple[str, ...] = Field(default=(), min_length=1)
-    y: str | None = None
-    user_id: str | None = None
-    weights: str | None = None
-
-    @property
-    def all_numbers(self) -> tuple[str, ...]:
-        """The covariates, the weights and the response, as far as there are any."""
-        return (*self.x, *filter(None, [self.weights, self.y]))
-
-    @property
-    def xy(self) -> tuple[str, ...]:
-        """The covariates, and the response if there is one."""
-        return (*self.x, self.y) if self.y else self.x
 
 
 class ReleaseConfig(Strict):
@@ -110,6 +95,19 @@ class ReleaseRequest:
         return self.own.data if self.own else None
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the covariates in the model."""
+        return tuple(map(self._term, self.columns.x))
+
+    @property
+    def response(self) -> str:
+        """The name of the response in the model, or ""."""
+        return self._term(self.columns.y or "").removeprefix("~ ")
+
+    def _term(self, name: str) -> str:
+        return self.table.term(name) if self.table else name
+
+    @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
         return self.by_formula.offset_bounds if self.by_formula else None
@@ -142,17 +140,6 @@ class ReleaseRequest:
         return f"user by {self.columns.user_id}" if self.columns.user_id else "row"
 
 
-def _check_clusters(table: AnalystTable, interval: float | None) -> None:
-    """Refuse an interval for rows that depend on each other, before anything is charged."""
-    if interval is not None and table.clusters not in ("", "none") and not table.user_id:
-        raise SpecError(
-            f"interval must be left out where data.clusters is {table.clusters!r}, got {interval:g}: its "
-            f"variance takes rows as independent; to protect each {table.clusters} with all its rows, which "
-            f"is a stronger guarantee with intervals, run dpcost init --user-id {table.clusters}; it says if "
-            "there are too few of them, and then release without an interval"
-        )
-
-
 def read_request(
     path: Path, estimator: str, *, epsilon: float, delta: float, interval: float | None = None
 ) -> ReleaseRequest:
@@ -181,38 +168,32 @@ def complete_request(
     if survival:
         params = survival.settings(params, of_users=bool(columns.user_id))
     if own is not None:
-        of_columns = {"lower": estimator == "box_mean", "upper": estimator == "box_mean"}
-        of_columns |= {OFFSET: bool(design and design.offset), MAX_WEIGHT: own.data.max_weight is not None}
-        if stated := [key for key, is_declared in of_columns.items() if is_declared and key in bounds]:
-            raise SpecError(
-                f"bounds.{stated[0]} must be left out: {config.dataset.study} declares it by column"
-            )
-        if not columns.x:
-            declared = tuple(column.name for column in own.data.columns if column.name != columns.y)
-            columns = columns.model_copy(update={"x": declared})
+        if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
+            raise SpecError(_of_column(stated[0], config.dataset.study))
+        columns = _with_covariates(columns, own.data)
         # The plan says that there is a constant, and an offset.
         known = {*bounds, *params, INTERCEPT, MAX_WEIGHT, OFFSET}
         for key, value in _settings_of_study(own, config.dataset, columns, estimator).items():
             if key not in known:
                 settings = bounds if is_bound(key) else params
                 settings[key] = list(value) if isinstance(value, tuple) else value
-        _check_clusters(own.data, interval or params.get("interval"))
     if interval is not None and params.setdefault("interval", interval) != interval:
         raise SpecError(
             f"params.interval must agree with --interval {interval:g}, got {params['interval']!r}"
         )
-    for fault in _faults_of_settings(columns, bounds, params):
-        raise SpecError(fault)
+    faults = [*_faults_of_settings(columns, bounds, params)]
+    if own:
+        faults += _faults_of_declarations(own, config.dataset.study, columns, bounds, params)
+    if faults:
+        raise SpecError(numbered(faults))
     if "coef" in params:
-        params["coef"] = _coefficients(path, params["coef"])
+        params["coef"], family = _released_model(path, params["coef"])
+        if family and params.setdefault("family", family) != family:
+            raise SpecError(f"params.family must be that of the record, {family!r}, got {params['family']!r}")
     if numbers and estimator != numbers.estimator:
         raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
     private = releasable(estimator, params).for_unit(people=bool(columns.user_id or survival))
     _check_columns(private, columns)
-    if own and columns.y and "family" in params:
-        _check_response(
-            own, columns.y, get_family(params["family"], n_classes=params.get("n_classes")), design
-        )
     if survival and not private.takes_people:
         raise SpecError(
             f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"
@@ -235,7 +216,7 @@ def complete_request(
 def _faults_of_settings(
     columns: ReleaseColumns, bounds: Mapping[str, Any], params: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield what no estimator takes."""
+    """Yield the settings that no estimator takes."""
     try:
         for table, settings in (("bounds", bounds), ("params", params)):
             check_settings(table, settings, _BUDGET_INSTEAD)
@@ -250,6 +231,45 @@ def _faults_of_settings(
             f"params.{name} must be in [bounds], which declares it public; move it there, with a value that "
             "does not come from the data"
         )
+
+
+def _faults_of_declarations(
+    own: OwnData, study: str, columns: ReleaseColumns, bounds: Mapping[str, Any], params: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what no estimator takes by the declarations of a study file."""
+    table, design = own.data, own.data.formula_of(columns.x)
+    declared = {OFFSET: bool(design and design.offset), MAX_WEIGHT: table.max_weight is not None}
+    for key, is_declared in declared.items():
+        if is_declared and key in bounds:
+            yield _of_column(key, study)
+    yield from faults_of_columns(table, columns)
+    interval = params.get("interval")
+    if interval is not None and table.clusters not in ("", "none") and not table.user_id:
+        yield (
+            f"interval must be left out where data.clusters is {table.clusters!r}, got {interval!r}: its "
+            f"variance takes rows as independent; to protect each {table.clusters} with all its rows, which "
+            f"is a stronger guarantee with intervals, run dpcost init --user-id {table.clusters}; it says if "
+            "there are too few of them, and then release without an interval"
+        )
+    name, n_classes = params.get("family"), params.get("n_classes")
+    if columns.y and name is not None:
+        try:
+            if n_classes is not None or not family_class(name).needs_classes:
+                _check_response(own, columns.y, get_family(name, n_classes=n_classes), design)
+        except InputError as error:
+            yield str(error)
+
+
+def _of_column(bound: str, study: str) -> str:
+    return f"bounds.{bound} must be left out: {study} declares it by column"
+
+
+def _with_covariates(columns: ReleaseColumns, table: AnalystTable) -> ReleaseColumns:
+    """Return the columns of a release; by default, all declared ones are covariates or the response."""
+    if columns.x:
+        return columns
+    names = tuple(column.name for column in table.columns if column.name != columns.y)
+    return columns.model_copy(update={"x": names})
 
 
 def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseColumns]:
@@ -289,7 +309,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
     dataset = plain.get("dataset")
     name = dataset.get("study") if isinstance(dataset, dict) else None
     if not isinstance(name, str) or not name or name == "?":
-        return config, own, faults
+        return config, own, [*faults, *(_faults_without_study(config) if config and not name else ())]
     own, of_study = checked_data(path.parent / name)
     if own is None and not of_study:
         of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
@@ -298,9 +318,39 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
             own, columns = with_formula(own, config)
             config = config.model_copy(update={"columns": columns})
             of_study += unknown_columns(columns, own.data)
+            faults += [] if of_study or undeclared else _faults_of_release(config, own, path)
         except SpecError as error:
             faults.append(str(error))
     return config, own, [*faults, *(f"{name}: {fault}" for fault in of_study)]
+
+
+def _faults_without_study(config: ReleaseConfig) -> Iterator[str]:
+    """Yield what a release file lacks that names no study file."""
+    formulas = {key: text for key in ("formula", "survival", "table1") if (text := getattr(config, key))}
+    for key, text in formulas.items():
+        yield f"{key} needs dataset.study, which declares its columns, got {text!r} without; name its file"
+    if not formulas and not config.columns.x:
+        yield _NO_COVARIATE
+
+
+def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[str]:
+    """Return the declarations and settings for which a release is refused, whatever its estimator is."""
+    columns, params = _with_covariates(config.columns, own.data), dict(config.params)
+    faults = [*_faults_of_declarations(own, config.dataset.study, columns, config.bounds, params)]
+    design = own.data.formula_of(columns.x)
+    try:
+        if design and design.survival:
+            design.survival.settings(params, of_users=bool(columns.user_id))
+        if not faults:
+            families = [params.get("family"), *(each.params.get("family") for each in own.estimators)]
+            family = families[0] or ("multinomial" if "multinomial" in families else "")
+            _, units = units_as_declared(own.data, columns, family, design)
+            if "coef" in params:
+                has_offset = bool(design and design.offset_bounds)
+                units.answer_of(_coefficients(path, params["coef"]), has_offset=has_offset)
+    except (InputError, SpecError) as error:
+        faults.append(str(error))
+    return faults
 
 
 def unknown_columns(columns: ReleaseColumns, table: AnalystTable) -> Iterator[str]:
@@ -344,8 +394,8 @@ def _settings_of_study(
     return settings
 
 
-def _coefficients(path: Path, record: object) -> dict[str, float]:
-    """Return the coefficients by name that the record of a release answered."""
+def _released_model(path: Path, record: object) -> tuple[dict[str, float], str]:
+    """Return the coefficients by name that the record of a release answered, and their family."""
     if not isinstance(record, str):
         raise SpecError(
             f"params.coef must be the path of a release's record, got {record!r}; name "
@@ -353,13 +403,19 @@ def _coefficients(path: Path, record: object) -> dict[str, float]:
         )
     from tasks.report.coefficients import read_record  # its tables take long to load
 
-    answer = read_record(path.parent / record)["release"]["answer"]
-    return {each["name"]: each["shrunk"] for each in answer}
+    release = read_record(path.parent / record)["release"]
+    family = release.get("model", {}).get("family", "")
+    if family == HAZARD:
+        raise SpecError(
+            f"params.coef must be of a regression of responses, got {record!r}, of times to an event; "
+            "name another record"
+        )
+    return {each["name"]: each["shrunk"] for each in release["answer"]}, family
 
 
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
-        raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
+        raise SpecError(_NO_COVARIATE)
     name = estimator.name
     if estimator.task in ("mean", "counts") and columns.y:
         raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")

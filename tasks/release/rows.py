@@ -26,11 +26,11 @@ from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.typing import FloatArray
-from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, require_clusters
-from tasks.own_table.file_units import AT_CENTERS, FileUnits, file_units
+from tasks.own_table.file_units import AT_CENTERS, FileUnits
+from tasks.release.declared import ReleaseColumns, units_as_declared
 from tasks.release.design import RowDesign
-from tasks.release.request import ReleaseColumns, ReleaseRequest
+from tasks.release.request import ReleaseRequest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,56 +216,6 @@ def _rows_of(
         design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
     )
-
-
-def units_as_declared(
-    analyst_table: AnalystTable, asked: ReleaseColumns, family: str, formula: FormulaDesign | None = None
-) -> tuple[RowDesign, FileUnits]:
-    """Return how rows are made from columns as a study file declares them, and the way back."""
-    known = {column.name: column for column in analyst_table.columns}
-    for key in ("user_id", "weights"):
-        stated, declared = getattr(asked, key) or "none", getattr(analyst_table, key) or "none"
-        if stated != declared:
-            raise SpecError(
-                f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
-            )
-    if analyst_table.missing == "drop" and asked.user_id:
-        raise SpecError(
-            'data.missing must be "refuse" for a release that protects users, got "drop": a user\'s rows '
-            "count by their number; give columns with missing cells impute = a public constant"
-        )
-    declaration = analyst_table.declaration(known[name] for name in asked.xy)
-    if not (analyst_table.missing == "drop" and asked.y):
-        for column in declaration.columns:
-            if column.missing and column.impute is None:
-                raise SpecError(
-                    f"column {column.name!r} has codes for missing cells, and a refusal would show whether a "
-                    'cell has one; give it impute = a public constant, or for regressions missing = "drop"'
-                )
-    columns = {column.name: column for column in analyst_table.fitted}
-    groups = {name: known[name].table_columns for name in asked.x}
-    response = None
-    if asked.y:
-        one, *others = [asked.y] if family == "multinomial" else known[asked.y].table_columns
-        if others:
-            raise SpecError(
-                f"columns.y must be a column of numbers or of two categories, got {asked.y!r}; choose "
-                "another, or params.family = 'multinomial'"
-            )
-        response = Column.in_units(one) if family else columns[one]
-    design = RowDesign(
-        columns=tuple(columns[name] for group in groups.values() for name in group),
-        response=response,
-        user_id=analyst_table.user_id,
-        weights=analyst_table.weights,
-        intercept=response is not None,
-        declaration=declaration,
-        formula=formula.described if formula else None,
-    )
-    units = file_units(design.columns, response)
-    if response is not None:
-        units = replace(units, groups=groups, columns=asked.xy)
-    return design, units.by_formula(formula) if formula else units
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:

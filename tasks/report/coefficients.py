@@ -169,6 +169,9 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
     about, loss = release.get("model", {}), deployment["privacy_loss"]
     parameters, unit = loss["privacy_parameters"], loss["privacy_unit"].lower()
     answer, level = release["answer"] or [], release["level"]
+    if bins := release.get("binned_fit"):
+        tenths = enumerate(bins["observed"], 1)
+        answer = [{"name": f"mean, tenth {k}", "estimate": each} for k, each in tenths if each is not None]
     ends = [[each.get(end) for each in answer] for end in ("lower", "upper")]
     names = [each["name"] for each in answer]
     table = CoefficientTable(

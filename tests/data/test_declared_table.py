@@ -155,6 +155,11 @@ def test_a_header_with_several_marks_is_read_by_the_declared_one(tmp_path, heade
     np.testing.assert_array_equal(found[names[0]], [1.0])
 
 
+def test_a_separator_in_quotes_ends_no_line(tmp_path):
+    path = written(tmp_path, "name,age,note", '"Smith, John",45,', '"Doe, Jane",46,x')
+    np.testing.assert_array_equal(read(path, number("age"))["age"], [45.0, 46.0])
+
+
 @pytest.mark.parametrize("header", ["a,b;c", "a;b\tc", "a,b\tc", "a|b|c"])
 def test_a_separator_that_a_header_leaves_open_is_a_question(tmp_path, header):
     path = written(tmp_path, header, "1;2")
@@ -247,3 +252,18 @@ def test_line_breaks_in_quoted_cells_of_another_column_are_read_in_any_encoding(
     path = tmp_path / "table.csv"
     path.write_bytes('x,y,note\n1,2,"caf\xe9\nau lait"\n3,4,tea\n'.encode("latin-1"))
     assert load_numbers(path, ["x"])["x"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_numbers_in_single_precision_are_what_a_declaration_writes(tmp_path, kind):
+    numbers = np.array([0.1, 0.2, 99.9, 0.3] * 3)
+    x = declared_column("x", lower=0.1, upper=0.3, missing=("99.9",))
+    g = declared_column("g", categories=("0.1", "0.2", "other"), others="other")
+    found = []
+    for each in (np.float64, kind):
+        pd.DataFrame({"x": numbers, "g": numbers}).astype(each).to_parquet(tmp_path / "t.parquet")
+        asked = Declaration(columns=(x, g), missing="drop", n_rows=12)
+        found.append(read_declared(tmp_path / "t.parquet", asked))
+    for name, values in found[0].table.items():
+        np.testing.assert_array_equal(found[1].table[name], values)
+    assert found[0].is_complete.sum() == 9

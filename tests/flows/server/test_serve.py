@@ -425,6 +425,15 @@ def test_a_study_that_is_gone_keeps_no_schedule(project, start):
     assert serving.stop() == 0
 
 
+def test_a_run_of_a_study_that_is_gone_is_not_started_again(project, start, running):
+    assert running().stop() == 0
+    study = project / "flows" / "studies" / "housing.toml"
+    study.rename(study.with_name("other.toml"))
+    serving = start()
+    assert states(serving) == ["CRASHED"]
+    assert serving.stop() == 0
+
+
 def test_a_suspended_run_is_named_so_and_goes_on_when_it_is_resumed(project, running):
     serving = running(before="one.submit(0).result()\n    total")
     (run,) = (run["id"] for run in serving.ask("flow_runs") if not run["auto_scheduled"])

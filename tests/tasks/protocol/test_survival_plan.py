@@ -79,6 +79,16 @@ def test_curves_of_all_persons_are_forecast(file):
     assert len(prepared.forecasts["curves"]["terms"]) == 3
 
 
+def test_forecasts_have_a_range_only_if_the_shares_of_categories_are_stated(file):
+    for shares, is_stated in (("", False), ("shares = { arm = [0.5, 0.5] }\n", True)):
+        edited(file.with_name("mine.toml"), "mean = { died", f"{shares}mean = {{ died")
+        forecasts = prepare_plan(read_plan(file), open_ledger().account("trial")).forecasts
+        questions = forecasts["hazards"], forecasts["hazards"]["nested"]["unadjusted"], forecasts["curves"]
+        for low, expected, high in (each[1:] for question in questions for each in question["terms"]):
+            assert expected > 0
+            assert (low is not None, high is not None) == (is_stated, is_stated)
+
+
 def test_a_study_of_times_names_what_to_use_instead(file):
     study = file.with_name("mine.toml")
     study.write_text('formula = "Surv(time, died) ~ arm"\n' + study.read_text())

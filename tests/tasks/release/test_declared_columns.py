@@ -10,13 +10,16 @@ import statsmodels.formula.api as smf
 
 from data.errors import DataError
 from data.ledger import open_ledger
+from dpalgos import InputError
+from flows.cli.release import text_of_release
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
+from tasks.release.declared import ReleaseColumns
 from tasks.release.record import record_of, write_record
-from tasks.release.request import ReleaseColumns, checked_request
+from tasks.release.request import checked_request, read_request
 from tasks.release.rows import table_as_declared
-from tasks.report.coefficients import text_of
+from tasks.report.coefficients import nested_record, text_of
 from tasks.run.datasets import analyst_parquet
 from tests import builders
 from tests.builders import BOUNDS, CATEGORIES, refused
@@ -103,6 +106,23 @@ def test_a_release_looks_up_names_and_never_runs_them(tmp_path, ledger, monkeypa
     np.testing.assert_allclose(list(answer.estimate.values()), [1, 2, 3], atol=0.2)
 
 
+def test_a_model_of_logarithms_names_them(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20, 80, 4000), "size": rng.uniform(1, 9, 4000)})
+    table["cost"] = np.exp(0.02 * table["age"] + 0.5 * np.log(table["size"]) + rng.normal(0, 0.1, 4000))
+    bounds = {"age": (20, 80), "size": (1, 9), "cost": (0.5, 50)}
+    file = initialized(tmp_path, table, bounds=bounds, response="cost")
+    for name in ("size", "cost"):
+        edited(file, f'name = "{name}"', f'name = "{name}"\ntransform = "log"')
+    record = record_of(asked(tmp_path, ledger, interval=0.95))
+    assert "log(cost) on age and log(size)" in record["release"]["methods"]
+    assert "log(cost)" in text_of([record]).partition("response")[2].splitlines()[0]
+    nested = nested_record(record, "log(cost) ~ log(size)")["release"]["answer"]
+    assert [each["name"] for each in nested] == ["log(size)", AT_CENTERS]
+    refused(lambda: nested_record(record, "cost ~ age"), InputError, "response", "log(cost)")
+
+
 def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     frame = people(40_000)
     study(tmp_path, frame, response="cost")
@@ -125,7 +145,26 @@ def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     assert sum(bins["rows"]) == pytest.approx(len(frame), rel=0.05)
     most = frame.cost[frame.cost > frame.cost.quantile(0.9)].mean()
     assert bins["observed"][-1] == pytest.approx(most, rel=0.15)
-    assert record_of(asked(tmp_path, ledger, "binned_fit"))["release"]["binned_fit"] == bins  # replayed
+    again = record_of(asked(tmp_path, ledger, "binned_fit"))
+    assert again["release"]["binned_fit"] == bins  # replayed
+    assert "predicted" in text_of_release(again)
+    assert "We estimated the calibration of cost" in again["release"]["methods"]
+    assert "mean, tenth 10" in text_of([again])
+
+
+def test_a_calibration_is_of_the_family_of_its_record(tmp_path, ledger):
+    study(tmp_path, response="cost")
+    write_record(record_of(asked(tmp_path, ledger)), tmp_path / "record")
+    edited(tmp_path / "record" / "release.json", '"family": ""', '"family": "logistic"')
+    config = tmp_path / "mine-release.toml"
+    edited(config, "[params]", '[params]\ncoef = "record"')
+
+    def request():
+        return read_request(config, "binned_fit", epsilon=1.0, delta=1e-7)
+
+    assert request().family == "logistic"
+    edited(config, "[params]", '[params]\nfamily = "gaussian"')
+    refused(request, SpecError, "params.family", "'logistic'", "'gaussian'")
 
 
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
@@ -262,3 +301,20 @@ def test_codes_are_asked_about_on_the_side_that_is_exceeded(tmp_path, ledger, ce
     table.loc[5, "age"] = cell
     study(tmp_path, table, response="cost")
     refused(lambda: asked(tmp_path, ledger), DataError, named, "age", hidden=[f" {absent}", f"of {absent}"])
+
+
+@pytest.mark.parametrize("case", QUESTIONS["refused_by_declarations"], ids=lambda case: case["named"])
+def test_a_check_finds_what_every_release_refuses_by_declarations(tmp_path, case):
+    table = builders.people(400).assign(w=1.0)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    init_study("mine", tmp_path / "table.csv", folder=tmp_path, response="cost", **case.get("options", {}))
+    file = completed(tmp_path / "mine.toml", BOUNDS, CATEGORIES)
+    config = tmp_path / "mine-release.toml"
+    assert checked_request(config)[2] == []
+    for name, pairs in (("mine.toml", case.get("study", [])), (config.name, case.get("release", []))):
+        for old, new in pairs:
+            edited(file.with_name(name), old, new)
+    (fault,) = checked_request(config)[2]
+    assert case["named"] in fault
+    budget = {"epsilon": 1.0, "delta": 1e-7}
+    refused(lambda: read_request(config, "preconditioned_regression", **budget), SpecError, case["named"])

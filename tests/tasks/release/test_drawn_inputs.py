@@ -17,7 +17,6 @@ from data.columns import Column, Declaration, Marks
 from data.errors import AnswerLost
 from data.ledger import Ledger, PrivacyCost, Question
 from data.ledger.charges import canonical_json
-from dpalgos import InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.formula.columns import NumberColumn
@@ -26,6 +25,7 @@ from dpalgos.hardened_release import releasable
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from tasks.errors import SpecError
 from tasks.release.design import RowDesign, question_parameters
 from tasks.release.release import plan_release
 from tasks.release.request import read_request
@@ -289,4 +289,4 @@ def test_a_response_whose_bounds_would_spoil_it_is_refused_without_its_file(fami
     columns = f'[dataset]\nname = "t"\nstudy = "{study.name}"\n[columns]\nx = ["age"]\ny = "visits"\n'
     config.write_text(f'{columns}[params]\nfamily = "{family}"\n{more}')
     use = lambda: read_request(config, "preconditioned_glm", **BUDGET)  # noqa: E731
-    refused(use, InputError, "bounds of the response")
+    refused(use, SpecError, "bounds of the response")

@@ -97,13 +97,14 @@ def test_markers_in_another_order_are_the_same_question_and_levels_are_another(l
     written = str(levels)
     assert written in text
     mark = 'name = "age"\n'
-    marked = text.replace(mark, mark + 'missing = ["?", "."]\n')
+    marked, number = (text.replace(mark, mark + f"missing = {it}\n") for it in ('["?", "."]', '["99"]'))
     others_turned, turned = str([levels[0], *reversed(levels[1:])]), str([*reversed(levels)])
     respaced = marked.replace('"."', '" . "')
     spellings = [
         (marked, False),
         (text.replace(mark, mark + 'missing = [".", "?", "?", "NA"]\n'), True),
         *[(respaced, True), (marked.replace(written, others_turned), False)],
+        *[(number, False), (number.replace("99", "099.0"), True)],
         *[(text, False), (marked.replace(written, turned), False), (marked.replace(', "."', ""), False)],
     ]
     for content, same in spellings:

@@ -18,15 +18,17 @@ import dpalgos.hardened_release
 from data.ledger import open_ledger
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from flows.cli.release import text_of_release
+from reports.pages.coefficient_table import FORMATS
 from reports.pages.release_page import render_release
 from tasks.release import release as releasing
 from tasks.release.record import record_of
-from tasks.report.coefficients import text_of
+from tasks.report.coefficients import table_of
 from tests.builders import BOUNDS, CATEGORIES
 from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
 
 KNOWN = tomllib.loads(Path(__file__).with_name("shown.toml").read_text(encoding="utf-8"))
+TEXTS = sorted(set(FORMATS) - {"docx"})  # whose archive holds the time
 # What follows from the time and from the rows by a secret key.
 CHANGING = ("charge", "charged", "head", "publication_date")
 
@@ -100,7 +102,7 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
         "record": record,
         "terminal": text_of_release(record),
         "page": render_release(record).decode(),
-        "table": text_of([record]),
+        "tables": {form: table_of([record], Path(f"table.{form}")) for form in TEXTS},
         "said": [each.getMessage().replace(str(folder), "") for each in caplog.records],
     }, published
 
