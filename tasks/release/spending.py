@@ -94,7 +94,8 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
             )
         raise BudgetExhausted(
             f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; "
-            f"charges so far ({len(charges)}) spent epsilon {spent:g}, delta {budget.delta if charges else 0.0:g}; "
+            f"charges so far ({len(charges)}) spent epsilon {spent:g}, delta "
+            f"{budget.delta if charges else 0.0:g}; "
             f"the request needs epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: "
             "request less, or use existing releases"
         )
