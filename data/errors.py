@@ -27,8 +27,14 @@ def numbered(faults: Sequence[str]) -> str:
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return the end of a message that suggests the nearest known name, or an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    matcher = difflib.SequenceMatcher(b=name)
+
+    def similarity(other: str) -> float:
+        matcher.set_seq1(other)
+        return matcher.ratio()
+
+    nearest = max(known, key=similarity, default="")  # the first of equally near names
+    return f"; did you mean {nearest!r}?" if similarity(nearest) >= 0.5 else ""
 
 
 def known_names(name: str, known: Sequence[str]) -> str:

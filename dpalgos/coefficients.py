@@ -189,12 +189,12 @@ class Summary:
         return self.coefficients.to_frame()
 
     def as_text(self) -> str:
-        table = self._frame.to_string(na_rep="?", float_format="{:.4g}".format, index_names=False)
+        table = self._frame.to_string(na_rep="NaN", float_format="{:.4g}".format, index_names=False)
         rule = "-" * max(map(len, table.splitlines()))
         return "\n".join([self.title, rule, table, rule, *self.remarks])
 
     def _repr_html_(self) -> str:
-        table = self._frame.to_html(na_rep="?", float_format="{:.4g}".format, index_names=False, border=0)
+        table = self._frame.to_html(na_rep="NaN", float_format="{:.4g}".format, index_names=False, border=0)
         remarks = "<br>".join(map(escape, self.remarks))
         return f"<p>{escape(self.title)}</p>{table}<p>{remarks}</p>"
 

@@ -22,7 +22,7 @@ from data.store.shared import check_shared_store
 from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
-from flows.studies.find_study import find_study
+from flows.studies.find_study import find_study, plugins_left_out
 from flows.studies.results import finished_report, folder_of_run, print_headline
 from tasks.cache import is_any_again
 from tasks.errors import USER_ERRORS, SpecError, require_once
@@ -88,7 +88,8 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = list(dict.fromkeys(studies))
-    names = [find_study(study).name for study in studies]
+    specs = [find_study(study) for study in studies]
+    names = [spec.name for spec in specs]
     what = "studies must differ in name, since it names the report's folder"
     require_once(what, names, "run one after another with different --out, or rename one")
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
@@ -96,6 +97,8 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
     check_index(options.reports)
     check_shared_store()
     prepare_process()
+    if note := plugins_left_out(specs):
+        say(note)
     with _full_disk_told(), exclusive_run(home()):
         for study, name in zip(studies, names, strict=True):  # a run that just ended may have changed them
             file = Path(study) if study.endswith(".toml") else None

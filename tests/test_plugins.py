@@ -59,11 +59,14 @@ MARKED = """
 import dpalgos, tasks.problems.kinds
 from data.datasets import _names
 from dpalgos.catalog import from_outside
+from flows.studies.find_study import find_study, plugins_left_out
 from reports.pages.study import origin_of
 
 print([entry.name for entry in from_outside()])
 print(origin_of(dpalgos.get_estimator("hasty_mean")))
 print("theirs" in _names())
+print("hasty_mean (mean)" in plugins_left_out([find_study("housing")]))
+print(plugins_left_out([find_study("housing"), find_study("mean_sparsity")]))
 """
 
 
@@ -82,8 +85,8 @@ def test_plugins_of_files_are_found_take_no_name_that_is_there_and_are_named_wit
     environment = {**os.environ, "DPCOST_WITH": os.pathsep.join(map(str, [*files.values(), HASTY_MEAN]))}
     asked = {"capture_output": True, "text": True, "env": environment, "check": True}
     done = subprocess.run([sys.executable, "-c", MARKED], **asked)
-    found, marked, added = done.stdout.splitlines()
-    assert (found, added) == ("['hasty_mean']", "True")
+    found, marked, added, left_out, in_one = done.stdout.splitlines()
+    assert (found, added, left_out, in_one) == ("['hasty_mean']", "True", "True", "")
     assert "hasty_mean.py, sha256" in marked
     assert "'housing'" in done.stderr
     assert f"{files['key']} is skipped: KeyError" in done.stderr

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data.errors import DataError
@@ -31,7 +32,10 @@ class RowBlocks:
     def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
         self._path, self._response = path, response
         self._read_columns = [*columns, *filter(None, [response])]
-        self._footer = pq.read_metadata(path)
+        try:
+            self._footer = pq.read_metadata(path)
+        except (pa.ArrowInvalid, OSError):
+            raise DataError(f"path must be one Parquet file, got {path}; convert the table first") from None
         self.n_rows = self._footer.num_rows
         for name in self._read_columns:
             if name not in self._footer.schema.names or self._read_columns.count(name) > 1:

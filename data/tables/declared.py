@@ -181,9 +181,9 @@ class DeclaredReader(PartReader):
             )
         if self._lacks_cells:
             faults.append(
-                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows. In a study "
-                'file, missing = "drop" also helps (grid.n then counts the rows that are left), or for a '
-                "column impute = a public constant"
+                f"{_listed([repair.reason for repair in self.repairs])}; correct those rows. A study file "
+                "may state impute = a public constant below the column's name. For its runs and for releases "
+                'of regressions, it may state missing = "drop" (grid.n then counts the rows that are left)'
             )
         if self.ids:
             faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)

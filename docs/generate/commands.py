@@ -21,7 +21,8 @@ def commands(command: Any = None, name: str = "dpcost") -> Iterator[tuple[str, A
         yield name, command
         return
     for each, inner in command.commands.items():
-        yield from commands(inner, f"{name} {each}")
+        if not inner.hidden:
+            yield from commands(inner, f"{name} {each}")
 
 
 def _section(name: str, command: Any) -> str:

@@ -286,6 +286,8 @@ def _n_terms(node: ast.expr) -> float:
                 f"formula: a power must be at most its number of terms, {left:g}, got {str(right.value)[:20]}"
             )
         return sum(math.comb(int(min(left, _MOST_TERMS)), k) for k in range(right.value + 1))
+    if isinstance(node.op, ast.Div) and isinstance(node.left, ast.Constant):
+        raise InputError(f"formula: / joins terms, got {ast.unparse(node.left)} / …; a quotient is I(… / …)")
     both = _n_terms(right)
     if isinstance(node.op, ast.Mult):
         return left + both + left * both

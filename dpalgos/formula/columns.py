@@ -188,7 +188,8 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):
             if (own := as_levels(values, declared.levels)) is None:
-                raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
+                levels = shown(tuple(declared.levels))
+                raise InputError(f"column {name!r} must hold its levels {levels} only; declare all levels")
             rows[name] = own
             continue
         if values.dtype.kind in "cMm":

@@ -13,6 +13,7 @@ from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
+from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
     NumberColumn,
@@ -278,12 +279,12 @@ def _fit(kind: str, formula: str, frame: Any, **options: Any) -> FormulaResult:
     declarations = {
         key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
     }
-    design = design_of(formula, declared_columns(kind, formula, **declarations))
-    if design.survival:
-        raise InputError(
-            f"formula: {design.survival.name} is for dpalgos.formula.phreg(…), got it in another regression"
-        )
-    return FormulaResult(**fit_design(kind, design, frame, **options))
+    columns = declared_columns(kind, formula, **declarations)
+    reading = read_formula(formula, columns)
+    if reading.response and call_of(reading.response)[0] == SURVIVAL:
+        name = reading.names.spell(reading.response)
+        raise InputError(f"formula: {name} is for dpalgos.formula.phreg(…), got it in another regression")
+    return FormulaResult(**fit_design(kind, design_of(formula, columns), frame, **options))
 
 
 def fit_design(

@@ -153,8 +153,9 @@ def check_event(event: Event) -> Event:
 def check_probability(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:  # compared as it is: it may be too long for a float
+        example = 0.95 if name == "interval" else 0.1
         raise InputError(
-            f"{name} must lie strictly between 0 and 1, got {shown(value)}; pass e.g. {name}=0.1"
+            f"{name} must lie strictly between 0 and 1, got {shown(value)}; pass e.g. {name}={example}"
         )
     return float(value)
 

@@ -52,6 +52,7 @@ def advise(
         stated=spec.guesses.model_fields_set,
         left_open=on_a_table(spec).simulator(spec.guesses).left_open(),
         symbol=symbol,
+        infinity=math.inf,
         first=f"<{2 + max(len(each.name) for each in advice.forecasts)}",
         budgets=budgets,
         rows=rows,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from data.errors import nearest_name
 from data.store.folders import atomic_write
 from data.store.output_files import check_outputs
 from flows.cli.options import Force, argument, option, parser_of, rendered, toml
@@ -235,7 +236,8 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) 
     for words, column in (("--response", response), ("--user-id", user_id)):
         if column and column not in schema:
             raise SpecError(
-                f"{words} must be one of the {len(schema)} columns of the file, got {column!r}; check it"
+                f"{words} must be one of the {len(schema)} columns of the file, got {column!r}"
+                f"{nearest_name(column, schema) or '; check it'}"
             )
         if column and schema[column] in UNUSABLE:
             raise SpecError(

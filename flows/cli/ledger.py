@@ -100,7 +100,7 @@ def ledger_restore(
 
 def _show(report: "VerifyReport", sentence: str, as_json: bool) -> None:
     """Print a report on a complete ledger, and the head that later reveals a rollback."""
-    counts = f"{report.n_charges} charges of {report.n_datasets} datasets"
+    counts = f"charges: {report.n_charges}, datasets: {report.n_datasets}"
     show(report, [f"{sentence}: {counts}", f"head {report.head}"], as_json)
 
 

@@ -117,6 +117,10 @@ def figure(
     record, warning = Path(study), ""
     if record.suffix == ".json" or (record / "release.json").exists():
         name, inputs, draw = record.stem, [record], partial(draw_curves, _curves_of(record))
+    elif record.name != study and record.suffix != ".toml":
+        raise SpecError(
+            f"STUDY must be a study or the record of survival curves; {study} has no release.json"
+        )
     else:
         page, results = stored_page(study, reports)
         name, warning, folder = page.name, page.warning, (reports or REPORTS) / page.name

@@ -105,12 +105,14 @@ def release(
 
 
 def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *, force: bool) -> None:
-    """Write a record into a folder, and its tables; a table may be there with the same content."""
-    from tasks.release.record import FILES, write_record
+    """Write a record into a folder, and its tables; those that are there with the same content stay."""
+    from tasks.release.record import FILES, is_recorded, write_record
     from tasks.report.coefficients import table_of
 
     contents = {file: table_of([made], file) for file in tables}
     changed = [file for file in tables if not file.exists() or file.read_bytes() != contents[file]]
+    if folder and is_recorded(made, folder):
+        folder = None
     check_outputs([*([folder / name for name in FILES] if folder else []), *changed], force=force)
     if folder:
         write_record(made, folder)
@@ -209,8 +211,9 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     if yes:
         return
     if not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
+        wanted = "more" if foreseen.intervals[0] < len(foreseen.names) else "narrower"
         raise SpecError(
-            f"nothing was charged; for more intervals, use more {units}, more epsilon or fewer columns"
+            f"nothing was charged; for {wanted} intervals, use more {units}, more epsilon or fewer columns"
         )
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from data.errors import DataError, known_names, nearest_name
@@ -73,6 +74,17 @@ def with_outside_estimators(spec: StudySpec) -> StudySpec:
         if entry.name not in known and entry.task in tasks
     )
     return spec.model_copy(update={"estimators": (*spec.estimators, *added)}) if added else spec
+
+
+def plugins_left_out(studies: Sequence[StudySpec]) -> str:
+    """Return a note on the plugin estimators that none of these studies runs, or an empty string."""
+    used = {item.name for study in studies for panel in study.panels for item in study.estimators_of(panel)}
+    if not (left_out := [f"{each.name} ({each.task})" for each in from_outside() if each.name not in used]):
+        return ""
+    return (
+        f"note: in no study of this run: {', '.join(left_out)}; a plugin estimator joins the studies of its "
+        "task that have [[estimators]] for all panels"
+    )
 
 
 def check_cell(spec: StudySpec, task: str, cell: str | None, profile: Profile) -> None:

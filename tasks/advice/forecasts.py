@@ -48,8 +48,9 @@ class Forecast:
     low: float  # ends of the range of most tables
     high: float
     refused: str = ""  # why it gives no answer
-    # At the headline's size, of estimators with intervals: mean half-width of the coordinates' 95 % intervals
-    # in the metric's units; how many of the coordinates, the intercept left out, will have one.
+    # At the headline's size, of estimators with intervals: the median half-width of 95 % intervals over
+    # coordinates and tables, in the metric's units, infinite where most have none; how many of the
+    # coordinates, the intercept left out, will have one.
     half_width: float = math.nan
     intervals: tuple[float, float, float] = (0.0, 0.0, 0.0)  # expected, least, most
     coordinates: int = 0
@@ -192,8 +193,7 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
         low, high = low / (1 if spec.guesses.model_fields_set else _FARTHER), high * _FARTHER
     of_tables = [each for each in widths.get(one["cell"], []) if each.size]
     counts = np.array([np.isfinite(each).sum() for each in of_tables] or [0.0])
-    known = np.concatenate([np.zeros(0), *of_tables])
-    known = known[np.isfinite(known)]
+    widths_or_none = np.nan_to_num(np.concatenate([np.zeros(0), *of_tables]), nan=math.inf)
     return Forecast(
         estimator=one["estimator"],
         form=one["form"],
@@ -204,7 +204,7 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
         low=low,
         high=high,
         refused=refused,
-        half_width=float(known.mean()) if len(known) else math.nan,
+        half_width=float(np.median(widths_or_none)) if of_tables else math.nan,
         intervals=middle_and_ends(counts),
         coordinates=len(of_tables[0]) if of_tables else 0,
     )

@@ -13,11 +13,12 @@ except one, could test a guess of the last row against it.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.columns import Column
-from data.store.folders import atomic_write
+from data.store.folders import atomic_write, read_small
 from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
 from tasks.errors import SpecError
@@ -157,6 +158,16 @@ def _deployment(
             "mechanisms": mechanisms,
         },
     }
+
+
+def is_recorded(record: Mapping[str, Any], folder: Path) -> bool:
+    """Return whether a folder holds this record; the field ``replayed`` may differ."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads(read_small(folder / FILES[0]))
+        known["release"]["ledger"]["replayed"] = record["release"]["ledger"]["replayed"]
+        is_whole = all((folder / name).is_file() for name in FILES)
+        return is_whole and bool(known == json.loads(json.dumps(record)))
+    return False
 
 
 def write_record(record: Mapping[str, Any], folder: Path) -> None:

@@ -73,7 +73,8 @@ def require_unit(budget: TotalBudget, charges: Sequence[Charge], unit: str) -> N
     if (charged := charged_unit(charges)) not in (None, unit):
         raise InputError(
             f"the budget of {budget.name!r} protects each {charged}, got a release that protects each "
-            f"{unit}, and the two do not add up; keep to one unit, or let the owner open a budget for another"
+            f"{unit}, and the two do not add up; these data keep the unit of their first charge: request "
+            f"releases that protect each {charged}"
         )
 
 
@@ -93,7 +94,8 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
             )
         raise BudgetExhausted(
             f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; "
-            f"{len(charges)} charges spent epsilon {spent:g}, delta {budget.delta if charges else 0.0:g}; "
+            f"charges so far ({len(charges)}) spent epsilon {spent:g}, delta "
+            f"{budget.delta if charges else 0.0:g}; "
             f"the request needs epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: "
             "request less, or use existing releases"
         )

@@ -11,7 +11,7 @@ from data.fetch.ingest import stored_before, to_parquet
 from data.fetch.raw import RawFile, fetch_or_stand_in
 from data.fetch.raw import fetch as fetch_raw
 from data.store.folders import close_home, home, mirror_from_environment
-from data.store.references import LEFT_OUT, DatasetRef
+from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from data.tables.stored import declared_to_parquet
 from tasks.errors import guarded
@@ -132,9 +132,7 @@ def notes_on(spec: StudySpec, tables: Brought) -> Iterator[str]:
                 yield f"{name} is a {table.data_source}, since {'; '.join(table.reasons)}"
             continue
         for repair in table.repairs:
-            of_all = f" of {table.rows_read:,}" if table.unit == "row" else ""
-            done = "" if repair.done == LEFT_OUT else f": {repair.done}"
-            yield f"{repair.count:,}{of_all} rows {repair.reason}{done}"
+            yield f"rows {repair.reason}: {repair.done}; the page counts them"  # a server records no count
 
 
 def dropped_rows(table: DatasetRef) -> str:

@@ -145,6 +145,7 @@ def test_the_site_lists_every_command_and_option_with_a_help_text(monkeypatch):
     for section, (name, command) in zip(sections, generate.commands(), strict=True):
         assert section.removeprefix("## ").startswith(f"{name}\n")
         assert command.help
+        assert not command.hidden, name
         for each in command.params:
             assert each.help, (name, each.name)
             assert any(f"`{word}" in section for word in (*each.opts, each.metavar or each.name.upper()))

@@ -1,5 +1,6 @@
 """From an analyst's file to a study: what `init` writes, what a file may declare, what is wrong in it."""
 
+import re
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
@@ -13,7 +14,7 @@ from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
-from tasks.run.datasets import analyst_parquet
+from tasks.run.datasets import analyst_parquet, bring, notes_on
 from tasks.run_options import RunOptions
 from tasks.study.study_file import checked_study
 from tests import builders
@@ -211,6 +212,26 @@ def test_sizes_above_the_rows_that_are_left_are_refused(tmp_path, home, command_
     status, _, err = command_line("run", file, "--profile", "smoke", "--out", tmp_path / "out")
     assert status == 2
     assert all(word in err for word in ("grid.n", "at most the 800 rows", "got 900"))
+
+
+def test_notes_on_left_out_rows_have_no_count(tmp_path, home):
+    table = people(1000)
+    table.loc[:199, "age"] = np.nan
+    file = study(tmp_path, table, response="cost")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    spec = find_study(str(file))
+    (note,) = notes_on(spec, {spec.name: bring(spec, spec.name, RunOptions(profile="smoke"))})
+    assert "column age" in note
+    assert not set("0123456789") & set(note)
+
+
+def test_the_frequency_of_an_event_may_be_left_out(tmp_path, home):
+    table = people(1000).assign(ill=np.arange(1000) % 2)
+    file = study(tmp_path, table, response="ill", family="logistic")
+    text = file.read_text()
+    assert 'mean."ill"' in text
+    file.write_text(re.sub(r'mean."ill" = .*\n', "", text))
+    assert find_study(str(file)).guesses.means == {}
 
 
 def test_codes_with_leading_zeros_and_dates_are_asked_about(tmp_path, home):

@@ -54,6 +54,7 @@ def test_a_cell_has_to_exist_at_that_profile(out):
     rerun(out, "run_block", key)
     refused(lambda: rerun(out, "run_block", "ols:pubic:n=100"), SpecError, "did you mean 'ols:public:n=100'")
     refused(lambda: rerun(out, "run_block", "ols:public:n=200"), SpecError, "at profile smoke")
+    refused(lambda: rerun(out, "run_block", "ols:public:n=99"), SpecError, "did you mean 'ols:public:n=100'")
 
 
 PROFILES = [("standard", "smoke", "smoke"), ("paper", "smoke", "smoke"), ("paper", "standard", "standard")]

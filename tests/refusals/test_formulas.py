@@ -81,6 +81,8 @@ ROWS = [
     (InputError, ("'age'", "masked"), lambda: fit(frame=MASKED)),
     (InputError, "index", lambda: fit(frame={**people().to_dict("series"), "age": people()["age"][::-1]})),
     (InputError, ("'smoker'", "event"), lambda: fit("smoker ~ age", CODED, private.logit)),
+    (InputError, "phreg", lambda: fit("Surv(months, died) ~ age")),
+    (InputError, ("'smoker'", "(0, 1)"), lambda: fit("Surv(days, smoker) ~ age", CODED, private.phreg, periods=[0, 9])),
     (InputError, "must be a column", lambda: fit("I(1 - smoker) ~ age", CODED, private.logit)),
     (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
     (InputError, "rename", lambda: read_formula("y ~ e\u0301\u0323", ALIKE)),

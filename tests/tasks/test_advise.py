@@ -60,6 +60,7 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
     spec = find_study(str(small(study(tmp_path, 4000, response="cost"))))
     own = {f.epsilon: f for f in advise(spec).forecasts if f.private and f.n == spec.headline.n}
     assert own[3.0].coordinates == 5
+    assert own[3.0].half_width < own[0.5].half_width
     assert 0 <= own[3.0].intervals[1] <= own[3.0].intervals[0] <= own[3.0].intervals[2] <= 5
     for epsilon, wanted in ((1e-3, 0), (1000.0, 5)):
         foreseen = forecast_release(regression(tmp_path, epsilon, 1e-7))

@@ -247,6 +247,7 @@ def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bou
     visits.unlink()  # the number of units would be that of the distinct values of a column
     err = sentence(ask(dpcost, visits, tmp_path, estimator=estimator, columns=columns, bounds=bounds))
     assert "'visits' protects each user by person" in err
+    assert "for another" not in err  # these rows cannot get a second budget
     (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
     assert len(shown["charges"]) == 1
 

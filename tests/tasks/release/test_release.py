@@ -101,7 +101,7 @@ def test_an_older_backup_comes_back_when_asked_and_edits_are_noticed(dpcost, dat
     status, out, _ = dpcost("ledger", "backup", copy)
     assert status == 0
     head = json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
-    assert f"0 charges of 1 datasets\nhead {head}" in out
+    assert f"charges: 0, datasets: 1\nhead {head}" in out
     assert "keep it as secret" in out
     dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)
     assert "--forget-newer" in sentence(dpcost("ledger", "restore", copy))
@@ -128,6 +128,11 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
 def test_a_record_has_no_private_value_and_no_path(dpcost, data, config, tmp_path):
     folder = tmp_path / "record"
     assert ask(dpcost, data, config(), "--record", folder)[0] == 0
+    assert ask(dpcost, data, config(), "--record", folder)[0] == 0  # the same record
+    whole = (folder / "release.json").read_text()
+    (folder / "release.json").write_text(whole.replace("Approximate", "approximate"))
+    assert "--force" in ask(dpcost, data, config(), "--record", folder)[2]
+    assert ask(dpcost, data, config(), "--record", folder, "--force")[0] == 0
     text, page = ((folder / name).read_text() for name in ("release.json", "release.html"))
     record = json.loads(text)
     for shown in (text, page):

@@ -14,6 +14,7 @@ import pytest
 
 import dpalgos
 import tasks.release.release
+from data.errors import DataError
 from data.formats.row_groups import RowBlocks
 from data.ledger.content import Fingerprinter
 from data.tables import streams
@@ -23,6 +24,7 @@ from tasks.dask_cluster import own_cluster
 from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
 from tasks.workers import map_on_workers
+from tests.builders import refused
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import completed, edited, init_study, numbers_of
 
@@ -236,6 +238,12 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
     plain_parquet(rides(5).assign(more=1), folder / "part-3.PARQUET")
     assert "the same columns" in sentence(ask(dpcost, folder, tmp_path))
     assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
+
+
+def test_blocks_of_rows_are_of_one_parquet_file(folder, tmp_path):
+    (tmp_path / "rides.csv").write_text("hours,steps\n1,2\n")
+    for path in (folder, tmp_path / "rides.csv", tmp_path / "nowhere.parquet"):
+        refused(lambda path=path: RowBlocks(path, ["hours"]), DataError, "path", path.name)
 
 
 def part(path, response, deadly):
