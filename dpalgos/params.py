@@ -128,13 +128,13 @@ class IntervalParams(PrivateParams):
         super().__post_init__()
         if self.interval is not None and self.calibration == "paper":
             raise InputError(
-                "interval must be None for calibration='paper', which prints none, got "
+                "interval must be left out for calibration='paper', which prints none, got "
                 f"{self.interval!r}; use calibration='tight'"
             )
         if self.interval is not None and getattr(self, "shrinkage", None) is not None:
             raise InputError(
-                f"interval must be None for a shrunk answer, whose bias is not known, got {self.interval!r}; "
-                "leave out one of interval and shrinkage"
+                f"interval must be left out for a shrunk answer, whose bias is not known, got "
+                f"{self.interval!r}; leave out one of interval and shrinkage"
             )
 
 

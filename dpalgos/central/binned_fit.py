@@ -59,7 +59,9 @@ class BinnedFitParams(PrivateParams, OffsetParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.residual_bound is None) != (self.family == "logistic"):
-            instead = "None" if self.family == "logistic" else "a public bound, e.g. the response's range,"
+            instead = (
+                "left out" if self.family == "logistic" else "a public bound, e.g. the response's range,"
+            )
             raise InputError(
                 f"residual_bound must be {instead} for family={self.family!r}, "
                 f"got {shown(self.residual_bound)}"

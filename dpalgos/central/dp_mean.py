@@ -79,7 +79,7 @@ class DPMeanParams(IntervalParams):
         check_truncation(self.truncation, self.calibration)
         if self.interval is not None and self.truncation != "bound":
             raise InputError(
-                f"interval must be None for truncation={self.truncation!r}, which cuts off entries by "
+                f"interval must be left out for truncation={self.truncation!r}, which cuts off entries by "
                 f"design, got {self.interval!r}; use truncation='bound'"
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import Reading, call_of, read_formula
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, public_rows
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare, public_rows
 from dpalgos.typing import FloatArray
 
 INTERCEPT = "Intercept"
@@ -77,7 +77,7 @@ def is_category(code: str, reading: Reading, declared: Declared) -> bool:
     if name == "C" and False in kinds:
         raise InputError(
             f"formula: the levels of {reading.names.spell(code)} would be learned from the rows; declare "
-            f"them, e.g. levels={{{reading.names.used(code)[0]!r}: ['a', 'b']}}"
+            f"them, e.g. {how_to_declare(reading.names.used(code)[0], ['a', 'b'])}"
         )
     if name == "C" or code in reading.names.columns:
         return True in kinds

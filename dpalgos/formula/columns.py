@@ -68,6 +68,12 @@ class CategoryColumn:
         return np.array([*self.levels, None], dtype=object)[codes]
 
 
+def how_to_declare(name: str, levels: Sequence[Any]) -> str:
+    """Return how the levels of a column are declared: in Python, and in a study file."""
+    texts = ", ".join(f'"{each}"' for each in levels)
+    return f"levels={{{name!r}: {list(levels)}}} in Python, categories = [{texts}] in a study file"
+
+
 def checked_periods(periods: Any) -> tuple[float, ...]:
     """Return public cut points as numbers; refuse others."""
     numbers = np.asarray(periods, dtype=object)

@@ -27,7 +27,7 @@ from dpalgos.answers.survival import SurvivalCurves, name_at
 from dpalgos.central.cumulative_counts import noise_covariance
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.code import read_declared
-from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, plain_columns
+from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, how_to_declare, plain_columns
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.typing import FloatArray
 
@@ -77,7 +77,10 @@ class GroupNumbers:
         """The public levels."""
         declared = self.declared[self.group] if self.group else CategoryColumn(("all",))
         if not isinstance(declared, CategoryColumn):
-            raise InputError(f"formula: {self.group!r} must be a category, got numbers; declare its levels")
+            raise InputError(
+                f"formula: {self.group!r} must be a category, got numbers; declare its levels, e.g. "
+                + how_to_declare(self.group, ["a", "b"])
+            )
         return declared.levels
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
 from dpalgos.rows.person_periods import cell_indicators, exposure_bounds, person_periods
 from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
@@ -199,7 +199,7 @@ def _event(name: str, declared: NumberColumn | CategoryColumn) -> CategoryColumn
         if (declared.lower, declared.upper) != (0, 1):
             raise InputError(
                 f"the event {name!r} must be 0 or 1, got bounds {(declared.lower, declared.upper)}; declare "
-                f"other codes as levels, the event last, e.g. levels={{{name!r}: [1, 2]}}"
+                f"other codes as levels, the event last, e.g. {how_to_declare(name, [1, 2])}"
             )
         return CategoryColumn((0, 1))
     if len(declared.levels) != 2:

@@ -47,7 +47,7 @@ class OffsetParams(Params):
         """Refuse an offset next to classes, of which each would need its own."""
         if self.offset_bounds is not None and family.needs_classes:
             raise InputError(
-                f"offset_bounds must be None for family={family.name!r}, got {self.offset_bounds!r}"
+                f"offset_bounds must be left out for family={family.name!r}, got {self.offset_bounds!r}"
             )
 
     def covariates(self, sample: Sample) -> Sample:

@@ -75,8 +75,8 @@ class MomentParams(IntervalParams, LocalParams):
         check_printed(self, "gaussian")
         if self.interval is not None and (self.sparsity is not None or self.threshold == "soft"):
             raise InputError(
-                f"interval must be None where coefficients are selected or shrunk, got {self.interval!r}; "
-                "leave out sparsity and threshold"
+                f"interval must be left out where coefficients are selected or shrunk, got "
+                f"{self.interval!r}; leave out sparsity and threshold"
             )
 
     @property

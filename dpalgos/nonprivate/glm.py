@@ -48,8 +48,8 @@ class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
         self.check_offset(self.family_object())
         if self.interval is not None and self.family == "multinomial":
             raise InputError(
-                f"interval must be None for family='multinomial', got {self.interval!r}: its coefficients "
-                "are known up to a common vector"
+                f"interval must be left out for family='multinomial', got {self.interval!r}: its "
+                "coefficients are known up to a common vector"
             )
 
 

@@ -66,7 +66,7 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
     """Refuse as above; also clipped residuals in a printed algorithm, and both options together."""
     if residual_bound is not None and calibration == "paper":
         raise InputError(
-            "residual_bound must be None for calibration='paper', which clips no residuals, "
+            "residual_bound must be left out for calibration='paper', which clips no residuals, "
             f"got {shown(residual_bound)}; use calibration='tight'"
         )
     check_truncation(truncation, calibration)

@@ -1,7 +1,9 @@
 """Studies as they are read: sizes that are rules, columns of formulas; claims, and what a verdict needs."""
 
 import math
+import re
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +12,15 @@ import pytest
 
 from flows.studies.find_study import find_study
 from reports.results import COLUMNS, validate_results
+from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.formula import expand_formula
+from tasks.own_table.formula import expand_formula, expand_group_numbers
 from tasks.scorecard.claims import Claim, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
 from tasks.size_rules import evaluate_rule
 from tasks.study.spec import TableSpec
-from tests.builders import declared_column
+from tests.builders import declared_column, refused
 
 
 def test_smoke_keeps_the_ends_and_one_budget():
@@ -72,6 +75,22 @@ def test_the_reference_of_a_category_is_the_formulas():
     _, design = expand_formula("cost ~ C(region, Treatment('west'))", TABLE)
     assert design.references == {"region": "west"}
     assert design.covariates[0] == "~ C(region, Treatment('west'))[T.north]"
+
+
+EVENTS = TABLE.model_copy(update={"columns": (*OF_PEOPLE, declared_column("code", lower=1, upper=2))})
+OF_CATEGORIES = [
+    partial(expand_formula, "cost ~ C(code)"),
+    partial(expand_formula, "Surv(cost, code) ~ age"),
+    partial(expand_group_numbers, "table1", "code ~ age"),
+]
+
+
+@pytest.mark.parametrize("expand", OF_CATEGORIES)
+def test_a_refusal_of_numbers_says_what_to_write_in_a_study_file(expand):
+    said = refused(lambda: expand(EVENTS), SpecError, "code", "in a study file")
+    line = re.search(r"categories = \[.*?\]", said)
+    advised = declared_column("code", categories=tuple(tomllib.loads(line[0])["categories"]))
+    expand(TABLE.model_copy(update={"columns": (*OF_PEOPLE, advised)}))
 
 
 SPEC = find_study("mean_comparison")

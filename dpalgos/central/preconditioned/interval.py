@@ -105,8 +105,8 @@ class RegressionIntervalParams(IntervalParams):
         """Refuse intervals of coefficients of classes."""
         if self.interval is not None and family.needs_classes:
             raise InputError(
-                f"interval must be None for family={family.name!r}, got {self.interval!r}: its coefficients "
-                "are known up to a common vector"
+                f"interval must be left out for family={family.name!r}, got {self.interval!r}: its "
+                "coefficients are known up to a common vector"
             )
 
 

@@ -235,8 +235,7 @@ def get_family(
     for keyword, (value, meaning, required) in constants.items():
         if value is not None and not meaning:
             raise InputError(
-                f"{keyword} must be None for family={name!r}, which has none, "
-                f"got {shown(value)}; leave it out"
+                f"{keyword} must be left out for family={name!r}, which has none, got {shown(value)}"
             )
         if value is None and meaning and required:
             raise InputError(f"{keyword} is needed by family={name!r}, got None; pass e.g. {keyword}=3")
