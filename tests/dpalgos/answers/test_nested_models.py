@@ -254,6 +254,12 @@ def test_a_bare_name_with_marks_is_refused(names, text):
         )
 
 
+@pytest.mark.parametrize("find", [constraints_of, find_name])
+def test_a_name_that_may_be_two_terms_is_refused(find):
+    refused(lambda: find('Q("a b")', ["a b", "`a b`"]), InputError, "'a b' or '`a b`'")
+    refused(lambda: find("`é`", ["é", "e\u0301"]), InputError, "rename a column")
+
+
 numbers = st.sampled_from(["2", "3.5", ".25", "1e3", "4E-2", "(1 - 3)"])
 expressions = st.recursive(
     st.sampled_from(["age", "bmi", "dose"]) | numbers,
