@@ -85,6 +85,8 @@ ROWS = [
     (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
     (InputError, "rename", lambda: read_formula("y ~ e\u0301\u0323", ALIKE)),
     (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", dict.fromkeys(("y", "a", "Intercept"), NumberColumn(1, 2)))),
+    (InputError, "'log(y)'", lambda: design_of("log(y) ~ `log(y)` + a", dict.fromkeys(("y", "a", "log(y)"), NumberColumn(1, 2)))),
+    (InputError, "'offset(a)'", lambda: design_of("y ~ `offset(a)` + offset(a)", dict.fromkeys(("y", "a", "offset(a)"), NumberColumn(1, 2)))),
     *[(InputError, "'region'", lambda each=each: fit(levels={"region": each})) for each in (["n"], {"n", "s"}, "ns", [1, "1"], [1, 1.0], ["n", None], ["n", pd.NA])],
     *[(InputError, "'age'", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in (("18", "90"), (False, True), (18, np.inf), (None, 90), (1j, 90))],
     (InputError, "1", lambda: fit(bounds={**BOUNDS, 1: (0, 1)})),
