@@ -213,7 +213,7 @@ ROWS = [
     (InputError, "bounds", lambda: linear(bounds=("a", 1))),
     *[(InputError, ("bounds", "two columns"), lambda each=each: linear(ONES[:, :2], bounds=each)) for each in (((0, 10), (20, 100)), [[0, 20], [10, 100]])],
     (InputError, ("fit_intercept", "'False'"), lambda: linear(fit_intercept="False")),
-    *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None])],
+    *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None], [(1,), (2,)], [range(18), range(90)], np.eye(2))],
     *[(InputError, repr(name), lambda frame=frame, levels=levels: linear(frame, levels=levels)) for name, frame, levels in ALIKE],
     (InputError, "'intercept'", lambda: linear(FRAME.rename(columns={"age": "intercept"}), levels={"intercept": [18, 90]})),
     (InputError, "'height'", lambda: linear(FRAME, levels={"height": [1, 2]})),
