@@ -9,6 +9,7 @@ import ast
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ _TERM = re.compile(f"{_FACTOR}(?::{_FACTOR})*")  # a term of a formula, such as 
 def marked(text: str) -> str:
     """Return text in one Unicode form, with a mark around each quoted name; a quoted word becomes bare."""
     return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), _composed(text))
+
+
+@cache
+def cut_names(cuts: tuple[float, ...]) -> tuple[str, ...]:
+    """Return different names of cut points, with as few digits as that needs, but at least 6."""
+    names = (tuple(f"{cut:.{digits}g}" for cut in cuts) for digits in range(6, 18))
+    return next(each for each in names if len(set(each)) == len(cuts))
 
 
 def _composed(text: str) -> str:

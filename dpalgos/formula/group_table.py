@@ -166,7 +166,9 @@ class SurvivalCells(GroupNumbers):
     def terms(self) -> tuple[str, ...]:
         """The names of survival at the cut points, by group."""
         return tuple(
-            name_at(each, time, self.group) for each in self.groups for time in self.time.periods[1:]
+            name_at(each, time, self.group, self.time.periods)
+            for each in self.groups
+            for time in self.time.periods[1:]
         )
 
     row_names = terms

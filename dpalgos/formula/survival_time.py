@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.answers.names import cut_names
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
@@ -102,12 +103,7 @@ class SurvivalTime:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The periods in words, (a, b]."""
-        cuts = next(
-            texts
-            for digits in range(6, 18)
-            if len(set(texts := [f"{cut:.{digits}g}" for cut in self.periods])) == len(texts)
-        )
-        return tuple(f"({low}, {high}]" for low, high in pairwise(cuts))
+        return tuple(f"({low}, {high}]" for low, high in pairwise(cut_names(self.periods)))
 
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:
