@@ -160,6 +160,7 @@ def result_of(
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
             has_intercept=bool(getattr(params, "intercept", False)),
+            has_offset=getattr(params, "offset_bounds", None) is not None,
         ),
     )
 

@@ -45,6 +45,7 @@ class AnswerFacts:
     family: str = ""
     target: str = ""  # of the intervals
     has_intercept: bool = False  # whether the last coefficient is the intercept
+    has_offset: bool = False  # whether the first column is an offset, whose coefficient is 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -96,11 +97,12 @@ class Result(ShowsCoefficients):
         shift: FloatArray | float = 0.0,
         intercept: str = "",
     ) -> CoefficientTable:
-        """Return the coefficients with their intervals.
+        """Return the coefficients with their intervals, without that of an offset, which is 1.
 
         Parameters
         ----------
         names : sequence of str, optional
+            The names of the d columns.
         combinations : (k, d) array, optional
             If given, return the linear combinations of :meth:`along` instead, plus ``shift``.
         shift : (k,) array or float
@@ -119,8 +121,12 @@ class Result(ShowsCoefficients):
         estimate, interval = self.estimate, self.interval
         if combinations is not None:
             estimate, interval = self.along(combinations)
+        terms = coefficient_names(names, len(estimate))
+        if combinations is None and self.about.has_offset:
+            terms, estimate = terms[1:], estimate[1:]
+            interval = None if interval is None else interval[:, 1:]
         return CoefficientTable(
-            terms=coefficient_names(names, len(estimate)),
+            terms=terms,
             estimate=estimate + shift,
             interval=None if interval is None else interval + shift,
             level=self.about.level,
@@ -213,7 +219,7 @@ class Result(ShowsCoefficients):
         Parameters
         ----------
         terms : sequence of str
-            The names of the d coefficients.
+            The names of the coefficients; the first may be an offset.
         **facts
             Further attributes of :class:`dpalgos.answers.model.ReleasedModel`, such as ``intercept``.
 
@@ -237,7 +243,8 @@ class Result(ShowsCoefficients):
         alone = {term: (term,) for term in terms}
         settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
         settings |= {"groups": alone, **facts}
-        return ReleasedModel(terms=tuple(terms), released=self.intervals.released, **settings)
+        released = self.intervals.released
+        return ReleasedModel(terms=tuple(terms), released=released, **settings).after_offset()
 
     def submodel(self, terms: Sequence[str]) -> ReleasedModel:
         """Return a model nested in this one; see :meth:`dpalgos.answers.model.ReleasedModel.submodel`.

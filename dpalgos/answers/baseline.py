@@ -14,7 +14,7 @@ deviation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,14 +99,15 @@ class BaselineTable:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return sizes, means and shares with their limits, if any, as rows of plain data."""
+        names = row_names(self.variables, self.groups)
         return [
             {
-                "name": f"{row['variable']}{'=' * bool(row['level'])}{row['level']}, {row['group']}",
+                "name": name,
                 "estimate": row["estimate"],
                 "lower": None if np.isnan(row["ci_low"]) else row["ci_low"],
                 "upper": None if np.isnan(row["ci_low"]) else row["ci_high"],
             }
-            for row in self.frame().to_dict("records")
+            for name, row in zip(names, self.frame().to_dict("records"), strict=True)
             if row["estimate"] == row["estimate"]
         ]
 
@@ -153,3 +154,11 @@ class BaselineTable:
     def __repr__(self) -> str:
         text = self.frame().to_string(index=False, float_format="{:.4g}".format, na_rep="")
         return "\n".join(filter(None, [text, self.promise]))
+
+
+def row_names(variables: Sequence[Variable], groups: Sequence[Any]) -> list[str]:
+    """Return the names of the rows of a baseline table, group by group."""
+    names = ["n"]
+    for each in variables:
+        names += [f"{each.name}={level}" for level in each.levels] if each.levels else [each.name]
+    return [f"{name}, {group}" for group in groups for name in names]

@@ -113,6 +113,21 @@ class ReleasedModel(ShowsCoefficients):
             intercept=self.intercept,
         )
 
+    def after_offset(self) -> ReleasedModel:
+        """Return the model without the coefficient of an offset, which is 1, if it is the first one."""
+        if not self.released.has_offset or len(self.terms) < self.matrix.shape[1]:
+            return self
+        offset, *terms = self.terms
+        return replace(
+            self,
+            terms=tuple(terms),
+            matrix=self.matrix[1:],
+            shift=self.shift[1:],
+            groups={name: members for name, members in self.groups.items() if offset not in members},
+            offset=self.offset or offset,
+            rows_of=partial(_rows_after_offset, self.terms),
+        )
+
     def submodel(self, terms: Sequence[str], *, intercept: bool = True) -> ReleasedModel:
         """Return a model nested in this one.
 
@@ -263,6 +278,14 @@ def _rows_times(
     """Return rows of a nested model and the offset; ``rows_of`` returns those of the whole model."""
     columns, offset = rows_of(frame) if rows_of else (_numbers(frame, whole, nested), np.zeros(1))
     return columns @ L if columns.ndim == 2 and columns.shape[1] == len(L) else columns, offset
+
+
+def _rows_after_offset(names: Sequence[str], frame: Any) -> tuple[FloatArray, FloatArray]:
+    """Return rows of the terms, and the offset; it is the first of the columns."""
+    rows = _numbers(frame, names)
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise InputError(f"rows must have {len(names)} columns, the offset first, got shape {rows.shape}")
+    return rows[:, 1:], rows[:, 0]
 
 
 def _numbers(rows: Any, *terms: Sequence[str]) -> FloatArray:

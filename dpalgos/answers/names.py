@@ -9,6 +9,7 @@ import ast
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ _TERM = re.compile(f"{_FACTOR}(?::{_FACTOR})*")  # a term of a formula, such as 
 def marked(text: str) -> str:
     """Return text in one Unicode form, with a mark around each quoted name; a quoted word becomes bare."""
     return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), _composed(text))
+
+
+@cache
+def cut_names(cuts: tuple[float, ...]) -> tuple[str, ...]:
+    """Return different names of cut points, with as few digits as that needs, but at least 6."""
+    names = (tuple(f"{cut:.{digits}g}" for cut in cuts) for digits in range(6, 18))
+    return next(each for each in names if len(set(each)) == len(cuts))
 
 
 def _composed(text: str) -> str:
@@ -75,19 +83,26 @@ def marked_columns(text: str, columns: Sequence[str]) -> str:
 def reading_of(text: str, terms: Sequence[str], columns: Sequence[str] = ()) -> list[int | str] | None:
     """Return an expression as numbers of terms and other parts; None if it cannot be read."""
     _check_quotes(text, {*terms, *columns}, columns)
-    numbers_of = {
-        spelling: number for number, each in enumerate(terms) for spelling in spellings(each, columns)
-    }
-    names = sorted(filter(None, numbers_of), key=len, reverse=True)
-    left, parts = marked(text), list[int | str]()
+    spelled = {spelling for each in terms for spelling in spellings(each, columns)}
+    names = sorted(filter(None, spelled), key=len, reverse=True)
+    left, parts = text, list[int | str]()
     while left:
-        known = next((one for one in names if re.match(rf"{re.escape(one)}(?![\w.(:\[])", left)), "")
-        part = known or (other[0] if (other := _OTHER.match(left)) else "")
-        if not part:
+        reading = marked(left)
+        known = next((one for one in names if re.match(rf"{re.escape(one)}(?![\w.(:\[])", reading)), "")
+        part = known or (other[0] if (other := _OTHER.match(reading)) else "")
+        written = _beginning(left, part, reading[len(part) :])
+        if not part or not written:
             return None
-        parts.append(numbers_of[part] if known else part)
-        left = left[len(part) :]
+        term = find_name(written, terms, columns) if known else None
+        parts.append(part if term is None else terms.index(term))
+        left = left[len(written) :]
     return parts
+
+
+def _beginning(text: str, part: str, others: str) -> str:
+    """Return the beginning of a text that reads as ``part``, before what reads as ``others``."""
+    beginnings = (text[:end] for end in range(1, len(text) + 1))
+    return next((one for one in beginnings if marked(one) == part and marked(text[len(one) :]) == others), "")
 
 
 def _check_quotes(text: str, names: Iterable[str], columns: Sequence[str]) -> None:

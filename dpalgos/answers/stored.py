@@ -90,7 +90,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
         model.coefficients()  # refuses arrays with inconsistent shapes
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, np.linalg.LinAlgError):
         raise InputError("the record holds no readable model; run dpcost release again to write it") from None
-    return model
+    return model.after_offset()
 
 
 def _plain(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event
+from dpalgos.answers.names import cut_names
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
 from dpalgos.intervals.half_widths import normal_quantile
@@ -246,7 +247,7 @@ class SurvivalCurves:
         """Return survival at the cut points that are shown, with its limits, as rows of plain data."""
         rows = [
             {
-                "name": name_at(row["group"], row["time"], self.group),
+                "name": name_at(row["group"], row["time"], self.group, self.periods),
                 "estimate": row["survival"],
                 "lower": row["ci_low"],
                 "upper": row["ci_high"],
@@ -386,9 +387,10 @@ class SurvivalCurves:
         )
 
 
-def name_at(group: Any, time: float, column: str) -> str:
-    """Return the name of survival at a time in a group of a column; "" is one group."""
-    return f"{group} at {time:g}" if column else f"at {time:g}"
+def name_at(group: Any, time: float, column: str, periods: tuple[float, ...]) -> str:
+    """Return the name of survival at a cut point in a group of a column; "" is one group."""
+    text = cut_names(periods)[periods.index(time)]
+    return f"{group} at {text}" if column else f"at {text}"
 
 
 def _index_of(time: float, periods: Sequence[float]) -> int:

@@ -106,7 +106,7 @@ def names_of(code: Code, terms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     for j, name in enumerate(texts):
         if texts.count(name) > 1 or (name == INTERCEPT and names[j] != INTERCEPT):
             raise InputError(f"formula: a term would be called {name!r} like another; rename the column")
-    spelled = [code.reading.names.spell(":".join(term)) for term in terms]
+    spelled = [INTERCEPT, *(code.reading.names.spell(":".join(term)) for term in terms if term)]
     if twice := [term for term in spelled if spelled.count(term) > 1]:
         raise InputError(f"formula: two terms would be called {twice[0]!r}; rename the column")
     return tuple(texts)

@@ -266,6 +266,10 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         offset = replace(offset, name=f"offset({offset.name})", center=constant * offset.center, scale=1.0)
         back = np.column_stack([-offset.center * constant * back[:, -1], back])
         fitted, sources = [offset.name, *fitted], [reading.names.used(reading.offset), *sources]
+    response = _side(reading.response, reading, columns, rows) if reading.response else None
+    added = [*fitted, *([response.name] if response and (survival or not response.column) else [])]
+    if twice := [name for name in added if added.count(name) > 1]:
+        raise InputError(f"formula: two columns would be called {twice[0]!r}; rename one")
     return FormulaDesign(
         reading=reading,
         declared=columns,
@@ -279,7 +283,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
             PERIOD if survival and name == survival.period else name: level
             for name, level in _references(code).items()
         },
-        response=_side(reading.response, reading, columns, rows) if reading.response else None,
+        response=response,
         offset=offset,
         survival=survival,
     )

@@ -14,6 +14,7 @@ is that of groups and levels of equal frequency. A category of L levels in G gro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpalgos.accounting.events import Event
-from dpalgos.answers.baseline import BaselineTable, Variable
+from dpalgos.answers.baseline import BaselineTable, Variable, row_names
 from dpalgos.answers.survival import SurvivalCurves, name_at
 from dpalgos.central.cumulative_counts import noise_covariance
 from dpalgos.errors import InputError, shown
@@ -119,6 +120,11 @@ class GroupNumbers:
         raise NotImplementedError
 
     @property
+    def row_names(self) -> Sequence[str]:
+        """The names of the rows of the released table."""
+        raise NotImplementedError
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
         raise NotImplementedError
@@ -163,8 +169,12 @@ class SurvivalCells(GroupNumbers):
     def terms(self) -> tuple[str, ...]:
         """The names of survival at the cut points, by group."""
         return tuple(
-            name_at(each, time, self.group) for each in self.groups for time in self.time.periods[1:]
+            name_at(each, time, self.group, self.time.periods)
+            for each in self.groups
+            for time in self.time.periods[1:]
         )
+
+    row_names = terms
 
     @property
     def times(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -227,6 +237,11 @@ class BaselineNumbers(GroupNumbers):
         return ["n", *(f"{each.name}: {part}" for each in self.variables for part in each.parts)]
 
     @property
+    def row_names(self) -> Sequence[str]:
+        """The names of the rows of the released table."""
+        return row_names(self.variables, self.groups)
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
         n_groups = len(self.groups)
@@ -285,6 +300,12 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
         found = SurvivalCells(**facts, declared=found.time.declared)
     if len(found.names) < 2 or (kind == "table1" and not reading.right):
         raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
+    for names in (found.names, found.row_names):
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            text = twice[0].removeprefix("~ ")
+            raise InputError(
+                f"formula of {kind}: two numbers would be called {text!r}; rename a column or a level"
+            )
     return found
 
 

@@ -2,7 +2,7 @@
 
 A regression of times to an event is a Poisson regression of person-periods. The logarithm of the exposure is
 its offset (Holford 1980; Laird & Olivier 1981). Its formula has the terms of the right side, and the
-period as a category. The names of the three added columns cannot be those of a declared column.
+period as a category. Declared columns with the name of one of the three added columns are refused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.answers.names import cut_names
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
@@ -74,7 +75,10 @@ class SurvivalTime:
         periods = tuple(time.periods) or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
         columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
         columns[event] = _event(event, columns[event])
-        return cls(text, start, times[-1], event, periods, columns)
+        found = cls(text, start, times[-1], event, periods, columns)
+        if taken := [name for name in found.added if name in columns]:
+            raise InputError(f"formula: no column may be called {taken[0]!r}, which is computed; rename it")
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,15 +95,15 @@ class SurvivalTime:
         """The name of the added column of exposures."""
         return f"{self.name}: exposure"
 
+    @property
+    def added(self) -> tuple[str, str, str]:
+        """The names of the columns of person-periods that are computed: event, period and exposure."""
+        return self.name, self.period, self.exposure
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The periods in words, (a, b]."""
-        cuts = next(
-            texts
-            for digits in range(6, 18)
-            if len(set(texts := [f"{cut:.{digits}g}" for cut in self.periods])) == len(texts)
-        )
-        return tuple(f"({low}, {high}]" for low, high in pairwise(cuts))
+        return tuple(f"({low}, {high}]" for low, high in pairwise(cut_names(self.periods)))
 
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:

@@ -1,6 +1,7 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
 from collections.abc import Collection, Iterable, Mapping, Set
+from numbers import Number
 from sys import float_info
 from typing import Any
 
@@ -71,22 +72,16 @@ def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
         return None
 
 
-def _is_missing(level: Any) -> bool:
-    try:
-        return level is None or bool(level != level)  # NaN
-    except TypeError:  # pandas.NA
-        return True
-
-
 def check_levels(name: object, levels: Any) -> tuple[Any, ...]:
     """Return the public levels of a category in order; refuse missing, equal and equally written ones."""
-    is_ordered = not isinstance(levels, str | Set | Mapping) and np.ndim(levels) > 0
+    is_ordered = np.iterable(levels) and hasattr(levels, "__len__")
+    is_ordered = is_ordered and not isinstance(levels, str | bytes | Set | Mapping)
     listed = tuple(levels) if is_ordered else ()
-    n_distinct = min(len(set(listed)), len(set(map(str, listed))))
-    if not 2 <= n_distinct == len(listed) or any(map(_is_missing, listed)):
+    are_plain = all(isinstance(each, str | Number | np.bool_) and each == each for each in listed)  # no NaN
+    if not are_plain or not 2 <= len(listed) == len(set(listed)) == len(set(map(str, listed))):
         raise InputError(
-            f"levels must be like {{{name!r}: ['a', 'b']}}, two or more in order, each written differently "
-            f"and none missing, got {shown(levels)}"
+            f"levels must be like {{{name!r}: ['a', 'b']}}: two or more texts, numbers or truth values in "
+            f"order, each written differently and none missing, got {shown(levels)}"
         )
     return listed
 

@@ -28,15 +28,18 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
         if name not in X.columns:
             raise InputError(f"levels must be of columns of X, got {name!r}; correct the name")
         check_levels(name, levels[name])
+    coded = level_columns(levels)
+    names = [*map(str, X.columns), *(column for each in coded.values() for column in each)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"X would have two columns {twice[0]!r} with the levels; rename a column")
     for name in X.columns:
         values = np.asarray(X[name])
         if name not in levels:
             columns[name] = values
             continue
-        if both := [column for column in level_columns(levels)[name] if column in X.columns]:
-            raise InputError(f"X must have no column {both[0]!r} next to levels of {name!r}; rename one")
         if (own := as_levels(values, levels[name])) is None:
             raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
-        coded = zip(level_columns(levels)[name], levels[name][1:], strict=True)
-        columns |= {column: (own == level) * 1.0 for column, level in coded}
+        columns |= {
+            column: (own == level) * 1.0 for column, level in zip(coded[name], levels[name][1:], strict=True)
+        }
     return frame_of(columns)

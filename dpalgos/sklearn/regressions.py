@@ -48,7 +48,7 @@ class _LinearPredictor(UnitModel):
         """Fit in public units; keep coefficients, (d,) or (d, K), and intervals in raw units."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InputError(f"fit_intercept must be True or False, got {shown(self.fit_intercept)}")
-        if self.fit_intercept and "intercept" in self._names():
+        if self.fit_intercept and "intercept" in (*self._names(), *(self.levels_ or ())):
             raise InputError(
                 "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
             )

@@ -59,7 +59,12 @@ def units_of_bounds(
     ends = _by_position(name, bounds, columns)
     if isinstance(ends, list) and len(ends) == d and all(np.shape(pair) == (2,) for pair in ends):
         ends = tuple(zip(*ends, strict=True))
-    if isinstance(bounds, tuple | list) and d == len(bounds) == 2 and type(bounds[0]) is type(bounds):
+    pairs = isinstance(bounds, list)  # a list of two has tuples, a tuple of two has none
+    if (
+        isinstance(bounds, tuple | list)
+        and d == len(bounds) == 2
+        and any(np.ndim(each) and isinstance(each, tuple) != pairs for each in bounds)
+    ):
         raise InputError(
             f"{name} of two columns must be like ([0, 0], [100, 9]) or [(0, 100), (0, 9)], got "
             + shown(bounds)

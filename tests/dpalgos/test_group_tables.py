@@ -79,6 +79,24 @@ def test_a_group_that_is_too_small_for_the_noise_is_hidden():
     assert table[table["group"] == "b"].drop(columns=["n", "sd"]).notna().all(axis=None)
 
 
+@pytest.mark.parametrize("name", ["q, age", "n", "stage=I"])
+def test_two_numbers_of_one_name_are_refused_by_the_declaration(name):
+    declared = {"arm": CategoryColumn(("p", "p, q")), "stage": CategoryColumn(("I", "II"))}
+    declared |= {"age": NumberColumn(40, 80), name: NumberColumn(0, 1)}
+    formula = f"arm ~ age + stage + `{name}`"
+    refused(lambda: group_numbers("table1", formula, declared), dpalgos.InputError, name, "rename")
+
+
+@pytest.mark.parametrize("levels", [(0, 1), (False, True), ("", "yes")])
+def test_a_row_is_called_like_its_level_also_if_that_is_zero(levels):
+    codes = np.arange(400) % 2
+    frame = pd.DataFrame({"arm": np.array(["a", "b"])[codes], "ill": np.array(levels, dtype=object)[codes]})
+    declared = {"arm": ["a", "b"], "ill": levels}
+    table = table_one("arm ~ ill", frame, levels=declared, epsilon=1e4, **BUDGET)
+    names = [row["name"] for row in table.rows()]
+    assert names[:3] == ["n, a", f"ill={levels[0]}, a", f"ill={levels[1]}, a"]
+
+
 @pytest.mark.parametrize(("formula", "words"), FORMULAS["no_baseline_table"].items())
 def test_what_is_no_baseline_table_is_refused(formula, words):
     refused(lambda: table_one(formula, trial(50), epsilon=1.0, **PUBLIC, **BUDGET), dpalgos.InputError, words)

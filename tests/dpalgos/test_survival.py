@@ -16,6 +16,8 @@ import dpalgos
 from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.central.cumulative_counts import farthest_cells, noise_covariance, strategy
 from dpalgos.formula import ols, phreg, poisson, survival
+from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.group_table import group_numbers
 from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, exposure_bounds, person_periods
 from tests.builders import refused
 
@@ -93,6 +95,11 @@ def test_periods_of_long_times_have_different_names():
     found = phreg("Surv(time, died) ~ arm", frame, periods=cuts, levels=ARMS, epsilon=1e6, **BUDGET)
     assert found.time.labels == ("(10000000, 10000001]", "(10000001, 10000002]", "(10000002, 10000004]")
     assert found.params["period[T.(10000001, 10000002]]"] == pytest.approx(0.06, abs=0.15)
+    curves = survival("Surv(time, died) ~ 1", frame, periods=cuts, epsilon=1e6, **BUDGET)
+    assert [row["name"] for row in curves.rows()] == ["at 10000001", "at 10000002", "at 10000004"]
+    declared = {"time": NumberColumn(1e7, 1e7 + 4, periods=tuple(cuts)), "died": CategoryColumn((0, 1))}
+    terms = group_numbers("survival", "Surv(time, died) ~ 1", declared).terms
+    assert terms == ("at 10000001", "at 10000002", "at 10000004")
 
 
 @pytest.mark.parametrize(("chain", "n_cells"), [(3, 12), (10, 40), (12, 5), (33, 66)])

@@ -11,7 +11,7 @@ import pytest
 import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.columns import NumberColumn
+from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
 from tests.builders import refusals, refused, words
 from tests.dpalgos.test_formula import DECLARED as OF_PEOPLE
@@ -87,7 +87,10 @@ ROWS = [
     (InputError, "'a' once", lambda: fit("y ~ a", TWICE, bounds={"y": (0, 2), "a": (0, 2)})),
     (InputError, "rename", lambda: read_formula("y ~ e\u0301\u0323", ALIKE)),
     (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", dict.fromkeys(("y", "a", "Intercept"), NumberColumn(1, 2)))),
-    *[(InputError, "'region'", lambda each=each: fit(levels={"region": each})) for each in (["n"], {"n", "s"}, "ns", [1, "1"], [1, 1.0], ["n", None], ["n", pd.NA])],
+    *[(InputError, "'Intercept'", lambda text=text: design_of(text, {"y": NumberColumn(0, 1), "Intercept": CategoryColumn(("a", "b"))})) for text in ("y ~ Intercept", "y ~ 0 + Intercept")],
+    (InputError, "'log(y)'", lambda: design_of("log(y) ~ `log(y)` + a", dict.fromkeys(("y", "a", "log(y)"), NumberColumn(1, 2)))),
+    (InputError, "'offset(a)'", lambda: design_of("y ~ `offset(a)` + offset(a)", dict.fromkeys(("y", "a", "offset(a)"), NumberColumn(1, 2)))),
+    *[(InputError, "'region'", lambda each=each: fit(levels={"region": each})) for each in (["n"], {"n", "s"}, "ns", [1, "1"], [1, 1.0], ["n", None], ["n", pd.NA], [(1,), (2,)], [("n", "s"), ("w", "o")], [range(2), range(3)], [["n"], ["s"]], [DAY, DAY + DAY.resolution])],
     *[(InputError, "'age'", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in (("18", "90"), (False, True), (18, np.inf), (None, 90), (1j, 90))],
     (InputError, "1", lambda: fit(bounds={**BOUNDS, 1: (0, 1)})),
     *[(InputError, "scale['age']", lambda each=each: fit(scale={"age": each})) for each in (0, -1, np.nan, "2")],

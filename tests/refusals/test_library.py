@@ -41,6 +41,11 @@ CHOICE = Release("choice", count)
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
 TURNED = pd.Series({"visits": 0.0, "age": 18.0})
+TEXTS = pd.DataFrame({"a": ["d", "b=c"], "a=b": ["e", "c"], "a=d": [0.0, 1.0]})
+ALIKE = [  # the names of indicators, and of what else is there
+    ("a=b=c", TEXTS[["a", "a=b"]], {"a": ["d", "b=c"], "a=b": ["e", "c"]}),
+    ("a=d", TEXTS[["a", "a=d"]], {"a": ["b=c", "d"]}),
+]
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
 TRANSCRIPT = Transcript(Noise([np.random.default_rng(0)]))
 TOLD = np.where(np.eye(50, 3) > 0, 123456.789, 1.0)  # which no sentence may show
@@ -206,9 +211,12 @@ ROWS = [
     (InputError, "bounds", lambda: linear(bounds=(1, 1))),
     (InputError, "bounds", lambda: linear(bounds=([0.0, 1.0], 2.0))),
     (InputError, "bounds", lambda: linear(bounds=("a", 1))),
-    *[(InputError, ("bounds", "two columns"), lambda each=each: linear(ONES[:, :2], bounds=each)) for each in (((0, 10), (20, 100)), [[0, 20], [10, 100]])],
+    *[(InputError, ("bounds", "two columns"), lambda each=each: linear(ONES[:, :2], bounds=each)) for each in (((0, 10), (20, 100)), [[0, 20], [10, 100]], [np.array([0, 20]), np.array([10, 100])], [(0, 10), [20, 100]], [pd.Series([0, 20]), pd.Series([10, 100])], (np.array([0, 20]), (10, 100)))],
+    (InputError, ("bounds", "two columns"), lambda: PublicScaler(bounds=[np.array([0, 20]), np.array([10, 100])]).fit(ONES[:, :2])),
     (InputError, ("fit_intercept", "'False'"), lambda: linear(fit_intercept="False")),
-    *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None])],
+    *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None], [(1,), (2,)], [range(18), range(90)], np.eye(2))],
+    *[(InputError, repr(name), lambda frame=frame, levels=levels: linear(frame, levels=levels)) for name, frame, levels in ALIKE],
+    (InputError, "'intercept'", lambda: linear(FRAME.rename(columns={"age": "intercept"}), levels={"intercept": [18, 90]})),
     (InputError, "'height'", lambda: linear(FRAME, levels={"height": [1, 2]})),
     *[(InputError, "levels", lambda each=each: linear(FRAME, levels=each)) for each in (["age"], "age", 5)],
     (InputError, ("X", "one name"), lambda: linear(FRAME[["age", "age"]])),

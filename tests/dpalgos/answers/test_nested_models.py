@@ -61,6 +61,26 @@ def test_a_nested_logistic_model_is_flatter_as_maximum_likelihood_is():
     np.testing.assert_allclose(found.submodel(["x0", "x2"]).params, own, atol=0.06)
 
 
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+@pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")  # of a large epsilon
+def test_further_answers_keep_an_offset_that_is_the_first_column(family):
+    rng = np.random.default_rng(6)
+    X = np.column_stack([rng.uniform(-0.5, 0.5, 20_000), rng.uniform(-1, 1, (20_000, 2)), np.ones(20_000)])
+    y = responses(family, X @ [1, 0.5, -0.2, 0.2], rng)
+    asked = {"family": family, "intercept": True, "offset_bounds": (-0.5, 0.5), "interval": 0.95}
+    found = dpalgos.estimate("preconditioned_glm", X, y, rng=rng, epsilon=1e4, delta=1e-6, **asked)
+    stored = model_of(json.loads(json.dumps(plain_model(found.model))))
+    kind = {"logistic": sm.families.Binomial(), "poisson": sm.families.Poisson()}[family]
+    own = sm.GLM(y, X[:, [1, 3]], family=kind, offset=X[:, 0]).fit()
+    for model in (found, stored):
+        np.testing.assert_allclose(model.submodel(["x1"]).params, own.params, atol=0.05)
+        assert list(model.wald_test_terms().index) == ["x1", "x2"]
+    assert list(found.table()["term"]) == ["x1", "x2", "x3"]
+    expected = own.predict(X[:5, [1, 3]], offset=X[:5, 0])
+    np.testing.assert_allclose(found.submodel(["x1"]).predict(X[:5]), expected, rtol=0.1)
+    refused(lambda: found.submodel(["x1"]).predict(X[:, 1:]), InputError, "4 columns", "offset")
+
+
 def with_strong_covariate(rng):
     """A covariate with a large effect is left out: nested answers vary mostly by the noise of the metric."""
     X = rows(rng, 20_000)
@@ -252,6 +272,12 @@ def test_a_bare_name_with_marks_is_refused(names, text):
         refused(
             lambda known=columns: constraints_of(text, names, known), InputError, "without quotes", repr(text)
         )
+
+
+@pytest.mark.parametrize("find", [constraints_of, find_name])
+def test_a_name_that_may_be_two_terms_is_refused(find):
+    refused(lambda: find('Q("a b")', ["a b", "`a b`"]), InputError, "'a b' or '`a b`'")
+    refused(lambda: find("`é`", ["é", "e\u0301"]), InputError, "rename a column")
 
 
 numbers = st.sampled_from(["2", "3.5", ".25", "1e3", "4E-2", "(1 - 3)"])
