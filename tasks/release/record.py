@@ -251,6 +251,8 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
     table, columns = request.table, request.columns
     if table is None:
         yield "A file with a missing value is rejected. Columns are used without rescaling.", ()
+        if columns.y and not request.keywords.get("intercept"):
+            yield "The model has no intercept.", ()
     else:
         used = table.needed(each for each in table.columns if each.name in columns.xy)
         yield from _coded_response(request, used)
