@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from data.columns import Column
+from dpalgos.errors import InputError
 from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
@@ -38,6 +39,12 @@ def check_guesses(
     guesses: StatedGuesses, declared: Sequence[Column], others: Sequence[str] = ()
 ) -> StatedGuesses:
     """Return guesses about declared columns, or ``others``, by column; refuse other names."""
+    logs = {column.name: column.term for column in declared if column.transform}
+    if named := [name for name in (*guesses.mean, *guesses.std, *guesses.effects) if name in logs]:
+        raise InputError(
+            f"guesses of {named[0]!r} must be of the logarithm that the study declares, got others; write "
+            f"those of {logs[named[0]]!r}"
+        )
     names = {name for column in declared for name in (column.name, *column.table_columns)}
     return guesses.check(
         {each.name: each.categories for each in declared if each.categories}, names | {*others}

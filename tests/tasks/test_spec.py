@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpalgos import InputError
 from flows.studies.find_study import find_study
 from reports.results import COLUMNS, validate_results
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
+from tasks.own_table.simulated_rows import StatedGuesses, check_guesses
 from tasks.scorecard.claims import Claim, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.judging import judge, scorecard_page
@@ -91,6 +93,12 @@ def test_a_refusal_of_numbers_says_what_to_write_in_a_study_file(expand):
     line = re.search(r"categories = \[.*?\]", said)
     advised = declared_column("code", categories=tuple(tomllib.loads(line[0])["categories"]))
     expand(TABLE.model_copy(update={"columns": (*OF_PEOPLE, advised)}))
+
+
+def test_guesses_about_a_logarithm_name_it():
+    of_column, of_logarithm = (StatedGuesses(mean={name: 4.2}) for name in ("weight", "log(weight)"))
+    refused(lambda: check_guesses(of_column, OF_PEOPLE), InputError, "log(weight)")
+    assert check_guesses(of_logarithm, OF_PEOPLE) == of_logarithm
 
 
 SPEC = find_study("mean_comparison")
