@@ -183,7 +183,7 @@ class QuestionSet(_Part):
             if each.submodel and not larger:
                 yield f"question {each.name!r}: submodel must be a released formula, got {each.submodel!r}"
             for key, value in {**each.bounds, **each.params}.items():
-                if key == "coef":
+                if key == "coef" or (key in each.bounds and isinstance(value, str) and value in names):
                     yield (
                         f"question {each.name!r} must not read the estimate of another question, got {key} = "
                         f"{value!r}; ask it after the plan, with dpcost release"
