@@ -34,11 +34,13 @@ class NumberColumn:
     scale: float | None = None
     periods: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        unit_of_bounds(self.lower, self.upper, self.center, self.scale)  # refuses extreme ones
+
     @property
     def unit(self) -> tuple[float, float]:
         """Center and scale: by default the midpoint and a quarter of the range."""
-        middle, quarter = unit_of_bounds(self.lower, self.upper)
-        return middle if self.center is None else self.center, self.scale or quarter
+        return unit_of_bounds(self.lower, self.upper, self.center, self.scale)
 
     def values(self, u: FloatArray) -> FloatArray:
         """Return the quantiles at u (n,) of the beta distribution with this center and scale."""
