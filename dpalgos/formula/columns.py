@@ -186,6 +186,10 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
     for name in columns if names is None else names:
         declared = columns[name]
         values = np.asarray(unmasked(f"column {name!r}", column_of(frame, name, "the formula")))
+        if values.ndim == 0:
+            raise InputError(
+                f"frame must hold a list of values in column {name!r}, got one value; put it in [ ]"
+            )
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):

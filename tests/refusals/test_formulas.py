@@ -79,6 +79,7 @@ ROWS = [
     (InputError, "age", lambda: fit(frame=people().drop(columns="age"))),
     *[(InputError, "age", lambda each=each: fit(frame=people().assign(age=each))) for each in (np.nan, "old", 1j, DAY)],
     (InputError, ("'age'", "masked"), lambda: fit(frame=MASKED)),
+    *[(InputError, ("'age'", "one value"), lambda each=each: fit("cost ~ age").predict(each)) for each in ({"age": 50.0}, people().iloc[0])],
     (InputError, "index", lambda: fit(frame={**people().to_dict("series"), "age": people()["age"][::-1]})),
     (InputError, ("'smoker'", "event"), lambda: fit("smoker ~ age", CODED, private.logit)),
     (InputError, "must be a column", lambda: fit("I(1 - smoker) ~ age", CODED, private.logit)),

@@ -257,6 +257,7 @@ ROWS = [
         ((InputError, TypeError), "classes", lambda c=c: DPMultinomialRegression(**B, classes=c).fit(ONES, LABELS > 0))
         for c in (["a"], ["a", "a"], "ab", [["a", "b"]], [], 3, ["a", 1])
     ],
+    (InputError, ("classes", "[1, 'no']"), lambda: DPLogisticRegression(**B, classes=[1, "no"]).fit(ONES, np.where(LABELS > 0, 1, np.array("no", dtype=object)))),
     # Estimators that need another one's keywords
     (InputError, "family", lambda: estimate("dp_glm", family=LABELS, covariate_bound=1.0)),
     (InputError, "value_bound", lambda: estimate("private_frank_wolfe_lasso", y=None, covariate_bound=1.0, response_bound=1.0, coef_l1_bound=1.0)),
