@@ -33,6 +33,10 @@ NO_FIT = (
     "no R² and no residual standard deviation: rows that were clipped may hold much of the variance; more "
     "rows, a larger ε or narrower bounds of the response help"
 )
+NO_BOUNDS = (
+    "no R² and no residual standard deviation: they need an intercept, and public bounds of all columns "
+    "and of the response"
+)
 
 
 def farthest(columns: Iterable[Any]) -> list[float]:
@@ -50,7 +54,8 @@ def goodness(
 ) -> dict[str, Any]:
     """Return R² and the residual standard deviation in the estimator's units, with intervals.
 
-    If clipping may hide much of the variance, return a ``fit_note`` with this reason.
+    If clipping may hide much of the variance, or bounds or the column of ones are missing, return a
+    ``fit_note`` with this reason.
 
     Parameters
     ----------
@@ -67,7 +72,7 @@ def goodness(
     if MOMENTS[0] not in notes or np.ndim(coef) != 1:
         return {}
     if ones is None or reach is None:
-        return {"fit_note": NO_FIT}
+        return {"fit_note": NO_BOUNDS}
     from scipy.special import ndtri  # loading it takes as long as loading everything else
 
     M, noise, clip, coordinates = (np.asarray(notes[name])[0] for name in MOMENTS)

@@ -6,6 +6,7 @@ predictions. They use released numbers only: there are no residuals and no resid
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -214,7 +215,8 @@ class ReleasedModel(ShowsCoefficients):
         """Return the mean response at rows of data.
 
         With ``interval``, return a data frame with mean, mean_ci_lower and mean_ci_upper. These are intervals
-        of the mean, not of a single response: the residual distribution is not released.
+        of the mean, not of a single response: the residual distribution is not released. A mean without a
+        valid interval is NaN, and a warning gives the reason.
         """
         columns, offset = self.rows_of(rows) if self.rows_of else (_numbers(rows, self.terms), np.zeros(1))
         if columns.ndim != 2 or columns.shape[1] != len(self.terms):
@@ -227,7 +229,12 @@ class ReleasedModel(ShowsCoefficients):
     def means(self, rows: FloatArray, offset: FloatArray, interval: float | None = None) -> Any:
         """Return the result of :meth:`predict` for rows of the terms, (n, k), and an offset (n,)."""
         level = None if interval is None else check_probability("interval", interval)
-        limits = _limits(self._along(rows, level)) + offset
+        intervals = self._along(rows, level)
+        if (missing := intervals.codes.any(axis=1)).any():
+            codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=0)[None]
+            mean_of = f"{missing.sum()} of {len(rows)} rows"
+            warnings.warn(why_none(codes, [mean_of], "the mean of"), UserWarning, stacklevel=3)
+        limits = _limits(intervals) + offset
         mean = self.released.family.mean
         lower, middle, upper = (
             mean(each[:, None])[:, 0] for each in (limits[0], limits.mean(axis=0), limits[1])

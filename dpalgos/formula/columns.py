@@ -34,11 +34,13 @@ class NumberColumn:
     scale: float | None = None
     periods: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        unit_of_bounds(self.lower, self.upper, self.center, self.scale)  # refuses extreme ones
+
     @property
     def unit(self) -> tuple[float, float]:
         """Center and scale: by default the midpoint and a quarter of the range."""
-        middle, quarter = unit_of_bounds(self.lower, self.upper)
-        return middle if self.center is None else self.center, self.scale or quarter
+        return unit_of_bounds(self.lower, self.upper, self.center, self.scale)
 
     def values(self, u: FloatArray) -> FloatArray:
         """Return the quantiles at u (n,) of the beta distribution with this center and scale."""
@@ -190,6 +192,10 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
     for name in columns if names is None else names:
         declared = columns[name]
         values = np.asarray(unmasked(f"column {name!r}", column_of(frame, name, "the formula")))
+        if values.ndim == 0:
+            raise InputError(
+                f"frame must hold a list of values in column {name!r}, got one value; put it in [ ]"
+            )
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
         if isinstance(declared, CategoryColumn):

@@ -38,6 +38,7 @@ from dpalgos.formula.columns import (
     plain_columns,
 )
 from dpalgos.models.families import Family
+from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:  # imported if a response is a time
@@ -268,6 +269,11 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         fitted, sources = [offset.name, *fitted], [reading.names.used(reading.offset), *sources]
     response = _side(reading.response, reading, columns, rows) if reading.response else None
     added = [*fitted, *([response.name] if response and (survival or not response.column) else [])]
+    sizes = np.abs(back).max(axis=1) * max(response.scale if response else 1.0, 1.0)
+    if not (sizes <= LARGEST_VALUE).all():
+        raise InputError(
+            f"formula: {names[int(sizes.argmax())]!r} is too small next to the response; change its unit"
+        )
     if twice := [name for name in added if added.count(name) > 1]:
         raise InputError(f"formula: two columns would be called {twice[0]!r}; rename one")
     return FormulaDesign(

@@ -29,7 +29,7 @@ from types import MappingProxyType
 import numpy as np
 import scipy
 
-from dpalgos.interval import ABOUT, CLIPPED, REASONS, Interval
+from dpalgos.interval import ABOUT, CLIPPED, OMITTED, REASONS, Interval
 from dpalgos.typing import BoolArray, FloatArray
 
 LARGEST_BIAS = 3.0  # in half-widths without it
@@ -67,7 +67,8 @@ def interval_by_variance(
     bias = sum(biases.values(), np.zeros_like(half))
     is_too_large = {reason: bound > largest_bias * half for reason, bound in biases.items()}
     if biases:
-        is_too_large[CLIPPED] = is_too_large[CLIPPED] | (bias > largest_bias * half)
+        is_explained = is_too_large.get(OMITTED, np.zeros_like(half, dtype=bool))
+        is_too_large[CLIPPED] = is_too_large[CLIPPED] | ((bias > largest_bias * half) & ~is_explained)
     for reason, flag in flags.items():
         is_too_large[reason] = flag | is_too_large.get(reason, False)
     codes = np.asarray(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.interval import BENT, CLIPPED, GROSS, HIDDEN, Interval
+from dpalgos.interval import BENT, CLIPPED, GROSS, HIDDEN, OMITTED, Interval
 from dpalgos.intervals.half_widths import interval_by_variance, reach_along
 from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import Family
@@ -221,7 +221,7 @@ class ReleasedRegression:
             sampling = sampling + _squares(lever, sampled)
             unknown = self._unknown(lever, omitted)
         takes_part = size > _ROUNDING * size.max(axis=1, keepdims=True, initial=0)
-        biases = {CLIPPED: size @ shift.bias + clipped, BENT: unsure, HIDDEN: unknown}
+        biases = {CLIPPED: size @ shift.bias + clipped, OMITTED: unsure, HIDDEN: unknown}
         flags = {
             HIDDEN: unresolved(self.curvature, outer),
             GROSS: (takes_part & shift.gross).any(axis=1),

@@ -54,6 +54,8 @@ def codes_of(labels: np.ndarray, classes: Any) -> tuple[np.ndarray, FloatArray]:
         distinct = _quietly("classes", np.unique, classes)
         if np.ndim(classes) != 1 or not 2 <= len(distinct) == len(classes):
             raise InputError(f"classes must be a list of two labels or more, each once, got {shown(classes)}")
+        if len({isinstance(each, str) for each in classes}) > 1:  # NumPy would make texts of numbers
+            raise InputError(f"classes must be all texts or all numbers, got {shown(classes)}; recode y")
     matches = np.asarray(labels[:, None] == distinct)
     if not matches.any(axis=1).all():
         if labels.dtype.kind in "iu" and all(isinstance(each, str) for each in distinct):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
@@ -97,5 +98,8 @@ def learned_attributes(step: object) -> list[str]:
     if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
         counted = step.min_frequency is not None or step.max_categories is not None
         return ["infrequent_categories_"] if counted else []
-    learned = [name for name in vars(step) if name.endswith("_") and name[0] != "_"]
+    if isinstance(step, SimpleImputer) and step.strategy == "constant" and step.keep_empty_features:
+        return ["indicator_"] if step.add_indicator else []
+    learned = [name for name, each in vars(step).items() if name.endswith("_") and each is not None]
+    learned = [name for name in learned if name[0] != "_"]
     return [name for name in learned if name not in _SHAPE]

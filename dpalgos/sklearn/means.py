@@ -4,6 +4,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from dpalgos.sklearn.base import PrivateModel, UnitModel
 from dpalgos.sklearn.checked import checked_rows
 
@@ -41,7 +43,8 @@ class DPMean(_PrivateMean, UnitModel):
         units = self._units_of(rows)
         scaled = units.apply(rows)
         answer = self._released(scaled, None, lambda: units.clipped_sides(rows), user_ids=user_ids).estimate
-        if (abs(answer) > _NEAR * self.value_bound).any():
+        reach = np.abs((np.stack([units.lower, units.upper]) - units.center) / units.scale).max(axis=0)
+        if ((abs(answer) > _NEAR * self.value_bound) & (reach > self.value_bound)).any():
             warnings.warn(
                 f"a mean is within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}; many entries may "
                 "be clipped; check the bound and the units",

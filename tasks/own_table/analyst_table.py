@@ -47,7 +47,7 @@ def fitted_columns(column: Column) -> tuple[Column, ...]:
         codes = replace(number, lower=0.0, upper=len(column.categories) - 1.0, center=0.0, scale=1.0)
         return (*(replace(level, name=name) for name in column.table_columns), codes)
     low, high = column.transformed_bounds
-    middle, quarter = unit_of_bounds(low, high)
+    center, scale = unit_of_bounds(low, high, column.center, column.scale)
     return (
         replace(
             number,
@@ -55,8 +55,8 @@ def fitted_columns(column: Column) -> tuple[Column, ...]:
             unit=f"log {column.unit}".strip() if column.transform else column.unit,
             lower=low,
             upper=high,
-            center=middle if column.center is None else column.center,
-            scale=quarter if column.scale is None else column.scale,
+            center=center,
+            scale=scale,
         ),
     )
 

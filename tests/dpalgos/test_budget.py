@@ -50,6 +50,15 @@ def test_a_budget_sums_calls_and_withholds_what_exceeds_it():
     assert whole.spent_epsilon == pytest.approx(1.0)
 
 
+def test_bounds_that_are_too_far_from_one_are_refused_before_a_charge():
+    X, y = table()
+    budget = Budget(epsilon=1.5, delta=1e-6)
+    for units in ({"bounds": (0, 1e-100)}, {"y_bounds": (-1e200, 1e200)}):
+        model = DPLinearRegression(**ASKED, **units, interval=0.9, budget=budget)
+        refused(lambda model=model: model.fit(X, y), InputError, "bounds", "1e+30")
+    assert budget.spent_epsilon == 0
+
+
 def test_an_answer_that_ends_in_an_error_stays_charged(monkeypatch):
     def failing_run(*arguments):
         RUN(*arguments)

@@ -162,4 +162,6 @@ def test_intervals_and_the_explained_part_do_not_move_with_the_origin():
     fits = [near.goodness(3, [3, 3, 3, 1, 6]), far.goodness(3, [7, 23, 3, 1, 36])]
     assert fits[0]["residual_std"] == pytest.approx(1, rel=0.05)
     assert "fit_note" in fits[1]  # its bounds are too wide
-    assert "fit_note" in near.goodness(3)  # no bounds
+    for of_no_bounds in (near.goodness(3), near.goodness(None, [3, 3, 3, 1, 6])):
+        assert "intercept, and public bounds" in of_no_bounds["fit_note"]
+        assert of_no_bounds != fits[1]

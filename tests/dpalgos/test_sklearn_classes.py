@@ -223,6 +223,10 @@ def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
 def test_a_bound_that_raw_columns_exceed_is_warned_about():
     with pytest.warns(UserWarning, match="value_bound = 1"):
         ours.DPMean(**BUDGET, value_bound=1.0, random_state=0).fit(raw_table(2000)[0])
+    rare = (np.arange(2000)[:, None] % 50 == 0) * 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the bounds are ±2 in public units, so none is clipped
+        ours.DPMean(**BUDGET, value_bound=2.0, bounds=(0, 1), random_state=0).fit(rare)
 
 
 @pytest.mark.parametrize("name", [each for each in dpalgos.sklearn.__all__ if each.startswith("DP")])

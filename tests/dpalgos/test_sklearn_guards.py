@@ -126,6 +126,9 @@ LEARNING = [
     (SelectKBest(f_regression, k=2), "scores_"),
     (preprocessing.MinMaxScaler(), "data_max_"),
     (SimpleImputer(), "statistics_"),
+    (SimpleImputer(strategy="constant"), "statistics_"),  # it drops empty columns
+    (SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), "indicator_"),
+    (SimpleImputer(strategy="constant", keep_empty_features=True), ""),
     (preprocessing.TargetEncoder(target_type="continuous"), "encodings_"),
     (preprocessing.OneHotEncoder(**BINARY, sparse_output=False), ""),
     (PublicScaler(center=0.5, scale=2.0), ""),

@@ -211,6 +211,9 @@ ROWS = [
     (InputError, "bounds", lambda: linear(bounds=(1, 1))),
     (InputError, "bounds", lambda: linear(bounds=([0.0, 1.0], 2.0))),
     (InputError, "bounds", lambda: linear(bounds=("a", 1))),
+    *[(InputError, "bounds", lambda each=each: linear(y_bounds=each)) for each in ((0, 1e200), (-1e308, 1e308))],
+    *[(InputError, "bounds", lambda each=each: linear(bounds=each)) for each in ((0, 1e-100), (0, 5e-324))],
+    (InputError, "bounds", lambda: DPMean(**B, value_bound=2.0, bounds=(-1e308, 1e308)).fit(ONES)),
     *[(InputError, ("bounds", "two columns"), lambda each=each: linear(ONES[:, :2], bounds=each)) for each in (((0, 10), (20, 100)), [[0, 20], [10, 100]], [np.array([0, 20]), np.array([10, 100])], [(0, 10), [20, 100]], [pd.Series([0, 20]), pd.Series([10, 100])], (np.array([0, 20]), (10, 100)))],
     (InputError, ("bounds", "two columns"), lambda: PublicScaler(bounds=[np.array([0, 20]), np.array([10, 100])]).fit(ONES[:, :2])),
     (InputError, ("fit_intercept", "'False'"), lambda: linear(fit_intercept="False")),
@@ -254,6 +257,7 @@ ROWS = [
         ((InputError, TypeError), "classes", lambda c=c: DPMultinomialRegression(**B, classes=c).fit(ONES, LABELS > 0))
         for c in (["a"], ["a", "a"], "ab", [["a", "b"]], [], 3, ["a", 1])
     ],
+    (InputError, ("classes", "[1, 'no']"), lambda: DPLogisticRegression(**B, classes=[1, "no"]).fit(ONES, np.where(LABELS > 0, 1, np.array("no", dtype=object)))),
     # Estimators that need another one's keywords
     (InputError, "family", lambda: estimate("dp_glm", family=LABELS, covariate_bound=1.0)),
     (InputError, "value_bound", lambda: estimate("private_frank_wolfe_lasso", y=None, covariate_bound=1.0, response_bound=1.0, coef_l1_bound=1.0)),

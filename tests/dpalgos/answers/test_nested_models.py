@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from dpalgos.answers.contrasts import constraints_of
 from dpalgos.answers.names import find_name
 from dpalgos.answers.stored import model_of, plain_model
 from dpalgos.formula.nested import submodel_by_formula
-from dpalgos.interval import HIDDEN
+from dpalgos.interval import CLIPPED, HIDDEN, OMITTED
 from tests.builders import refused
 from tests.dpalgos.test_glm import responses
 
@@ -120,6 +121,22 @@ def test_a_direction_that_noise_hides_has_no_nested_answer_either():
     assert HIDDEN in found.submodel(["x0", "x1", "x3"]).note
     # Of the pair's sum all is known: one of both alone has an answer.
     assert np.isfinite(found.submodel(["x0", "x2", "x3"]).coefficients().estimate[0])
+
+
+@pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")  # of a large epsilon
+def test_a_nested_mean_without_an_interval_is_warned_about_with_the_reason():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-2, 2, (20_000, 2)), np.ones(20_000)])
+    y = rng.poisson(np.exp(X @ [0.75, 0.0, 0.5])).astype(float)
+    found = released("poisson", X, y, rng, epsilon=1e6)
+    nested = found.submodel(["x1"])
+    assert OMITTED in nested.note
+    assert CLIPPED not in nested.note
+    with pytest.warns(UserWarning, match="5 of 5 rows"):
+        assert np.isnan(nested.predict(X[:5, 1:])).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(found.model.predict(X[:5])).all()
 
 
 def test_a_test_is_that_of_the_interval():
