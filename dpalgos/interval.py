@@ -23,14 +23,8 @@ _HELPS = {
     FEW: "more rows, a larger ε or fewer columns",
     OMITTED: "a separate release of the nested model",
 }
-REASONS = (
-    HIDDEN,
-    CLIPPED,
-    BENT,
-    GROSS,
-    FEW,
-    OMITTED,
-)  # a coordinate's code is the sum of 2^k over its reasons
+# A coordinate's code is the sum of 2^k over its reasons.
+REASONS = HIDDEN, CLIPPED, BENT, GROSS, FEW, OMITTED
 ABOUT = "intervals are centered at the estimate before it is shrunk"
 
 
