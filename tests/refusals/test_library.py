@@ -219,7 +219,7 @@ ROWS = [
     (InputError, ("fit_intercept", "'False'"), lambda: linear(fit_intercept="False")),
     *[(InputError, ("levels", "'age'"), lambda each=each: linear(FRAME, levels={"age": each})) for each in ([1, "1"], {18, 90}, "ab", [1, None], [(1,), (2,)], [range(18), range(90)], np.eye(2))],
     *[(InputError, repr(name), lambda frame=frame, levels=levels: linear(frame, levels=levels)) for name, frame, levels in ALIKE],
-    (InputError, "'intercept'", lambda: linear(FRAME.rename(columns={"age": "intercept"}), levels={"intercept": [18, 90]})),
+    (InputError, "'intercept'", lambda: linear(pd.DataFrame({"intercept": LABELS}), levels={"intercept": [0, 1, 2]})),
     (InputError, "'height'", lambda: linear(FRAME, levels={"height": [1, 2]})),
     *[(InputError, "levels", lambda each=each: linear(FRAME, levels=each)) for each in (["age"], "age", 5)],
     (InputError, ("X", "one name"), lambda: linear(FRAME[["age", "age"]])),

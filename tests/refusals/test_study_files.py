@@ -9,8 +9,8 @@ from data.errors import DataError
 from flows.cli.options import use_plugins
 from flows.studies.find_study import STUDIES, find_study
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.formula import expand_formula
+from tasks.own_table.analyst_table import AnalystTable, fitted_columns
+from tasks.own_table.formula import expand_formula, expand_group_numbers
 from tasks.size_rules import RuleError, evaluate_rule, whole
 from tasks.study.study_file import load_study
 from tests.builders import declared_column, people, refusals, refused, visits, words
@@ -108,6 +108,9 @@ def test_a_wrong_guess_is_refused_by_its_key(study, _, old, text, named):
 LOWER = {"age": 18, "cost": 0, "weight": 0}
 COLUMNS = [declared_column(name, lower=low, upper=90, source="law") for name, low in LOWER.items()]
 TABLE = AnalystTable(path="people.csv", rows=100, privacy_unit="a row", columns=tuple(COLUMNS))
+ARM = declared_column("arm", categories=("a", "b"), source="law")
+NUMBER = declared_column("n", lower=0, upper=9, source="law")
+OF_ARMS = TABLE.model_copy(update={"columns": (ARM, NUMBER)})
 HOUSES = {"dataset": "housing", "units": "public"}
 REGRESSION = made_problem(
     "held_out_regression", response="median_house_value", covariates=("population",), **HOUSES
@@ -124,6 +127,8 @@ HOUSES = {"dataset": "housing", "family": "", "response": "median_house_value", 
 ROWS = [
     (SpecError, "intercept", lambda: expand_formula("cost ~ 0 + age", TABLE)),
     (SpecError, "response", lambda: expand_formula("~ age", TABLE)),
+    (SpecError, ("'n, a'", "rename"), lambda: expand_group_numbers("table1", "arm ~ n", OF_ARMS)),
+    (ValueError, ("bounds", "1e-61"), lambda: fitted_columns(declared_column("dose", lower=0, upper=1e-61))),
     (SpecError, "log(weight)", lambda: expand_formula("cost ~ log(weight)", TABLE)),
     (SpecError, "'height'", lambda: expand_formula("cost ~ height", TABLE)),
     (SpecError, "mean", lambda: expand_formula("cost ~ mean(age)", TABLE)),
