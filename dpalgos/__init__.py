@@ -14,7 +14,7 @@ from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 
-__version__ = "3.0.0.dev0"
+__version__ = "3.0.0"
 
 __all__ = [
     "AccuracyWarning",

@@ -109,13 +109,14 @@ def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *,
     from tasks.release.record import FILES, is_recorded, write_record
     from tasks.report.coefficients import table_of
 
+    if folder and not is_recorded(
+        made, folder
+    ):  # first: whatever happens to a table, it can be written again
+        check_outputs([folder / name for name in FILES], force=force)
+        write_record(made, folder)
     contents = {file: table_of([made], file) for file in tables}
     changed = [file for file in tables if not file.exists() or file.read_bytes() != contents[file]]
-    if folder and is_recorded(made, folder):
-        folder = None
-    check_outputs([*([folder / name for name in FILES] if folder else []), *changed], force=force)
-    if folder:
-        write_record(made, folder)
+    check_outputs(changed, force=force)
     for file in changed:
         atomic_write(file, contents[file])
 
