@@ -307,8 +307,13 @@ class SurvivalCurves:
         DataFrame
             Columns group, mean, ci_low and ci_high, then difference with its limits.
         """
+        if self.shown_until == self.periods[0]:
+            raise InputError(
+                "restricted_means needs a period in which every group is shown, got none; more persons or a "
+                "larger ε would help"
+            )
         last = _index_of(self.shown_until if until is None else until, self.periods)
-        if self.periods[last] > self.shown_until or last == 0:
+        if not 0 < last <= self.periods.index(self.shown_until):
             raise InputError(
                 f"until must be at most {self.shown_until:g}, the last time at which every group is "
                 f"shown, got {shown(until)}"
