@@ -109,9 +109,7 @@ def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *,
     from tasks.release.record import FILES, is_recorded, write_record
     from tasks.report.coefficients import table_of
 
-    if folder and not is_recorded(
-        made, folder
-    ):  # first: whatever happens to a table, it can be written again
+    if folder and not is_recorded(made, folder):  # first: a table can be written from it again
         check_outputs([folder / name for name in FILES], force=force)
         write_record(made, folder)
     contents = {file: table_of([made], file) for file in tables}

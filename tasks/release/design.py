@@ -77,7 +77,7 @@ def _unit(column: Column) -> dict[str, Any]:
 
 def _markers(words: Sequence[str]) -> tuple[str, ...]:
     known = [each for each in words if each.strip().lower() not in MISSING]
-    return tuple(sorted({f"{each:.17g}" if isinstance(each, float) else each for each in meanings(known)}))
+    return tuple(sorted({str(each).removesuffix(".0") for each in meanings(known)}))
 
 
 # Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.
