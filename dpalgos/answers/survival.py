@@ -7,8 +7,7 @@ last period is the time after the longest. For periods k = 1 … K of a group, w
 
     survival S_k = Π_{i ≤ k} (1 − h_i): Kaplan–Meier of grouped times (the life-table estimate)
 
-Counts do not say when in a period persons leave. Limits hold for two cases each, and so shrink with finer
-periods alone:
+Counts do not say when in a period persons leave. Limits hold for two cases each; finer periods narrow them:
 
 - Curves: persons are censored after a quarter or after three quarters of their period, on average.
 - Restricted means: within a period S falls from the lower curve at a constant rate, or from the upper one
@@ -308,10 +307,7 @@ class SurvivalCurves:
             Columns group, mean, ci_low and ci_high, then difference with its limits.
         """
         if self.shown_until == self.periods[0]:
-            raise InputError(
-                "restricted_means needs a period in which every group is shown, got none; more persons or a "
-                "larger ε would help"
-            )
+            raise InputError("restricted_means needs a period that is shown in every group; enlarge ε or n")
         last = _index_of(self.shown_until if until is None else until, self.periods)
         if not 0 < last <= self.periods.index(self.shown_until):
             raise InputError(

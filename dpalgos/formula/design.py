@@ -3,8 +3,7 @@
 Public rows are synthetic, from declared bounds, units and levels. Most are quasi-random: each numeric column
 has the beta distribution of its declared center and scale. In the last rows, every column is at a bound. The
 design matrix P of these rows determines all state of the formula. The fitted columns are Z = P M, from the QR
-decomposition of P. They have mean 0 and variance 1 on the public rows and are uncorrelated there. An estimate
-g in Z gives the coefficients β = M g of the terms.
+decomposition of P. There, they have mean 0 and variance 1 and are uncorrelated. The coefficients are M g.
 """
 
 from __future__ import annotations
@@ -244,8 +243,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         survival = SurvivalTime.of(reading, declared)
         assert survival is not None
         reading, declared = survival.of_periods(reading), survival.columns
-    used = tuple(dict.fromkeys((*reading.left, *reading.right)))
-    columns = {name: declared[name] for name in used}
+    columns = {name: declared[name] for name in dict.fromkeys((*reading.left, *reading.right))}
     terms = in_order(reading, columns)
     rows = rows_for(0, columns)
     code, P = learn_state(terms, reading, columns, rows)
@@ -271,9 +269,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     added = [*fitted, *([response.name] if response and (survival or not response.column) else [])]
     sizes = np.abs(back).max(axis=1) * max(response.scale if response else 1.0, 1.0)
     if not (sizes <= LARGEST_VALUE).all():
-        raise InputError(
-            f"formula: {names[int(sizes.argmax())]!r} is too small next to the response; change its unit"
-        )
+        raise InputError(f"formula: {names[int(sizes.argmax())]!r} is too small for y; change its unit")
     if twice := [name for name in added if added.count(name) > 1]:
         raise InputError(f"formula: two columns would be called {twice[0]!r}; rename one")
     return FormulaDesign(
@@ -379,17 +375,15 @@ def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, An
             raise InputError(
                 f"the response {name!r} must be numbers or two levels, got {len(category.levels)} levels"
             )
-        event = category.levels[1]
-        return SideColumn(f"{name}={event}", 0.0, 1.0, 0.5, 0.25, name, event=event)
+        return SideColumn(f"{name}={category.levels[1]}", 0, 1, 0.5, 0.25, name, event=category.levels[1])
     column_code, values = learn_state([(f"I({code})",)], reading, declared, rows)
     lower, upper = float(values.min()), float(values.max())
     used = [declared[name] for name in reading.names.used(code)]
     if column and isinstance(number := declared[column], NumberColumn):
         return SideColumn(text, number.lower, number.upper, *number.unit, column, column_code)
+    center, scale = unit_of_bounds(lower, upper)
     if all(isinstance(each, NumberColumn) and None not in (each.center, each.scale) for each in used):
         center, scale = float(values.mean()), float(values.std())
-        return SideColumn(text, lower, upper, center, scale or 1.0, code=column_code)
-    center, scale = unit_of_bounds(lower, upper)
     return SideColumn(text, lower, upper, center, scale or 1.0, code=column_code)
 
 
