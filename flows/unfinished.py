@@ -39,8 +39,9 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
             )
             client.set_flow_run_state(flow_run.id, Failed(message=reason))  # it never began
             return
-        served = (each.id for each in deployments_of(client))
-        if starts >= MAX_STARTS or flow_run.deployment_id not in served:  # a command, or a study that is gone
+        if flow_run.deployment_id is None or starts >= MAX_STARTS:
+            return
+        if all(each.id != flow_run.deployment_id for each in deployments_of(client)):  # its study is gone
             return
         client.create_flow_run_from_deployment(
             flow_run.deployment_id,
