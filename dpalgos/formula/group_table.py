@@ -1,15 +1,10 @@
 """Tables by group from one release of numbers by group: survival curves, and the baseline table of a paper.
 
-A person has d numbers for each group, and they are 0 except for the person's own group. All constants are
-public.
+A person counts in the person's own group alone. All constants are public.
 
 - Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring.
-- Baseline table, by ``clipped_mean``: 1, an indicator of each level of each category, and two numbers of each
-  numeric column, z and √3 (z² − 1/2). On the public bounds, z is from −1 to 1.
-
-The numbers of a baseline table lie within a ball of public center and radius, so none is clipped. The center
-is that of groups and levels of equal frequency. A category of L levels in G groups is at most
-√(1 − 1/(GL)) away from it, a number at most √(7/4).
+- Baseline table, by ``group_sums``: the size of the group, persons in each level of a category, and the sum
+  and the ordered cells of a number. On the public bounds, a number is from −1 to 1.
 """
 
 from __future__ import annotations
@@ -88,6 +83,16 @@ class GroupNumbers:
     def names(self) -> tuple[str, ...]:
         """The names of its columns in a table."""
         return tuple(f"~ {group}, {name}" for group in self.groups for name in self.names_of_group)
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        """The names of the numbers that are released."""
+        return self.names
+
+    @property
+    def largest(self) -> float:
+        """The largest value of its columns."""
+        return 1.0
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -215,10 +220,14 @@ class SurvivalCells(GroupNumbers):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BaselineNumbers(GroupNumbers):
-    """Numbers of a baseline table: of each group its size, shares of levels, means and mean squares."""
+    """Columns of a baseline table: the code of the group, then of each variable its level or its number.
+
+    Columns are in order of the names of variables, so that the order of a formula does not matter. The table
+    has the order of the formula.
+    """
 
     kind = "table1"
-    estimator = "clipped_mean"
+    estimator = "group_sums"
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -232,9 +241,29 @@ class BaselineNumbers(GroupNumbers):
         )
 
     @property
-    def names_of_group(self) -> Sequence[str]:
-        """The names of the columns of one group."""
-        return ["n", *(f"{each.name}: {part}" for each in self.variables for part in each.parts)]
+    def uses(self) -> tuple[str, ...]:
+        """The declared columns that it needs."""
+        return (self.group, *(each.name for each in self._sorted))
+
+    @property
+    def _sorted(self) -> list[Variable]:
+        return sorted(self.variables, key=lambda each: each.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(f"~ {name}" for name in (self.group, *(each.name for each in self._sorted)))
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        """The names of the released sums."""
+        of_group = ["n", *(f"{each.name}: {part}" for each in self._sorted for part in each.parts)]
+        return tuple(f"~ {group}, {name}" for group in self.groups for name in of_group)
+
+    @property
+    def largest(self) -> float:
+        """The largest value of its columns, a code."""
+        return float(max(self.keywords["levels"]))
 
     @property
     def row_names(self) -> Sequence[str]:
@@ -244,32 +273,28 @@ class BaselineNumbers(GroupNumbers):
     @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
-        n_groups = len(self.groups)
-        shares = [
-            1.0,
-            *(1 / len(each.levels) if each.levels else 0.0 for each in self.variables for _ in each.parts),
-        ]
-        apart = [1 - 1 / (n_groups * len(each.levels)) if each.levels else 1.75 for each in self.variables]
-        radius = np.sqrt(1 - 1 / n_groups + sum(apart))
-        return {"center": tuple(np.tile(shares, n_groups) / n_groups), "clip_norm": float(radius)}
+        return {"levels": (len(self.groups), *(len(each.levels) for each in self._sorted))}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return its columns, (n, d)."""
-        codes = self.codes(rows)
-        own = np.column_stack(
-            [np.ones(len(codes)), *(each.numbers(rows[each.name]) for each in self.variables)]
-        )
-        return np.hstack([own * (codes == k)[:, None] for k in range(len(self.groups))])
+        columns = [each.numbers(rows[each.name]) for each in self._sorted]
+        return np.column_stack([self.codes(rows) + 1.0, *columns])
 
     def result(
         self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
     ) -> BaselineTable:
         """Return the table from what was released."""
+        sums = np.asarray(estimate).reshape(len(self.groups), -1)
+        ends = np.cumsum([1, *(len(each.parts) for each in self._sorted)])
+        parts = dict(
+            zip([each.name for each in self._sorted], np.split(sums, ends, axis=1)[1:-1], strict=True)
+        )
         return BaselineTable(
-            sums=n * np.asarray(estimate).reshape(len(self.groups), -1),
-            noise_std=n * noise_std,
+            sums=np.hstack([sums[:, :1], *(parts[each.name] for each in self.variables)]),
+            noise_std=noise_std,
             variables=self.variables,
             groups=self.groups,
+            n_persons=n,
             level=level,
             **facts,
         )
@@ -300,7 +325,7 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
         found = SurvivalCells(**facts, declared=found.time.declared)
     if len(found.names) < 2 or (kind == "table1" and not reading.right):
         raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
-    for names in (found.names, found.row_names):
+    for names in (found.names, found.released_names, found.row_names):
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             text = twice[0].removeprefix("~ ")
             raise InputError(

@@ -83,6 +83,8 @@ def units_as_declared(
         declaration=declaration,
         formula=formula.described if formula else None,
     )
+    if numbers := analyst_table.group_numbers_of(asked.x):
+        return design, FileUnits.unchanged(numbers.released_names)
     units = file_units(design.columns, response)
     if response is not None:
         units = replace(units, groups=groups, columns=asked.xy)

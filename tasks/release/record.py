@@ -88,7 +88,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
 def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any]:
     """Return the facts of a table by group, and its rows in the place of the numbers of each group."""
     (event,) = released.answer["events"]
-    estimate = [released.answer["estimate"][name] for name in numbers.names]
+    estimate = [released.answer["estimate"][name] for name in numbers.released_names]
     noise_std = event["noise_multiplier"] * event["sensitivity"]
     result = numbers.result(estimate, noise_std, released.plan.rows.n_units, released.plan.request.level)
     content = {"declaration": numbers.declaration, "estimate": estimate, "noise_std": noise_std}

@@ -197,7 +197,7 @@ def public_plan(request: ReleaseRequest) -> tuple[RowDesign, FileUnits, ReleaseP
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
-    shape = table.units[0], len(units.names)
+    shape = table.units[0], design.n_columns
     return design, units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 
@@ -246,7 +246,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
-    shape, table = (rows.n_rows, len(rows.units.names)), rows.X
+    shape, table = (rows.n_rows, rows.design.n_columns), rows.X
     if isinstance(table, StreamedTable):
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)

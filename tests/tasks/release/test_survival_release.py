@@ -105,7 +105,7 @@ def test_a_record_says_which_category_is_the_event(ledger, tmp_path, line, estim
 
 
 CURVES = "Surv(time, died) ~ arm"
-ESTIMATORS = {"survival": "cumulative_counts", "table1": "clipped_mean"}
+ESTIMATORS = {"survival": "cumulative_counts", "table1": "group_sums"}
 
 
 def released_by_group(ledger, folder, kind, formula, frame=None, interval=None, **edits):
@@ -163,7 +163,17 @@ def test_a_baseline_table_has_a_row_per_variable_and_a_column_per_arm(ledger, tm
     lines = table_of([record], tmp_path / "table.md").decode().splitlines()
     assert "|  | placebo | drug |" in lines
     first = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
-    assert first == ["", ":--", "n", "age, mean (SD)", "stage, n (%)", "– I", "– II", "– III"]
+    assert first == [
+        "",
+        ":--",
+        "n",
+        "age, mean (SD)",
+        "age, median (quartiles)",
+        "stage, n (%)",
+        "– I",
+        "– II",
+        "– III",
+    ]
     assert not any("[" in line for line in lines)
     with_limits = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE, frame, interval=0.9))
     assert "Brackets are 90% limits" in text_of([with_limits])
