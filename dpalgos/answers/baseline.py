@@ -1,27 +1,30 @@
 """The baseline table of a paper ("Table 1"), from released sums by group.
 
-The sums are those of :mod:`dpalgos.central.group_sums`: of each group its size, the persons in each level
-of a category, and for a number z in [−1, 1] its sum and the persons in 128 ordered cells. σ is the noise
-standard deviation of a sum. F_k is the number of persons up to cell k, with noise of standard deviation σ_k
-≤ 1.7σ.
+:mod:`dpalgos.central.group_sums` releases them. Each group has its size. A category has the number of
+persons in each level. A number z in [−1, 1] has its sum, and the number of persons in 128 ordered cells. σ
+is the noise standard deviation of a sum. F_k is the number of persons up to cell k. Its noise has standard
+deviation σ_k ≤ 1.7σ.
 
-Size n. The size, the sum of the levels of each category (Lσ²), and the last F of each number estimate n.
-They are averaged, with weights in inverse proportion to the variances of their noise. v is the variance
-that is left.
+Size n. Three sums estimate n: the size, the sum over the levels of a category (variance Lσ²), and the last
+F of a number. They are averaged, with weights in inverse proportion to the variances. v is the variance of
+the average.
 
-Squared standard errors count sampling and noise, where s is the standard deviation of z:
+Squared standard errors account for sampling and noise. s is the standard deviation of z.
 
-    share p of a level      p (1 − p)/n + (σ² + p² v − 2 p v/L)/n²
-    mean z̄                  s²/n + (σ² + z̄² v)/n²
-    share up to a value     p (1 − p)/n + (max σ_k² + p² v)/n²
+    share p of a level        p (1 − p)/n + (σ² + p² v − 2 p v/L)/n²
 
-Quartiles. F is made monotone by least squares. A quartile is interpolated where F/n = p. Its limits are the
-ends of the cells in which F/n is p − q·error and p + q·error, where q is the normal quantile of the level.
+    mean z̄                    s²/n + (σ² + z̄² v)/n²
 
-Standard deviation. s² = Σ_k (count of cell k) (middle of k − z̄)²/n. Its noise is that of the counts. Its
-sampling variance is (fourth moment − s⁴)/n, where the fourth moment is two standard deviations of its noise
-higher. A standard deviation is given only if its limits differ by a factor below 1.5: in a skewed column,
-few persons in far cells decide it, and noise covers them.
+    share p below a value     p (1 − p)/n + (max σ_k² + p² v)/n²
+
+Quartiles. Least squares makes F monotone. A quartile is interpolated where F/n = p. Its confidence limits
+are the edges of two cells. In one of them F/n is p − q·error, in the other p + q·error. q is the normal
+quantile.
+
+Standard deviation. s² = Σ_k (count of cell k) (middle of k − z̄)²/n, with the noise of the counts. Its
+sampling variance is (fourth moment − s⁴)/n. The fourth moment is two standard deviations of its noise
+higher than its estimate. A standard deviation is blank if its confidence limits differ by a factor of 1.5
+or more. In a skewed column, few persons in far cells determine it, and noise covers them.
 """
 
 from __future__ import annotations
@@ -69,7 +72,7 @@ class Variable:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What the table has of a number."""
+        """The names of the statistics of a number."""
         return ("mean", "standard deviation", *QUARTILES)
 
     @property
@@ -94,7 +97,7 @@ class Variable:
 
 
 class _Number:
-    """What was released of a number of a group of n persons, in public units."""
+    """A number of a group of n persons: its released sums, in public units."""
 
     def __init__(self, sums: FloatArray, n: float, size_variance: float, noise_std: float) -> None:
         self.n, self._size_variance, self._noise_std = n, size_variance, noise_std
@@ -160,7 +163,7 @@ class _Number:
 
     @property
     def is_of_ends(self) -> bool:
-        """Whether no persons are visible between the two ends of the range."""
+        """Whether no persons are visible strictly within the range."""
         inner = np.append(np.append(0.0, np.ones(N_CELLS - 2)), 0.0)
         through = np.linalg.solve(cell_strategy().T, inner)
         return bool(self._cells @ inner < 3 * self._noise_std * np.linalg.norm(through))

@@ -4,9 +4,10 @@
     share of level l   Σ w 1(level is l)
     number z           Σ w clip(z, −1, 1),   and Σ w 1(cell of z is k) in K = 128 ordered cells of [−1, 1]
 
-Columns of X: the code of the group, 1 … G, then a column for each variable: the code of a level, 1 … L, or
-a number in public units. Any other code is of no group, or of no level. A row of no group counts nowhere,
-as does a row of zeros. The first cell of a number holds the value −1 alone; the others have equal widths.
+The first column of X is the code of the group, 1 … G. Each further column is a variable: the code of a
+level, 1 … L, or a number in public units. Any other code is of no group, or of no level. A row of no group
+counts nowhere, as does a row of zeros. The first cell of a number holds the value −1 alone; the others have
+equal widths.
 
 All sums get independent Gaussian noise of one size σ. The cells h of a number are released as A h, and the
 estimate has A⁻¹ (A h + noise). A is the square root of the matrix of cumulative sums
@@ -19,8 +20,9 @@ each variable, 0 for a number. A person with several rows counts with weights th
 Sensitivity. A row contributes 1 for its group, 1 for each category, z, and a column a_k of A for each number.
 Values in cell k lie between l_k and u_k. The squared distance of two rows is at most
 
-    within a group     Σ_categories 2 + Σ_numbers max_{j,k} [ (u_j − l_k)² + ‖a_j − a_k‖² ]
-    of two groups      2 [ 1 + Σ_categories 1 + Σ_numbers max_k ( max(l_k², u_k²) + ‖a_k‖² ) ]
+    within a group:    Σ_categories 2 + Σ_numbers max_{j,k} [ (u_j − l_k)² + ‖a_j − a_k‖² ]
+
+    of two groups:     2 [ 1 + Σ_categories 1 + Σ_numbers max_k ( max(l_k², u_k²) + ‖a_k‖² ) ]
 
 Two rows attain the maximum of the two lines. If there is one group, the second line is halved: the other
 row is of no group. A category of one level counts 1 in the first line: the other row is of no level. A

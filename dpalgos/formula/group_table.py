@@ -3,8 +3,8 @@
 A person counts in the person's own group alone. All constants are public.
 
 - Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring.
-- Baseline table, by ``group_sums``: the size of the group, persons in each level of a category, and the sum
-  and the ordered cells of a number. On the public bounds, a number is from −1 to 1.
+- Baseline table, by ``group_sums``: the size of the group and persons in each level of a category. A number
+  has its sum and persons in ordered cells. The public bounds become −1 and 1.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ class SurvivalCells(GroupNumbers):
 class BaselineNumbers(GroupNumbers):
     """Columns of a baseline table: the code of the group, then of each variable its level or its number.
 
-    Columns are in order of the names of variables, so that the order of a formula does not matter. The table
-    has the order of the formula.
+    Columns are in order of the names of variables. Therefore the order of a formula does not matter. The
+    table has the order of the formula.
     """
 
     kind = "table1"

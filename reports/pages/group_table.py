@@ -61,15 +61,16 @@ def _baseline(table: BaselineTable) -> PageTable:
     cells: dict[tuple[str, str], list[str]] = {}
     frame = table.frame()
     for group in table.groups:
-        own = frame[frame["group"] == group].to_dict("records")
-        for label, text in _of_group(own):
-            cells.setdefault(label, []).append(text)
-    blank, rows = [""] * len(table.groups), list[list[str]]()
+        for line, text in _of_group(frame[frame["group"] == group].to_dict("records")):
+            cells.setdefault(line, []).append(text)
+    blank, rows, last = [""] * len(table.groups), list[list[str]](), ""
     for (variable, label), texts in cells.items():
-        if label.startswith("– ") and f"{variable}, n (%)" not in [each[0] for each in rows]:
+        is_level = label.startswith("– ")
+        if is_level and variable != last:
             rows.append([f"{variable}, n (%)", *blank])
-        if any(texts) or label in ("n", "– "):
+        if any(texts) or is_level or label == "n":
             rows.append([label, *texts])
+        last = variable
     notes = ["All numbers contain noise; small groups are suppressed."]
     if table.level:
         notes.append(f"Brackets are {100 * table.level:g}% limits; those of quartiles are of the median.")
