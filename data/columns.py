@@ -137,7 +137,9 @@ class Column:
         texts = [(level, level) for level in self.categories] + sorted(pairs)
         texts += [(text, "a missing cell") for text in self.missing]
         meant: dict[str | float, tuple[str, str]] = {}
-        for text, (spelling, level) in zip(meanings([text for text, _ in texts]), texts, strict=True):
+        for text, (spelling, level) in zip(
+            meanings([text for text, _ in texts], has_codes=True), texts, strict=True
+        ):
             if isinstance(text, float) and LARGEST_WHOLE <= abs(text) < math.inf:
                 raise ValueError(
                     f"{self.name!r} must have codes below 2^53, got {spelling!r}, which is not told from its "

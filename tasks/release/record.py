@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.columns import Column
+from data.ledger import Charge
+from data.ledger.charges import PENDING, RELEASED
 from data.store.folders import atomic_write, read_small
 from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
@@ -70,6 +72,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
             "charged": charge.charged,
             "replayed": released.replayed,
             "epsilon_charged": charge.epsilon,
+            "earlier": [{"charge": each.id, "charged": each.charged} for each in _earlier(released)],
             **spent,
             "head": released.account.head,
         },
@@ -83,6 +86,17 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     deployment = _deployment(released, model, spent, mechanisms)
     record = {"record_version": VERSION, "deployment": deployment, "release": release}
     return {**record, "release": {**release, "methods": methods_of([record])}}
+
+
+def _earlier(released: StoredRelease) -> Iterator[Charge]:
+    """Yield the charges of these data before this one, without those of its plan and of its question."""
+    own = released.charge
+    plan = own.reserve.partition("/")[0]
+    for each in released.account.charges:
+        is_of_plan = bool(plan) and each.reserve.partition("/")[0] == plan
+        is_drawn = each.state in (PENDING, RELEASED) and each.question.id != own.question.id
+        if is_drawn and each.charged <= own.charged and not is_of_plan:
+            yield each
 
 
 def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any]:

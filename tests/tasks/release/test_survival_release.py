@@ -215,3 +215,27 @@ def test_a_half_event_is_refused(ledger, tmp_path):
     frame.loc[0, "died"] = 0.5
     refused(lambda: released(ledger, tmp_path, frame), ValueError, "'died'")
     assert not ledger.account("trial").charges
+
+
+def test_methods_say_which_release_came_before(ledger, tmp_path):
+    """Bounds that are changed after a release were not fixed before the data were read."""
+    first = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    assert "were fixed before the program read the data" in first["release"]["methods"]
+    study = tmp_path / "mine.toml"
+    study.write_text(study.read_text().replace("upper = 80", "upper = 90"))
+    second = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    assert "were fixed before" not in second["release"]["methods"]
+    assert "Before this release, one other release was made from these data" in second["release"]["methods"]
+    study.write_text(study.read_text().replace("upper = 90", "upper = 80"))
+    again = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    assert again["release"]["ledger"]["replayed"]
+    assert "were fixed before the program read the data" in again["release"]["methods"]
+
+
+def test_the_order_of_variables_is_no_other_question(ledger, tmp_path):
+    first = released_by_group(ledger, tmp_path, "table1", "arm ~ age + stage")
+    second = released_by_group(ledger, tmp_path, "table1", "arm ~ stage + age")
+    assert second.charge.id == first.charge.id
+    lines = text_of([record_of(second)]).splitlines()
+    rows = [k for k, line in enumerate(lines) if line.startswith(("age, mean", "stage, n"))]
+    assert lines[rows[0]].startswith("stage")
