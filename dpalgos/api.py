@@ -14,7 +14,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.coefficients import SEEDED
-from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
+from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise, is_seeded
@@ -84,9 +84,11 @@ def estimate(
 
     Warns
     -----
+    SeededNoiseWarning
+        If the noise comes from a known seed.
     PrivacyWarning
-        If the noise is seeded, if ε is above 20, or if δ is at least one over the number of rows (users).
-        These guarantees protect nobody.
+        If ε is above 20, or δ is at least one over the number of rows (users): these guarantees protect
+        nobody.
     AccuracyWarning
         If released numbers show that the estimate may be far off.
     """
@@ -112,14 +114,7 @@ def estimate(
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
-    _warn(estimator, sample, params)
-    if seeded:
-        warnings.warn(
-            f"{SEEDED}. Anybody who knows the seed can subtract the noise; use seeds in studies and tests "
-            "only. For a private result, leave random_state out, or pass rng=np.random.default_rng()",
-            PrivacyWarning,
-            stacklevel=2,
-        )
+    _warn(estimator, sample, params, seeded=seeded)
     for caution in cautions(transcript.diagnostics):
         warnings.warn(caution, AccuracyWarning, stacklevel=2)
     delta = getattr(params, "delta", math.nan)
@@ -234,8 +229,15 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
         )
 
 
-def _warn(estimator: Estimator, sample: Sample, params: Params) -> None:
-    """Warn if ε or δ is so large that the guarantee means little, or if rows are fewer than coefficients."""
+def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool) -> None:
+    """Warn of seeded noise, of an ε or δ that protects nobody, and of fewer rows than coefficients."""
+    if seeded:
+        warnings.warn(
+            f"{SEEDED}. Anybody who knows the seed can subtract the noise; use seeds in studies and tests "
+            "only. For a private result, leave random_state out, or pass rng=np.random.default_rng()",
+            SeededNoiseWarning,
+            stacklevel=3,
+        )
     unit, d = estimator.unit_of_privacy, sample.n_features
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())

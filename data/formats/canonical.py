@@ -63,7 +63,7 @@ class CanonicalBatch:
     def cells(self, name: str, levels: Collection[str] = ()) -> Cells:
         """Return `canonical_cells` of a column; with ``levels``, of a column of categories.
 
-        Of the levels, only those matter that also stand for a missing cell.
+        A level matters only if it also stands for a missing cell.
         """
         key = name, bool(levels), tuple(level for level in levels if level.strip().lower() in MISSING)
         if key not in self._cells:

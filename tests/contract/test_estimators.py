@@ -509,6 +509,7 @@ def test_inputs_are_left_alone_and_layout_does_not_matter(estimator, calibration
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", dpalgos.AccuracyWarning)  # of the wild rows
+        warnings.simplefilter("ignore", dpalgos.SeededNoiseWarning)
         answers = [answered(estimator, calibration, *rows).estimate for rows in layouts]
     plain, fortran, strided, single, extreme = answers
     np.testing.assert_array_equal(X, kept_X)

@@ -196,3 +196,14 @@ def test_two_rows_are_as_far_apart_as_the_lemma_says_and_no_farther(levels):
     squares = (encoded**2).sum(axis=1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * encoded @ encoded.T, 0))
     assert distances.max() == pytest.approx(float(table_sensitivity(levels)), rel=1e-3)
+
+
+def test_shares_are_covered():
+    covered = []
+    for seed in range(60):
+        asked = {**PUBLIC, **BUDGET, "random_state": seed, "epsilon": 0.3, "interval": 0.95}
+        own = table_one("arm ~ stage", trial(1500, seed), **asked).frame()
+        own = own[own["statistic"] == "share"]
+        truth = own["level"].map({"I": 0.6, "II": 0.3, "III": 0.1})
+        covered.append(own["ci_low"].le(truth) & own["ci_high"].ge(truth))
+    assert np.mean(covered) > 0.92
