@@ -1,4 +1,4 @@
-"""What a method's error consists of: privacy noise, or what remains when its noise is switched off.
+"""The parts of a method's error: privacy noise, and the rest, which remains if its noise is switched off.
 
 Without noise, a private method still stops early, clips, sketches and shrinks. Its error is then e₀. The best
 estimator without privacy has the error e on the same rows. √(e₀² − e²) is the part that neither noise nor

@@ -75,7 +75,7 @@ _Outcomes = dict[_Asked, "_Outcome"]
 def _without_noise(block: Block, draw: Draw) -> dict[str, _Outcome]:
     """Return the outcome of each private cell with its noise switched off, by key, where it has an estimate.
 
-    Without noise a descent does not depend on ε and δ, so that cells which differ in these share a run.
+    Without noise, a descent does not depend on ε and δ. Its cells therefore share a run.
     """
     off: dict[str, Cell] = {}
     for cell in block.cells:
