@@ -144,9 +144,11 @@ def result_of(
     certified_epsilon: float,
 ) -> Result:
     """Return the result of a run; for one replicate, without the axis of replicates."""
+    is_single, path = released.shape[-1] == 1, transcript.path
     return Result(
-        estimate=released[..., 0] if released.shape[-1] == 1 else released,
+        estimate=released[..., 0] if is_single else released,
         intervals=transcript.interval,
+        path=path[..., 0] if path is not None and is_single else path,
         certified_epsilon=certified_epsilon,
         delta=getattr(params, "delta", math.nan),
         events=tuple(transcript.events),

@@ -95,6 +95,8 @@ class Estimator:
         Whether it needs all rows in memory; if not, it also accepts streamed blocks of rows.
     one_replicate : bool
         Whether the function takes one replicate, because its steps depend on released numbers.
+    has_path : bool
+        Whether it is a descent whose released iterates are in ``Result.path``.
     takes_people : bool
         Whether it also protects people with all their rows, if data come with user ids.
     no_interval : str
@@ -126,6 +128,7 @@ class Estimator:
     check_data: DataCheck | None = None
     in_memory: bool = False
     one_replicate: bool = False
+    has_path: bool = False
     takes_people: bool = False
     no_interval: str = ""
     no_release: str = ""

@@ -66,6 +66,9 @@ class Result(ShowsCoefficients):
         Facts computed from released or public quantities only.
     intervals : Interval or None
         The intervals if ``interval`` was requested; ``intervals.note`` gives the reasons for missing ones.
+    path : (T + 1, d) array, or (T + 1, d, R), or None
+        The released iterates of a descent, from the start to the estimate; with K classes (T + 1, d, K). They
+        cost no ε in addition to the estimate.
     """
 
     estimate: FloatArray
@@ -74,6 +77,7 @@ class Result(ShowsCoefficients):
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
     intervals: Interval | None = None
+    path: FloatArray | None = None
     about: AnswerFacts = field(default_factory=lambda: AnswerFacts())
 
     @property

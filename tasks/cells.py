@@ -7,7 +7,7 @@ or machine gives the same bytes.
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Cell:
     n: int  # rows per replicate
     params: dict[str, Any]  # public keywords of the estimator
     steps: int | None = None  # number of steps, where a study varies it
+    of_path: bool = False  # is the estimate the iterate after so many steps of a longer run
     s: int | None = None  # sparsity, where a study varies it
 
     @property
@@ -35,8 +36,14 @@ class Cell:
 
     @property
     def question(self) -> str:
-        """The key of the estimate and its seed: cells that differ only in an unused s have the same."""
-        return f"{self._key_at_any_s}:{json.dumps(self.params, sort_keys=True)}" if self.s else self.key
+        """The key of the run and its seed; shared by cells that differ in an unused s or read one path."""
+        key = replace(self, steps=None)._key_at_any_s if self.of_path else self._key_at_any_s
+        return f"{key}:{json.dumps(self.params, sort_keys=True)}" if self.s or self.of_path else self.key
+
+    @property
+    def iterate(self) -> int | None:
+        """The number of the iterate that is the estimate; None: the run's own estimate."""
+        return self.steps if self.of_path else None
 
     @property
     def _key_at_any_s(self) -> str:

@@ -156,6 +156,7 @@ GRADIENT = Release("gradient", ball_mean)
     },
     no_interval="the curvature at the estimate is not released; use preconditioned_glm",
     releases=(GRADIENT,),
+    has_path=True,
     check_data=check_labels,
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",
 )
@@ -174,11 +175,14 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
         sensitivity = ball_mean(bound * family.gradient_radius(bound * printed_norm), sample.n_rows)
         multiplier = float((params.printed_noise_std(sample.n_rows) / sensitivity).flat[0])
     spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, params.n_iterations)})
+    iterates = [coef]
     for _ in range(params.n_iterations):
         norm = printed_norm if params.calibration == "paper" else family.predictor_norm(coef, 2)
         radius = bound * family.gradient_radius(bound * norm)
         coef = params.stepped(
             coef, spend(GRADIENT, ball_mean.of(gradient_at(coef), radius, sample.n_rows)).value
         )
+        iterates.append(coef)
     spend.check_complete()
-    return family.identified(coef)
+    transcript.path = np.stack([family.identified(each) for each in iterates])
+    return np.asarray(transcript.path[-1])

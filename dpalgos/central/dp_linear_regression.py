@@ -130,6 +130,7 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
     },
     no_interval="the curvature at the estimate is not released; use preconditioned_regression",
     releases=(GRADIENT, *RESPONSE_RELEASES),
+    has_path=True,
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
         "residual-clipped": Form(keywords={"residual_bound": 2.0}),

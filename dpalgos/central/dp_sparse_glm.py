@@ -120,6 +120,7 @@ VALUES = Release("step: values", selected_l2_sensitivity)
         "step_size": 2.0,
     },
     releases=(SELECTION, VALUES),
+    has_path=True,
     public="response_bound where the family's residual is unbounded",
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
@@ -151,6 +152,7 @@ def sparse_descent(
     design = Design(sample, params.covariate_bound, single=True)
     gradient = wide_gradient(sample, design, family, lambda coef: largest_residual(params, family, coef))
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    iterates = [coef]
     for t, noisy_ht in enumerate(rounds, start=1):
         residual = largest_residual(params, family, coef)
         moves = ball_mean(residual * params.covariate_bound, sample.n_rows)
@@ -160,4 +162,6 @@ def sparse_descent(
         if prune is not None and t == len(rounds):
             released = replace(released, values=prune(released.values, released.noise_std))
         coef = projected(params, released.dense())
+        iterates.append(coef)
+    transcript.path = np.stack(iterates)
     return coef

@@ -90,6 +90,7 @@ RELEASES = SELECTION, VALUES, *RESPONSE_RELEASES, PRINTED_CHOICE
         "step_size": 2.0,
     },
     releases=RELEASES,
+    has_path=True,
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper")

@@ -48,6 +48,8 @@ class Transcript:
         Facts about the run computed from released or public quantities only.
     interval : Interval or None
         The intervals of the estimate, from released or public quantities only.
+    path : (T + 1, …, R) array or None
+        The iterates of a descent, from its start to the estimate: post-processing of releases.
     lists_candidates : bool
         Whether a selection draws noise for one candidate after the other. If so, they have to be listed.
     """
@@ -62,6 +64,7 @@ class Transcript:
         self.formulas: dict[str, str] = {}
         self.diagnostics: dict[str, Any] = {}
         self.interval: Interval | None = None
+        self.path: FloatArray | None = None
 
     @property
     def n_replicates(self) -> int:
@@ -82,7 +85,7 @@ class Transcript:
     def restart(self, r: int) -> None:
         """Forget all releases, and go on as a transcript of one replicate with fresh noise."""
         self._noise = self._noise.select(slice(r, r + 1))
-        self.events, self.diagnostics, self.interval = [], {}, None
+        self.events, self.diagnostics, self.interval, self.path = [], {}, None, None
 
     def renew_noise(self) -> None:
         """Draw afresh from now on, as :meth:`for_replicate` does: a batch then equals a loop."""
@@ -97,6 +100,9 @@ class Transcript:
         intervals = [part.interval for part in parts if part.interval is not None]
         if intervals:
             self.interval = intervals[0] if len(intervals) == 1 else Interval.joined(intervals)
+        paths = [part.path for part in parts if part.path is not None]
+        if paths:
+            self.path = np.concatenate(paths, axis=-1)
 
     def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
         """Release ``noisy()`` in place of a private value; every mechanism ends here.

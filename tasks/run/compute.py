@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,7 +40,7 @@ def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, di
     for draw in draws:
         answered = _answered(block, draw)
         for cell in block.cells:
-            outcomes[cell.key].append(answered[cell.question])
+            outcomes[cell.key].append(answered[cell.question, cell.iterate])
     parts = [_rows(cell, block, outcomes[cell.key]) for cell in block.cells]
     rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
@@ -54,43 +55,67 @@ class _Outcome:
     draw: Draw
     measured: Measured | None  # None where there is no answer
     certified: float
-    seconds: float  # of a replicate; those of one draw ran together
     status: str
     message: str
     selected: dict[str, int]
+    seconds: float = 0.0  # of a replicate; those of one draw ran together
 
 
-def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
-    """Return the outcome of each question.
+_Asked = tuple[str, int | None]  # the question of a run, and which iterate is the estimate
+_Outcomes = dict[_Asked, "_Outcome"]
+
+
+def _answered(block: Block, draw: Draw) -> _Outcomes:
+    """Return the outcomes of each question; of a path, at each number of steps.
 
     Where columns are many, cells run side by side, those of one estimator next to each other. The block alone
     decides which cells run together, because rounding, and so an estimate, depends on it.
     """
-    asking: dict[str, Cell] = {}
+    asking: dict[str, dict[int | None, Cell]] = {}
     for cell in block.cells:
-        asking.setdefault(cell.question, cell)
+        asking.setdefault(cell.question, {}).setdefault(cell.iterate, cell)
     wide = draw.sample.n_features >= _MANY_COLUMNS
     n_together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
-    order = list(dict.fromkeys(cell.estimator for cell in asking.values()))
-    answered: dict[str, _Outcome] = {}
-    by_estimator = sorted(asking.values(), key=lambda cell: order.index(cell.estimator))
-    for group in (by_estimator[i : i + n_together] for i in range(0, len(by_estimator), n_together)):
+    runs = [list(cells.values()) for cells in asking.values()]
+    order = list(dict.fromkeys(cells[0].estimator for cells in runs))
+    runs.sort(key=lambda cells: order.index(cells[0].estimator))
+    answered: _Outcomes = {}
+    for group in (runs[i : i + n_together] for i in range(0, len(runs), n_together)):
         if n_together == 1:
-            answered[group[0].question] = _run_cell(group[0], block, draw)
+            answered |= _run(group[0], block, draw)
             continue
-        runs = [partial(_run_cell, cell, block, draw) for cell in group]
-        for cell, (outcome, seconds) in zip(group, draw.sample.side_by_side(runs), strict=True):
-            answered[cell.question] = replace(outcome, seconds=seconds / draw.replicates)
+        together = [partial(_run, cells, block, draw) for cells in group]
+        for outcomes, seconds in draw.sample.side_by_side(together):
+            each = seconds / draw.replicates
+            answered |= {asked: replace(outcome, seconds=each) for asked, outcome in outcomes.items()}
     return answered
 
 
-def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
+def _run(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
+    """Return the outcomes of cells with one question, which read different iterates of one run."""
+    start = time.perf_counter()
+    try:
+        result: dpalgos.Result | Exception = draw.answer(cells[0], block.replicates)
+    except Exception as error:
+        result = error
+    outcomes = [_outcome(cell, block, draw, result) for cell in cells]
+    seconds = (time.perf_counter() - start) / draw.replicates
+    return {
+        (cell.question, cell.iterate): replace(outcome, seconds=seconds)
+        for cell, outcome in zip(cells, outcomes, strict=True)
+    }
+
+
+def _outcome(cell: Cell, block: Block, draw: Draw, result: dpalgos.Result | Exception) -> _Outcome:
     measured: Measured | None = None
     certified, selected = np.nan, dict[str, int]()
     status, message = "ok", ""
-    start = time.perf_counter()
     try:
-        result = draw.answer(cell, block.replicates)
+        if isinstance(result, Exception):
+            raise result
+        if cell.iterate is not None:
+            assert result.path is not None
+            result = replace(result, estimate=result.path[cell.iterate])
         measured = measure_of(block.problem).measure(block.problem.traits, draw, result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
@@ -99,10 +124,9 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
         status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
-    seconds = (time.perf_counter() - start) / draw.replicates
     if measured is not None and not all(np.isfinite(each).all() for each in measured.values()):
         measured, status, message = None, "failed", "the estimate is not finite"
-    return _Outcome(draw, measured, certified, seconds, status, message, selected)
+    return _Outcome(draw, measured, certified, status, message, selected)
 
 
 def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:

@@ -47,7 +47,8 @@ class Grid(Strict):
     epsilon: Annotated[tuple[Epsilon, ...], DISTINCT] = Field(min_length=1)
     delta: Annotated[tuple[DeltaRule, ...], DISTINCT] = Field(min_length=1)
     s: Counts = ()
-    steps: Counts = ()  # of the estimators whose rules name T
+    # Of estimators whose rules name T, a run for each; of other descents, iterates of one run.
+    steps: Counts = ()
 
     @model_validator(mode="after")
     def _deltas_fit(self) -> "Grid":
@@ -94,6 +95,22 @@ class EstimatorSpec(Strict):
     def takes_steps(self) -> bool:
         return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
+    def takes_path(self, grid: Grid) -> bool:
+        """Return whether its steps are iterates of one run."""
+        return bool(grid.steps) and not self.takes_steps and dpalgos.get_estimator(self.name).has_path
+
+    def check_path(self, sizes: dict[str, int], grid: Grid) -> None:
+        """Refuse steps beyond the last iterate of the run that they are read from."""
+        if not self.takes_path(grid):
+            return
+        budget = {"epsilon": 1.0, "delta": 0.1, "calibration": self.calibrations[0]}
+        settings = build_params(dpalgos.get_estimator(self.name), {**budget, **self.keywords(sizes)})
+        if (last := getattr(settings, "n_iterations", 0)) < max(grid.steps):
+            raise ValueError(
+                f"grid.steps must be at most n_iterations, {last}, got {max(grid.steps)}; raise the "
+                "latter, or write n_iterations = 'T' for a run of each"
+            )
+
     def sizes(self, sizes: Mapping[str, int], s: int | None, grid: Grid) -> Iterator[dict[str, int]]:
         """Yield its sizes at one n and s: at each number of steps that it takes."""
         at_s = {**sizes, "s": s} if s else {**sizes}
@@ -106,12 +123,14 @@ class EstimatorSpec(Strict):
     def cells(self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ."""
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
-        same |= {"n": sizes["n"], "s": s, "steps": sizes.get("T"), "params": self.keywords(sizes)}
+        same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
+        steps = grid.steps if self.takes_path(grid) else (sizes.get("T"),)
         if not self.calibrations:
-            yield Cell(**same, calibration="none", epsilon=None, delta=None, delta_rule="")
-        for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):
+            yield Cell(**same, steps=steps[0], calibration="none", epsilon=None, delta=None, delta_rule="")
+        for calibration, epsilon, rule, T in product(self.calibrations, grid.epsilon, grid.delta, steps):
             delta = delta_at(rule, sizes["n"])
-            yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
+            budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "delta_rule": rule}
+            yield Cell(**same, **budget, steps=T, calibration=calibration)
 
 
 def structure_of(

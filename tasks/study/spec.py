@@ -219,6 +219,7 @@ class StudySpec(Strict):
                 for sizes in item.sizes(panel.problem.sizes(n), s, grid):
                     try:
                         item.check_keywords(sizes)
+                        item.check_path(sizes, grid)
                     except ValueError as error:
                         raise ValueError(
                             f"estimators ({item.name}) in panel {panel.name!r}: {error}"

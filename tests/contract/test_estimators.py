@@ -143,6 +143,19 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
+@every_family
+def test_a_descent_returns_its_iterates_from_zero_to_the_estimate(estimator, calibration):
+    X, y = problem()
+    for n_replicates in (1, 3):
+        result = answered(estimator, calibration, X, y, replicates=n_replicates)
+        if not estimator.has_path or estimator.example.get("sparsity_choice") == "printed_cross_validation":
+            assert result.path is None
+            continue
+        assert result.path.shape == (estimator.example["n_iterations"] + 1, *result.estimate.shape)
+        np.testing.assert_array_equal(result.path[0], 0)
+        np.testing.assert_array_equal(result.path[-1], result.estimate)
+
+
 class Reader:
     """A partition that counts how often it is read by this process; a copy sent elsewhere does not."""
 

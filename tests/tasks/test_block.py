@@ -55,6 +55,19 @@ def test_nothing_is_certified_where_the_data_decided_their_own_preparation(desig
     assert (expected[private] <= 1.0).all()
 
 
+def test_the_steps_of_a_path_are_read_from_one_run(design, monkeypatch):
+    run = cell("dp_glm")
+    run = replace(run, params={"family": "gaussian", **PRIVATE, "n_iterations": 8, "step_size": 0.1})
+    calls, estimate = [], dpalgos.estimate
+    monkeypatch.setattr(
+        dpalgos, "estimate", lambda *args, **named: calls.append(1) or estimate(*args, **named)
+    )
+    rows = compute_block(block(*(replace(run, steps=t, of_path=True) for t in (2, 5, 8)), run), design)
+    values = validate_results(rows).pivot_table(index="replicate", columns="steps", values="value")
+    assert len(calls) == 2  # one run of all replicates for the path, one for the cell without it
+    assert (values.nunique(axis=1) == 3).all()
+
+
 def fails(result, design):
     raise np.linalg.LinAlgError(f"singular near {design.y[0]}")
 

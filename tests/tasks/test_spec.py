@@ -147,8 +147,9 @@ def test_every_claim_is_about_something_that_its_study_has():
             continue
         there = {(item.name, item.form) for item in panels[claim.panel]}
         assert (claim.estimator, claim.form) in there, claim.id
-        takes_steps = any(item.takes_steps for item in panels[claim.panel] if item.name == claim.estimator)
-        steps = spec.grid_of(spec.panel(claim.panel)).steps if takes_steps else ()
+        grid = spec.grid_of(spec.panel(claim.panel))
+        of_claim = [item for item in panels[claim.panel] if item.name == claim.estimator]
+        steps = grid.steps if any(item.takes_steps or item.takes_path(grid) for item in of_claim) else ()
         assert claim.steps in (steps or {None}), claim.id
         assert getattr(claim.test, "panel", claim.panel) in panels, claim.id
         for other in ("than", "baseline"):
