@@ -12,6 +12,7 @@ import pandas as pd
 
 from reports.page import ZERO, StudyPage
 from reports.palette import look
+from reports.results import noise_off_metric
 from reports.writing import with_form
 
 CALIBRATION_WORDS = {"tight": "tight calibration", "paper": "paper's calibration"}
@@ -43,10 +44,14 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 
     ``role`` is "private", "unprotected" (a private estimator whose events prove no finite ε), "nonprivate" or
     "zero". ``name`` is "AdaSSP (a form)", ``label`` adds the calibration, and ``line`` is the label in brief.
+    ``noise_off`` is the error of a private cell with its noise switched off, NaN where it did not run so.
     ``rank`` orders lines: private ones as the catalog does, then non-private ones, then zero.
     """
     names = {"estimator_epsilon": "certified", "audited_epsilon": "audited", "q10": "low", "q90": "high"}
-    cells = summary.rename(columns=names)
+    off = summary["metric"] == noise_off_metric(page.metric)
+    without_noise = summary[off].set_index("cell")["mean"]
+    cells = summary[~off].rename(columns=names)
+    cells["noise_off"] = cells["cell"].map(without_noise).where(cells["metric"] == page.metric)
     roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", cells["certified"] == math.inf]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
     cells["se"] = cells["se"].mask(cells["se"] < _ROUNDING * cells["mean"].abs(), 0.0)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place
+from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place, size_at
+from reports.fairness import is_mostly_bias, sampling_error
 from reports.page import StudyPage
 from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
 
 _NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
-_CERTIFIED, _AUDITED = "certified ε", "audited ε ≥"
+_CERTIFIED, _AUDITED, _NOISE_OFF = "certified ε", "audited ε ≥", "without noise"
 
 
 def setting_title(page: StudyPage, where: Setting) -> str:
@@ -32,7 +33,8 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
     rankings = {x: rank(rows, x) for x in xs}
     audited = any(math.isfinite(row.audited) for row in rows)
     exposed = [_exposed(page, rows, x) for x in xs]
-    lines: list[list[str | TableCell]] = [["δ·people", *exposed, *[""] * (1 + audited)]]
+    at = size_at(rows, page) if any(math.isfinite(row.noise_off) for row in rows) else None
+    lines: list[list[str | TableCell]] = [["δ·people", *exposed, *[""] * (1 + audited + (at is not None))]]
     for line in lines_of(rows):
         first, by_size = line[0], {row.x: row for row in line}
         name = TableCell(
@@ -48,9 +50,11 @@ def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTab
             cell, largest = _epsilon(first, bounds := [row.audited for row in line]), np.nanmax([0, *bounds])
             is_zero = first.role == "private" and cell.kind != "missing" and not largest
             proved.append(replace(cell, flags=_mark(notes, _remark("audit of 0"))) if is_zero else cell)
-        lines.append([name, *cells, *proved])
+        silent = [] if at is None else [_noise_off(by_size.get(at), sampling_error(rows, at), notes)]
+        lines.append([name, *cells, *silent, *proved])
+    without_noise = [] if at is None else [f"{_NOISE_OFF}, {page.axis.symbol} = {setting(at)}"]
     return PageTable(
-        ("Estimator", *map(setting, xs), _CERTIFIED, *([_AUDITED] if audited else [])),
+        ("Estimator", *map(setting, xs), *without_noise, _CERTIFIED, *([_AUDITED] if audited else [])),
         lines,
         f"Error by {page.axis.label}; {setting_title(page, where)}",
         key=tuple((letter, text) for text, letter in notes.items()),
@@ -84,6 +88,14 @@ def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell
     if row.n_failed:
         marks.append(_mark(notes, _remark("some failed")))
     return TableCell(num(row.mean), se, kind, title, "".join(sorted(set(marks))))
+
+
+def _noise_off(row: Row | None, without: float, notes: dict[str, str]) -> TableCell:
+    """Return the error of a private row with its noise switched off."""
+    if row is None or not math.isfinite(row.noise_off):
+        return TableCell("")
+    mark = _mark(notes, _remark("mostly bias")) if is_mostly_bias(row, without) else ""
+    return TableCell(num(row.noise_off), flags=mark)
 
 
 def _epsilon(first: Row, values: list[float]) -> TableCell:

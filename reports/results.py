@@ -83,6 +83,11 @@ _FAR_APART, _SPLITS = 0.1, 3_999  # Welch's p-value that asks for an exact one; 
 TWO_ERRORS, THREE_ERRORS = (math.erfc(z / math.sqrt(2)) for z in (2, 3))
 
 
+def noise_off_metric(metric: str) -> str:
+    """Return the name of a metric of private cells whose noise is switched off: a diagnostic, not private."""
+    return f"{metric}_noise_off"
+
+
 class ResultsError(ValueError):
     """A results table that breaks a rule; the message is one sentence."""
 

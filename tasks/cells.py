@@ -28,6 +28,7 @@ class Cell:
     steps: int | None = None  # number of steps, where a study varies it
     of_path: bool = False  # is the estimate the iterate after so many steps of a longer run
     s: int | None = None  # sparsity, where a study varies it
+    noise: bool = True  # False: switched off, for comparisons alone
 
     @property
     def key(self) -> str:

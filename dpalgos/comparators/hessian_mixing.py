@@ -96,14 +96,13 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
     sure = np.maximum(smallest - margin * std, 0)
     ridge = noise.ridge * row**2
-    sketched = gram + np.maximum(ridge - sure, 0)[:, None, None] * np.eye(d)
-
     gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
     coef: FloatArray = np.zeros((d, sample.n_replicates))
     for _ in range(params.n_iterations):
         product, _ = spend(PRODUCT, ball_mean.of(-sample.n_rows * gradient_at(coef), row * bound, 1))
         drawn = transcript.gaussian_sketch(
-            sketched,
+            gram,
+            added=np.maximum(ridge - sure, 0),
             n_rows=n_draws,
             row_bound_squared=float(eigenvalue_sensitivity(row)),
             ridge=ridge,

@@ -96,13 +96,12 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
     gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
     if tight:
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
-        gram = gram + ridge * np.eye(d + 1)
+        added = np.full(sample.n_replicates, ridge)
     else:
         ridge = printed_ridge(params, row_bound_squared)
-        altered = ~_passes_test(gram, ridge, row_bound, params, transcript)
-        gram = gram + (ridge * altered)[:, None, None] * np.eye(d + 1)
+        added = ridge * ~_passes_test(gram, ridge, row_bound, params, transcript)
     sketch = transcript.gaussian_sketch(
-        gram, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
+        gram, added=added, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
     )
     coef = np.linalg.pinv(sketch[:, :, :d]) @ sketch[:, :, d:]
     return coef[:, :, 0].T / response_scale

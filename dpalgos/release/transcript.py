@@ -236,21 +236,25 @@ class Transcript:
         self,
         gram: FloatArray,
         *,
+        added: float | FloatArray,
         n_rows: int,
         row_bound_squared: float,
         ridge: float,
         label: str,
     ) -> FloatArray:
-        """Release draws of N(0, gram), (R, n_rows, p), where gram (R, p, p) is A'A + ridge · I."""
+        """Release draws of N(0, A'A + added · I), (R, n_rows, p), for ``gram`` A'A, (R, p, p).
+
+        ``added``, () or (R,), is the noise of the sketch: the smallest eigenvalue is then at least ``ridge``.
+        """
         event = GaussianSketchEvent(
             label=label, n_rows=n_rows, row_bound_squared=row_bound_squared, ridge=ridge
         )
         self.record(event)
         n_columns = gram.shape[-1]
+        gram = gram + np.reshape(added, (-1, 1, 1)) * np.eye(n_columns)
 
         def rows() -> FloatArray:
-            normals = np.moveaxis(self._noise.normal(n_rows, n_columns), -1, 0)
-            return np.asarray(normals @ np.swapaxes(np.linalg.cholesky(gram), -1, -2))
+            return sketched(gram, np.moveaxis(self._noise.normal(n_rows, n_columns), -1, 0))
 
         return self._publish(gram, rows)
 
@@ -273,6 +277,11 @@ class Transcript:
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
         """Return what is released of a private value; the one place that audits and tests replace."""
         return noisy()
+
+
+def sketched(gram: FloatArray, normals: FloatArray) -> FloatArray:
+    """Return rows of N(0, gram) from standard normals (R, n_rows, p)."""
+    return np.asarray(normals @ np.swapaxes(np.linalg.cholesky(gram), -1, -2))
 
 
 def _standard_draws(event: Event, noise: Noise, size: int) -> FloatArray:

@@ -23,6 +23,7 @@ from reports.cells import (
 from reports.charts.certified import certified_picture
 from reports.charts.drawing import Chart, Picture, banner, draw_chart
 from reports.charts.lines import NARROW, Axes, chart_of_rows
+from reports.fairness import noise_off_lines, noise_off_name
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
@@ -111,7 +112,8 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
 def draw_study(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Pictures:
     alt = render_sentence("figure_of_errors", page=page, head=head)
     shown = dict.fromkeys(guide.label for guide in page.guides if guide.shown)
-    lines = [*first_lines(head.rows, head.x, page), NEW_SAMPLE, *shown]
+    first = first_lines(head.rows, head.x, page)
+    lines = [*first, *map(noise_off_name, first), NEW_SAMPLE, *shown]
     chart = StudyChart.build(page, cells, head)
     return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), alt)
 
@@ -183,6 +185,9 @@ class StudyChart:
         )
         rows = cells.head(MOST_ROWS).drop(columns="look")
         rows[["low", "high"]] = rows[["low", "high"]].mask(rows["role"] == "zero")
+        if len(silent := noise_off_lines(cells.head(MOST_ROWS))):
+            looks |= dict(zip(silent["line"], silent["look"], strict=True))
+            rows = pd.concat([rows, silent.drop(columns="look")])
         if len(guides):
             looks |= dict(zip(guides["line"], guides["look"], strict=True))
             rows = pd.concat([rows, guides.drop(columns="look")])

@@ -12,6 +12,7 @@ from reports.cells import errors_of, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.error_table import error_table, setting_title
 from reports.exhibits import draw_exhibits
+from reports.fairness import limited_lines
 from reports.page import Section, StudyPage
 from reports.printed_figures import Repeated, repeat_figures
 from reports.ranking import (
@@ -79,12 +80,13 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         (setting_title(page, each), error_table(page, rows_at(errors, each), each))
         for each in settings_of(errors, page)
     ]
+    limited = limited_lines(cells, page, head.where)
     compared = index_errors(head, page)
     rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
     fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
     sections = [
         Section("numbers", {"theory": [(label, value) for label, value in theory if math.isfinite(value)]}),
-        Section("errors", {"best": best_by_size(head), "tables": tables}),
+        Section("errors", {"best": best_by_size(head), "tables": tables, "limited": limited}),
         *exhibits,
         *([Section("slopes", {"fits": fits, "rates": rates})] if fits else []),
         *([Section("enough", enough)] if enough else []),

@@ -21,6 +21,7 @@ from data.datasets import get_dataset
 from data.prepare.design_file import read_design
 from data.prepare.table_design import PreparedTable
 from data.store.references import DatasetRef
+from dpalgos.noise_off import estimate_without_noise
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile
@@ -32,7 +33,8 @@ def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
     seed, count = replicates.seed_of(cell), draw.replicates
     seeds = np.random.SeedSequence(seed, n_children_spawned=draw.first)
     rng = replicate_generator(seed, draw.first) if count == 1 else np.random.default_rng(seeds)
-    return dpalgos.estimate(cell.estimator, draw.sample, rng=rng, replicates=count, **cell.keywords())
+    estimate = dpalgos.estimate if cell.noise else estimate_without_noise
+    return estimate(cell.estimator, draw.sample, rng=rng, replicates=count, **cell.keywords())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +58,14 @@ class Draw:
     @property
     def replicates(self) -> int:
         return self.sample.n_replicates
+
+    def of_first(self, count: int) -> Draw:
+        """Return the data of the first replicates."""
+        if count >= self.replicates:
+            return self
+        mask = self.sample.row_mask
+        rows = self.sample.derived(row_mask=None if mask is None else mask[:, :count], n_replicates=count)
+        return replace(self, sample=rows)
 
     def columns(self, estimate: np.ndarray) -> np.ndarray:
         return estimate.reshape(self.sample.n_features, self.replicates)
@@ -237,6 +247,7 @@ class Measure:
     exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = lambda _, run: {}  # as in `RowSource`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
+    has_noise_off: bool = False  # whether private estimates are also measured with their noise switched off
     layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
 
 

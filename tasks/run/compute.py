@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 import dpalgos
 from data.store.references import DatasetRef
-from reports.results import validate_results
+from reports.results import noise_off_metric, validate_results
 from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
@@ -37,11 +37,18 @@ def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, di
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
     draws = problem.draws(block.replicates, prepared)
     del prepared  # rows that a draw has copied in another order need no memory any more
+    noise_off: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
     for draw in draws:
-        answered = _answered(block, draw)
+        answered = _answered(block.cells, block, draw)
         for cell in block.cells:
             outcomes[cell.key].append(answered[cell.question, cell.iterate])
+        if (count := block.replicates.first + block.n_noise_off - draw.first) > 0:
+            for key, outcome in _without_noise(block, draw.of_first(count)).items():
+                noise_off[key].append(outcome)
     parts = [_rows(cell, block, outcomes[cell.key]) for cell in block.cells]
+    parts += [
+        _noise_off_rows(cell, block, noise_off[cell.key]) for cell in block.cells if noise_off[cell.key]
+    ]
     rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
@@ -65,26 +72,55 @@ _Asked = tuple[str, int | None]  # the question of a run, and which iterate is t
 _Outcomes = dict[_Asked, "_Outcome"]
 
 
-def _answered(block: Block, draw: Draw) -> _Outcomes:
+def _without_noise(block: Block, draw: Draw) -> dict[str, _Outcome]:
+    """Return the outcome of each private cell with its noise switched off, by key, where it has an estimate.
+
+    Without noise, a descent does not depend on ε and δ. Its cells therefore share a run.
+    """
+    off: dict[str, Cell] = {}
+    for cell in block.cells:
+        if cell.calibration == "none":
+            continue
+        alike = replace(cell, noise=False)
+        if dpalgos.get_estimator(cell.estimator).has_path and "sparsity_choice" not in cell.params:
+            alike = replace(
+                alike, calibration="tight", epsilon=1.0, delta=1e-6, delta_rule="", of_path=cell.of_path
+            )
+        off[cell.key] = alike
+    answered = _answered(tuple(off.values()), block, draw)
+    found = {key: answered[cell.question, cell.iterate] for key, cell in off.items()}
+    return {key: replace(outcome, certified=np.nan) for key, outcome in found.items() if outcome.measured}
+
+
+def _noise_off_rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
+    """Return the headline's metric of a cell with its noise switched off, under a name of its own."""
+    rows = _rows(cell, block, outcomes)
+    metric = measure_of(block.problem).metric(block.problem.traits)
+    kept = rows["metric"] == metric
+    name = np.full(int(kept.sum()), noise_off_metric(metric), dtype=object)
+    return {key: values[kept] for key, values in rows.items()} | {"metric": name}
+
+
+def _answered(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
     """Return the outcomes of each question; of a path, at each number of steps.
 
     Where columns are many, cells run side by side, those of one estimator next to each other. The block alone
     decides which cells run together, because rounding, and so an estimate, depends on it.
     """
     asking: dict[str, dict[int | None, Cell]] = {}
-    for cell in block.cells:
+    for cell in cells:
         asking.setdefault(cell.question, {}).setdefault(cell.iterate, cell)
     wide = draw.sample.n_features >= _MANY_COLUMNS
     n_together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
-    runs = [list(cells.values()) for cells in asking.values()]
-    order = list(dict.fromkeys(cells[0].estimator for cells in runs))
-    runs.sort(key=lambda cells: order.index(cells[0].estimator))
+    runs = [list(by_iterate.values()) for by_iterate in asking.values()]
+    order = list(dict.fromkeys(run[0].estimator for run in runs))
+    runs.sort(key=lambda run: order.index(run[0].estimator))
     answered: _Outcomes = {}
     for group in (runs[i : i + n_together] for i in range(0, len(runs), n_together)):
         if n_together == 1:
             answered |= _run(group[0], block, draw)
             continue
-        together = [partial(_run, cells, block, draw) for cells in group]
+        together = [partial(_run, run, block, draw) for run in group]
         for outcomes, seconds in draw.sample.side_by_side(together):
             each = seconds / draw.replicates
             answered |= {asked: replace(outcome, seconds=each) for asked, outcome in outcomes.items()}
