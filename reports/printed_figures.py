@@ -113,7 +113,6 @@ def _rows_of(
 
 def _without_noise(rows: pd.DataFrame, metric: str, page: StudyPage) -> pd.DataFrame:
     """Return the errors of cells with their noise switched off, in a figure's metric."""
-    rows = rows.assign(noise_off=rows.get("noise_off", float("nan")))
     rows = rows[(rows["metric"] == page.metric) & rows["noise_off"].notna()]
     off = rows["noise_off"]
     power = LOGARITHMS.get(metric)

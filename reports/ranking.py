@@ -132,11 +132,12 @@ def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
     ranking, every = rank(rows, x), list(dict.fromkeys(row.line for row in rows))
     new_sample = new_sample_error(rows, x, page) is not None
     about = [row for row in ranking.private if row.estimator == page.about]
+    tight = [row.line for row in about if row.calibration == "tight"] or [row.line for row in about]
     printed = [row.line for row in (*about, *ranking.private) if row.calibration == "paper"]
     preferred = [row.line for row in rows if row.role == "zero"][:1]
     preferred += [ranking.best.line] if ranking.best else []
     preferred += [ranking.non_private.line] if ranking.non_private and not new_sample else []
-    preferred += [*printed[:1], *(row.line for row in about[:1])]
+    preferred += [*printed[:1], *tight[:1]]
     known = {row.estimator for row in rows if row.line in preferred}
     for row in ranking.private:
         if row.estimator not in known:

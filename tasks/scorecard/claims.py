@@ -246,6 +246,7 @@ class Scorecard(Strict):
     title: str
     question: str
     papers: dict[str, str]  # key → name
+    without_figures: tuple[str, ...] = ()  # papers that print no measurement
     claims: tuple[Claim, ...] = Field(min_length=1)
 
     @property
