@@ -67,6 +67,10 @@ class CorruptSource(DataError):
     """A source delivered bytes that are not the published data."""
 
 
+class DamagedFile(CorruptSource):
+    """A file is truncated, damaged or of another format: another download may be whole."""
+
+
 class CorruptTable(DataError):
     """A stored Parquet table is missing or was changed after it was written."""
 

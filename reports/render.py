@@ -67,7 +67,7 @@ class PageTable:
 _SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
 _ON_TOP: dict[str, Any] = {
     **dict.fromkeys(("heading", "banner", "sentence", "caption", "search", "script", "charts"), ""),
-    **dict.fromkeys(("links_on_top", "lead", "sections"), ()),
+    **dict.fromkeys(("links_on_top", "lead", "sections", "printed", "differs"), ()),
     **dict.fromkeys(("number", "main")),
 }
 

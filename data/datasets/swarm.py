@@ -47,7 +47,8 @@ DATASET = Dataset(
         member="Swarm Behavior Data/Flocking.csv",
         note=(
             "No checksum is known, so the parser judges: the header, 24,016 rows, labels 0 and 1, "
-            "the published ranges."
+            "the published ranges. Other readers of the file drop or patch its last row, which is why a cell "
+            "that is no number is a missing value."
         ),
     ),
     columns=(

@@ -1,7 +1,7 @@
 """Frames of a flock in the store: a wide CSV, read as a stream, and a Parquet file of float32 columns.
 
 A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Text is read in pieces of a few
-megabytes. Faults are named by row and column, never by value.
+megabytes. A cell that is no number is a missing value. Faults are named by row and column, never by value.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from data.errors import CorruptSource
 from data.fetch.raw import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside, require_published
 from data.formats.archives import damaged
+from data.formats.canonical import canonical_cells
 from data.simulations import flock
 from data.store.folders import atomic_file
 from data.store.references import FramesRef, Repair
@@ -34,8 +35,6 @@ ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
 
 Matrix = npt.NDArray[np.float32]
-
-_MISSING = ["", "NaN", "nan"]
 
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
@@ -83,7 +82,7 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
     dropped, names = Counter[str](), (*dataset.frame_columns, dataset.label)
     for frame in frames[:, faulty].T:
         place = int(np.flatnonzero(~np.isfinite(frame))[0])
-        kind = "blank or NaN in column" if np.isnan(frame[place]) else "infinity in column"
+        kind = "no number in column" if np.isnan(frame[place]) else "infinity in column"
         dropped[f"{kind} {names[place]}"] += 1
     repairs = tuple(Repair(reason, count) for reason, count in dropped.items())
     require_few_dropped(name, "rows", repairs, rows_read)
@@ -115,7 +114,7 @@ def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:
 
 
 def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator[Matrix]:
-    """Yield comma-separated numbers under a header as float32 pieces (columns, rows), NaN for blanks.
+    """Yield comma-separated numbers under a header as float32 pieces (columns, rows), NaN for other cells.
 
     No message shows a cell, nor a header that is not as expected: it may be data.
     """
@@ -130,16 +129,22 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
         pieces = pa_csv.open_csv(
             stream,
             pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES, use_threads=False),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING
-            ),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
         for piece in pieces:
             rows += len(piece)
-            yield np.stack([column.to_numpy(zero_copy_only=False) for column in piece.columns])
+            yield np.stack([_numbers(column) for column in piece.columns])
     except pa.ArrowInvalid as error:
         place = re.match(r"[^:]*: Row #\d+", str(error))
         where = f" ({place[0]})" if place else ""
         raise CorruptSource(f"{file} cannot be read as rows of numbers{where}; get the file again") from None
     if not rows:
         raise CorruptSource(f"{file} has no rows; get the file again")
+
+
+def _numbers(cells: pa.StringArray) -> npt.NDArray[np.float32]:
+    try:
+        numbers = cells.cast(pa.float32()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # some cells are blank, padded or text
+        numbers = canonical_cells(cells).numbers
+    return np.asarray(numbers, dtype=np.float32)

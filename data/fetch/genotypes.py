@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NO_GROUP = -1
 PEOPLE = b"dpcost.people"  # in the metadata of a file
+_ROW_GROUP = 1 << 15  # SNPs that are in memory together
 _MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
 _SNP_FIELDS = [
     ("snp", pa.string()), ("chromosome", pa.string()), ("position", pa.int64()),
@@ -70,14 +71,13 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
                 "check the labels"
             )
     n_snps, n_people = cohort.calls.shape
-    absent = cohort.calls == MISSING
-    missing = absent.sum(axis=0, dtype=np.int64)
+    missing = _missing_calls(cohort.calls)
     require_published(dataset.name, "SNPs", n_snps, dataset.n_snps)
     if shared := n_snps - cohort.snps["snp"].nunique():
         raise CorruptSource(
             f"{dataset.name}: {shared:,} of {n_snps:,} SNPs share a name with another; correct it"
         )
-    if absent.all():
+    if missing.sum() == cohort.calls.size:
         raise CorruptSource(
             f"{dataset.name}: no SNP has a call, of {n_people:,} people at {n_snps:,} SNPs; all are missing; "
             "get the files again"
@@ -108,8 +108,16 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path) -> GenotypeRef:
     columns = {name: pa.array(cohort.snps[name], kind, from_pandas=True) for name, kind in _SNP_FIELDS}
     table = pa.table({**columns, "calls": calls}).replace_schema_metadata({PEOPLE: json.dumps(people)})
     with atomic_file(path) as handle:
-        pq.write_table(table, handle, compression="zstd", use_dictionary=False)
+        pq.write_table(table, handle, compression="zstd", use_dictionary=False, row_group_size=_ROW_GROUP)
     return ref
+
+
+def _missing_calls(calls: Calls) -> npt.NDArray[np.int64]:
+    """Return the number of missing calls of each person, in pieces of SNPs to save memory."""
+    missing = np.zeros(calls.shape[1], dtype=np.int64)
+    for start in range(0, len(calls), _ROW_GROUP):
+        missing += (calls[start : start + _ROW_GROUP] == MISSING).sum(axis=0)
+    return missing
 
 
 def has_enough_calls(
@@ -121,14 +129,21 @@ def has_enough_calls(
 
 def read_genotypes(ref: GenotypeRef) -> Genotypes:
     with pq.ParquetFile(verified_path(ref)) as file:
-        people, table = json.loads(file.metadata.metadata[PEOPLE]), file.read()
-    calls = b"".join(table["calls"].to_pylist())
+        people, table = json.loads(file.metadata.metadata[PEOPLE]), file.read(SNP_COLUMNS)
+        calls = np.empty((ref.n_snps, ref.n_rows), dtype=np.int8)
+        start = 0
+        for batch in file.iter_batches(_ROW_GROUP, columns=["calls"]):
+            (column,) = batch.columns
+            offset, count = (ref.n_rows * n for n in (column.offset, len(column)))
+            values = np.frombuffer(column.buffers()[1], np.int8, count, offset)
+            calls[start : start + len(column)] = values.reshape(-1, ref.n_rows)
+            start += len(column)
     return Genotypes(
-        calls=np.frombuffer(calls, dtype=np.int8).reshape(ref.n_snps, -1).T,
+        calls=calls.T,
         group=np.array(people["group"], dtype=np.int8),
         missing=np.array(people["missing"], dtype=np.int64),
         n_snps_stored=ref.n_snps,
         group_names=ref.group_names,
         labels=tuple(people["label"]),
-        snps=table.select(SNP_COLUMNS).to_pandas(),
+        snps=table.to_pandas(),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from data import datasets
 from data.dataset import Dataset
-from data.errors import CorruptSource
+from data.errors import CorruptSource, DamagedFile
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
 from data.fetch.raw import RawFile
@@ -37,8 +37,9 @@ def to_parquet(
     """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
     ``stand_in_rows`` is the number of rows of a stand-in of frames.
-    ``again`` builds the table again. A file without a known checksum that is not the published table is
-    deleted from the store; the next call then fetches another one.
+    ``again`` builds the table again. A download that is whole, and yet not the expected table, stays in the
+    store: a retry does not download it again. A damaged file and a copy from the mirror are deleted; the next
+    call then fetches another one.
     """
     if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
         return stored
@@ -50,11 +51,17 @@ def to_parquet(
             ref: DatasetRef = store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
         else:
             ref = (store_genotypes if dataset.kind == "genotypes" else store_table)(dataset, raw, path)
-    except CorruptSource:
-        for file in dataset.source.files if not raw.is_stand_in else ():
-            if not file.sha256:
-                (store_dir(home) / "raw" / file.file).unlink(missing_ok=True)
-        raise
+    except CorruptSource as fault:
+        unchecked = [file.file for file in dataset.source.files if not file.sha256]
+        if raw.is_stand_in or not unchecked:
+            raise
+        if isinstance(fault, DamagedFile) or raw.origin == "mirror":
+            for file in unchecked:
+                (store_dir(home) / "raw" / file).unlink(missing_ok=True)
+            raise
+        raise CorruptSource(
+            f"{fault}; the download is kept, and `dpcost ingest {dataset.name} --again` fetches another one"
+        ) from None
     if dropped := [each for each in ref.repairs if each.done == LEFT_OUT]:
         what = "people left out" if isinstance(ref, GenotypeRef) else "rows dropped"
         n_dropped = ref.rows_read - ref.n_rows

@@ -8,14 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from data.errors import CorruptSource
+from data.errors import CorruptSource, DamagedFile
 
 
 def read_bytes(path: Path) -> bytes:
     """Return a file's bytes, decompressed if it is a gzip file with any name."""
+    with open_unpacked(path) as stream:
+        return stream.read()
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; a gzip file, with any name, is decompressed on the way."""
     try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        with path.open("rb") as stream:
+            is_packed = stream.read(2) == b"\x1f\x8b"
+            stream.seek(0)
+            yield gzip.GzipFile(fileobj=stream) if is_packed else stream  # type: ignore[misc]
     except (EOFError, OSError, zlib.error):
         raise damaged(path) from None
 
@@ -32,5 +41,5 @@ def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
             yield stream  # type: ignore[misc]  # a ZipExtFile reads like any binary file
 
 
-def damaged(archive: Path) -> CorruptSource:
-    return CorruptSource(f"{archive.name} is a truncated or damaged file or archive; get it again")
+def damaged(archive: Path) -> DamagedFile:
+    return DamagedFile(f"{archive.name} is a truncated or damaged file or archive; get it again")

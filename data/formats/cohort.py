@@ -59,4 +59,6 @@ def labeled_cohort(
     without = len(people) - int(kept.sum())
     repairs = (Repair("person without a label", without, "person"),) if without else ()
     names = tuple(np.array(people)[kept].tolist())
-    return Cohort(names, tuple(filter(None, labels)), snps, calls[:, kept], len(people), repairs)
+    return Cohort(
+        names, tuple(filter(None, labels)), snps, calls[:, kept] if without else calls, len(people), repairs
+    )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 import dpalgos
-from flows.studies.find_study import find_study
+from flows.studies.find_study import find_study, readable_studies
 from generate.measured import DOCS, evidence, facts
+from reports.pages.scorecard import FIGURE_COLUMNS
 from reports.writing import words
+from tasks.scorecard.figures import printed_figures
 
 # The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
@@ -47,6 +50,7 @@ def pages() -> dict[str, str]:
         "evidence/compared.txt": _compared(),
         "evidence/unseen.txt": unseen(facts()),
         "studies.txt": _studies(),
+        "printed_figures.txt": _printed_figures(),
     }
 
 
@@ -89,6 +93,18 @@ def _studies() -> str:
     files = sorted((DOCS.parent / "flows" / "studies").glob("*.toml"))
     titles = {file.stem: tomllib.loads(file.read_text(encoding="utf-8"))["title"] for file in files}
     return table(("study", "title"), [(f"`{name}`", title) for name, title in titles.items()])
+
+
+def _printed_figures() -> str:
+    """Return the table of the figures that papers print, with the shapes of the last measured scorecard."""
+    path = DOCS / "measured" / "printed_figures.csv"
+    stored = pd.read_csv(path, keep_default_na=False).to_dict("records") if path.exists() else []
+    shapes = {(row["study"], row["name"]): row for row in stored}
+    rows = []
+    for figure in printed_figures(readable_studies(), {}):
+        measured = shapes.get((figure.study, figure.name), {"shape": "not measured", "why": ""})
+        rows.append(replace(figure, shape=measured["shape"], why=measured["why"]).cells)
+    return table(FIGURE_COLUMNS, rows)
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

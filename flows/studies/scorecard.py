@@ -17,7 +17,7 @@ from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.scorecard.judging import scorecard_page
-from tasks.study.spec import SCORECARD
+from tasks.study.spec import SCORECARD, StudySpec
 
 
 def with_evidence(studies: Sequence[str]) -> list[str]:
@@ -45,15 +45,16 @@ def write_scorecard(folder: Path) -> Path:
     """Evaluate every claim on the results in a report folder; return the page of the scorecard."""
     with exclusive_run(home()):
         claim_report(folder / SCORECARD)
-        evidence, context = _evidence_in(folder)
-        page = scorecard_page(load_scorecard(), evidence, folder / SCORECARD, context)
+        studies = readable_studies()
+        evidence, context = _evidence_in(folder, studies)
+        page = scorecard_page(load_scorecard(), evidence, studies, folder / SCORECARD, context)
         write_index(folder)
         return page
 
 
-def _evidence_in(folder: Path) -> tuple[dict[str, Evidence], dict[str, Any]]:
+def _evidence_in(folder: Path, studies: Sequence[StudySpec]) -> tuple[dict[str, Evidence], dict[str, Any]]:
     """Return the whole results in a folder by study of the claims, and a context with their facts."""
-    readable = {spec.name: spec for spec in readable_studies()}
+    readable = {spec.name: spec for spec in studies}
     evidence, facts = dict[str, Evidence](), dict[str, dict[str, Any]]()
     for name in (name for name in load_scorecard().studies if name in readable):
         table, manifest = folder / name / "results.parquet", last_run(folder / name)

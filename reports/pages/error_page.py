@@ -14,6 +14,7 @@ from reports.error_table import error_table, setting_title
 from reports.exhibits import draw_exhibits
 from reports.fairness import limited_lines
 from reports.page import Section, StudyPage
+from reports.printed_figures import Repeated, repeat_figures
 from reports.ranking import (
     SHARES,
     PageHeadline,
@@ -35,6 +36,7 @@ class Layout:
 
     ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
     page's own question. The index compares ``errors``, of which it needs those of privacy and of zero.
+    ``repeated`` are the figures that papers print.
     """
 
     sentence: str
@@ -45,6 +47,7 @@ class Layout:
     answers: Sequence[str] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
     not_compared: str = "it does not measure errors"  # why the index has no errors
+    repeated: Sequence[Repeated] = ()
 
 
 _NO_PRIVATE = "it has no private error above 0"
@@ -98,4 +101,5 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         [each.facts["answer"] for each in exhibits if "answer" in each.facts],
         compared if {"private", "zero"} <= set(compared) else None,
         _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0",
+        repeat_figures(page, cells),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.render import SCRIPT, TableCell, render_page
+from reports.render import SCRIPT, PageTable, TableCell, render_page
 from reports.writing import render_sentence
 
 VERDICTS = {1.0: "holds", 0.0: "fails"}
@@ -25,6 +25,28 @@ class Judged:
     has_run: bool  # whether the study's report can be linked to
     # By calibration: value (1, 0 or NaN), text (the numbers behind it), and why_open (if it is NaN).
     verdicts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """A figure or table that a paper prints, and what repeats it."""
+
+    paper: str
+    name: str
+    study: str
+    panel: str
+    same_settings: bool
+    differs: str  # what differs from the paper
+    shape: str = "not tested"  # or "yes" or "no"
+    why: str = ""  # why its shape is not the same, or not known to be
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str, str]:
+        settings, where = "yes" if self.same_settings else "no", f"{self.study}, {self.panel}"
+        return self.paper, self.name, where, settings, self.shape, f"{self.differs} {self.why}".strip()
+
+
+FIGURE_COLUMNS = ("Paper", "Printed", "Study, panel", "Same settings?", "Same shape?", "What differs")
 
 
 def tally(judged: Sequence[Judged]) -> str:
@@ -48,14 +70,16 @@ def render_scorecard(
     question: str,
     papers: Mapping[str, str],
     judged: Sequence[Judged],
+    figures: Sequence[FigureRow],
     command: str,
     ran: str,
     *,
+    without_figures: Sequence[str],
     trial: str,
 ) -> dict[str, bytes]:
     """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how.
 
-    ``trial`` is the banner where a study ran at profile smoke.
+    ``figures`` are those that the papers print. ``trial`` is the banner where a study ran at profile smoke.
     """
     claims = {name: [_row(each) for each in judged if each.paper == key] for key, name in papers.items()}
     html, markdown = render_page(
@@ -64,9 +88,13 @@ def render_scorecard(
         question=question,
         ran=ran,
         trial=trial,
+        without_figures=without_figures,
         command=command,
         tally=tally(judged),
         claims={name: rows for name, rows in claims.items() if rows},
+        figures=PageTable(
+            FIGURE_COLUMNS, [each.cells for each in figures], "Printed figures", 6, stacked=True
+        ),
         studies=sorted({(each.study, f"../{each.study}/report.html") for each in judged if each.has_run}),
         script=f"../{SCRIPT}",
     )

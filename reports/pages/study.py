@@ -63,7 +63,8 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     ]
     drawn = [fact for each in sections for fact in each.facts.values() if isinstance(fact, Picture)]
     files: dict[str, bytes] = {}
-    for picture in (*layout.pictures.files(), *drawn):
+    printed = [each.picture for each in layout.repeated if each.picture]
+    for picture in (*layout.pictures.files(), *printed, *drawn):
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png

@@ -13,6 +13,7 @@ from dpalgos.catalog import Estimator
 from reports.cells import nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num, with_form
+from tasks.papers import paper_names
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, RowSource
 from tasks.report.attack_facts import attack_facts
@@ -93,6 +94,8 @@ def build_page(
         n_coefficients=traits.n_coefficients,
         people={(panel, n): problems[panel].n_people(n) for panel, n in ran if panel in problems},
         full_sizes={panel.name: max(spec.grid_of(panel).n) for panel in spec.panels},
+        figures=spec.figures,
+        papers=paper_names() if spec.figures else {},
     )
 
 

@@ -9,7 +9,6 @@ import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -17,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from reports.writing import num, setting, span, words
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
+from tasks.papers import CLAIMS_FILE
 from tasks.scorecard.evidence import (
     Compared,
     Evidence,
@@ -28,7 +28,6 @@ from tasks.scorecard.evidence import (
 )
 from tasks.size_rules import evaluate_rule
 
-_FILE = Path(__file__).resolve().parents[2] / "flows" / "claims.toml"
 HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
 
 
@@ -247,6 +246,7 @@ class Scorecard(Strict):
     title: str
     question: str
     papers: dict[str, str]  # key → name
+    without_figures: tuple[str, ...] = ()  # papers that print no measurement
     claims: tuple[Claim, ...] = Field(min_length=1)
 
     @property
@@ -255,8 +255,8 @@ class Scorecard(Strict):
 
 
 def load_scorecard() -> Scorecard:
-    plain = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    plain = tomllib.loads(CLAIMS_FILE.read_text(encoding="utf-8"))
     try:
         return Scorecard(**plain)
     except ValidationError as error:
-        raise SpecError(f"{_FILE.name}: {sentences(error)[0]}") from None
+        raise SpecError(f"{CLAIMS_FILE.name}: {sentences(error)[0]}") from None

@@ -1,6 +1,7 @@
 """Judge the claims of the papers on the results of the studies, and write the scorecard."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,20 @@ from tasks.errors import guarded
 from tasks.report.manifest import MANIFEST, sealed
 from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Judgment, Scorecard
 from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.figures import printed_figures
 from tasks.size_rules import delta_at
-from tasks.study.spec import SCORECARD
+from tasks.study.spec import SCORECARD, StudySpec
+
+FIGURES = "figures.csv"  # the printed figures, next to the page
 
 
 @guarded
 def scorecard_page(
-    scorecard: Scorecard, evidence: dict[str, Evidence], out: Path, context: dict[str, Any]
+    scorecard: Scorecard,
+    evidence: dict[str, Evidence],
+    studies: Sequence[StudySpec],
+    out: Path,
+    context: dict[str, Any],
 ) -> Path:
     """Write results, summary, page, card and manifest into a folder, the manifest last; return the page."""
     judged = [
@@ -37,6 +45,7 @@ def scorecard_page(
         Judged(claim.paper, claim.text, claim.where, claim.study, claim.study in evidence, verdicts)
         for claim, verdicts in judged
     ]
+    figures = printed_figures(studies, {claim.id: verdicts for claim, verdicts in judged})
     is_trial = any(each["profile"] == "smoke" for each in context["evidence"].values())
     trial = render_sentence("trial_scorecard") if is_trial else ""
     profiles = sorted({str(each["profile"]) for each in context["evidence"].values()})
@@ -45,7 +54,18 @@ def scorecard_page(
     files = {
         "results.parquet": to_parquet_bytes(results),
         "summary.csv": summary_csv(summarize(results)).encode(),
-        **render_scorecard(title, question, scorecard.papers, rows, context["command"], ran, trial=trial),
+        FIGURES: pd.DataFrame(figures).to_csv(index=False).encode(),
+        **render_scorecard(
+            title,
+            question,
+            scorecard.papers,
+            rows,
+            figures,
+            context["command"],
+            ran,
+            without_figures=[scorecard.papers[key] for key in scorecard.without_figures],
+            trial=trial,
+        ),
     }
     manifest = {
         **context,

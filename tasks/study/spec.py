@@ -15,6 +15,7 @@ from data.dataset import Dataset
 from data.errors import DataError
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
+from reports.page import PrintedFigure
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
 from tasks.file_schema import Number, Strict
@@ -139,6 +140,7 @@ class StudySpec(Strict):
     assumptions: tuple[AssumptionSpec, ...] = ()
     notes: tuple[Note, ...] = ()
     tables: tuple[TableSpec, ...] = ()
+    figures: tuple[PrintedFigure, ...] = ()  # that papers print and this study repeats
     guesses: StatedGuesses = StatedGuesses()
     sha256: str = ""
     not_run: dict[str, str] = Field(default_factory=dict)  # panels that are left out, and why
@@ -173,11 +175,37 @@ class StudySpec(Strict):
                 name: getattr(grid, name) or (None,) for name in ("n", "epsilon", "delta", "s", "steps")
             }
             allowed["paper_delta"] = (*grid.delta, None)
+        for figure in self.figures:
+            self._check_figure(figure)
         for key, values in allowed.items():
             if (value := getattr(self.headline, key)) not in values:
                 known = ", ".join(str(each) for each in values if each is not None) or "none: leave it out"
                 raise ValueError(f"headline.{key} must be one of the study's ({known}), got {value!r}")
         return self
+
+    def _check_figure(self, figure: PrintedFigure) -> None:
+        """Refuse a printed figure whose panels or lines the study does not have."""
+        where, panels = f"figures ({figure.name})", {panel.name: panel for panel in self.panels}
+        for name in filter(None, (figure.panel, figure.instead, *(line.panel for line in figure.lines))):
+            if name not in panels:
+                raise ValueError(f"{where}: panel must be one of {', '.join(panels)}, got {name!r}")
+        if wrong := [row for row in figure.printed if len(row) != 2 + len(figure.values)]:
+            raise ValueError(
+                f"{where}: printed must have {2 + len(figure.values)} entries (δ, ε and one for each of "
+                f"values), got {list(wrong[0])}"
+            )
+        for line in figure.lines:
+            panel = panels[line.panel or figure.panel]
+            items, grid = self.estimators_of(panel), self.grid_of(panel)
+            calibrations = {(item.name, item.form): item.calibrations or ("none",) for item in items}
+            if line.calibration not in calibrations.get((line.estimator, line.form), ()):
+                name = " ".join(filter(None, (line.estimator, line.form, line.calibration)))
+                raise ValueError(f"{where}: panel {panel.name!r} does not run {name!r}; correct the line")
+            budget = {"epsilon": line.epsilon or figure.epsilon, "delta": figure.delta}
+            for key, value in budget.items() if line.calibration != "none" and not figure.printed else ():
+                if value not in (known := getattr(grid, key)):
+                    listed = ", ".join(map(str, known))
+                    raise ValueError(f"{where}: {key} must be one of {listed}, got {value!r}")
 
     def _check_problem(self, panel: Panel) -> None:
         problem, task, where = panel.problem, panel.problem.traits.task, f"panels ({panel.name}).problem"

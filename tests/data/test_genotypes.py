@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -193,3 +195,54 @@ def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress):
     np.testing.assert_array_equal(genotypes.group, [i % 3 == 0 for i in range(N_PEOPLE)])
     assert genotypes.snps["snp"][3] == "SNP_A-3"
     assert ref.missing_calls == (calls == MISSING).sum()
+
+
+# Writes a series matrix of 387 people and reads it; prints the memory that this took, in MB.
+MEMORY = """
+import gzip, sys
+from pathlib import Path
+from data.datasets import get_dataset
+from data.fetch.genotypes import read_genotypes, store_genotypes
+from data.fetch.raw import RawFile
+from data.store.folders import sha256_file
+from dataclasses import replace
+from tests.data.test_genotypes import payload_of, series_matrix
+from tests.peak_memory import peak_memory
+import numpy as np
+
+path, n_probes = Path(sys.argv[1]), int(sys.argv[2])
+calls = np.random.default_rng(0).integers(-1, 3, (500, 387))
+lines = series_matrix(calls)
+cells = [line.split("\\t", 1)[1] for line in lines[11:-1]]
+with gzip.open(path, "wb", compresslevel=1) as file:
+    file.write(payload_of(lines[:11]))
+    for i in range(n_probes):
+        file.write(f'"SNP_A-{i}"\\t{cells[i % 500]}\\n'.encode())
+    file.write(payload_of(lines[-1:]))
+dataset = get_dataset("snp_gse106818")
+before = peak_memory()
+raw = RawFile(dataset.name, str(path), "0" * 64, "", dataset.source.layout, "mirror")
+ref = store_genotypes(dataset, raw, path.with_suffix(".parquet"))
+found = read_genotypes(replace(ref, sha256=sha256_file(Path(ref.path)))).calls
+assert found.shape == (387, n_probes)
+assert (found[:, :500].T == calls).all() and (found[:, -500:].T == calls).all()
+print((peak_memory() - before) / 1e6, peak_memory() / 1e6)
+"""
+
+
+def memory_of_reading(folder, n_probes):
+    command = [sys.executable, "-c", MEMORY, str(folder / "m.txt.gz"), str(n_probes)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    return map(float, done.stdout.split())
+
+
+def test_a_series_matrix_is_read_as_a_stream(tmp_path):
+    more, _ = memory_of_reading(tmp_path, 20_000)
+    assert more < 200  # calls take 8 MB, their text 30 MB, and a list of strings takes 450 MB
+
+
+@pytest.mark.slow
+def test_a_million_probes_fit_into_a_gigabyte(tmp_path):
+    _, total = memory_of_reading(tmp_path, 1_000_000)
+    assert total < 1000

@@ -18,6 +18,7 @@ from data.errors import CorruptSource, StoreError, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch, fetch_or_stand_in
 from data.store.references import Repair, read_table
+from tests.data import test_swarm_frames as swarm
 from tests.data.conftest import raw_of, small_housing, with_cell
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
@@ -253,7 +254,43 @@ def test_a_bad_row_is_dropped_and_counted(tmp_path, caplog, field, text, reason)
     assert len(read_table(ref)) == 299
 
 
-def test_a_wrong_file_that_no_checksum_tells_is_fetched_again(tmp_path):
+def unchecked_swarm(web, payload):
+    """The swarm dataset with 40 frames of 2 boids, whose official address serves ``payload``."""
+    dataset = replace(get_dataset("swarm"), n_rows=40, n_boids=2)
+    path = "/swarm+behaviour.zip"
+    return path, replace(dataset, source=replace(dataset.source, url=web.serve(path, payload)))
+
+
+def whole_zip(n_rows):
+    dataset = replace(get_dataset("swarm"), n_boids=2)
+    lines = swarm.lines_of(dataset, *swarm.made(n_rows, n_boids=2))[:-1]
+    return swarm.zipped({"Flocking": "\n".join(lines)})
+
+
+def ingested(dataset, home, again=False):
+    raw = fetch(dataset, home=home, mirror=None, offline=False, again=again)
+    return to_parquet(dataset, raw, home=home, again=again)
+
+
+def test_a_download_that_cannot_be_used_is_not_downloaded_again(tmp_path, web):
+    path, dataset = unchecked_swarm(web, whole_zip(40))  # without the last row: 39
+    for _ in range(2):
+        with pytest.raises(CorruptSource, match=r"39 rows.*`dpcost ingest swarm --again`"):
+            ingested(dataset, tmp_path)
+    assert web.asked == [path]
+    web.serve(path, whole_zip(41))
+    assert ingested(dataset, tmp_path, again=True).n_rows == 40
+
+
+def test_a_damaged_download_is_fetched_again(tmp_path, web):
+    path, dataset = unchecked_swarm(web, whole_zip(41)[:-30])
+    with pytest.raises(CorruptSource, match="truncated or damaged"):
+        ingested(dataset, tmp_path)
+    web.serve(path, whole_zip(41))
+    assert ingested(dataset, tmp_path).n_rows == 40
+
+
+def test_a_wrong_file_in_the_mirror_can_be_replaced(tmp_path):
     dataset, good = small_housing()
     _, bad = small_housing(lambda lines: lines[:-1])
     dataset = replace(dataset, source=replace(dataset.source, sha256="", note="no checksum is known"))

@@ -17,6 +17,7 @@ from data.prepare.table_design import PreparedTable, draw_rows, prepare_table
 from data.simulations import simulator
 from data.simulations.paper_models import uniform_glm
 from data.store.references import Repair, ref_from_dict
+from tests.data.conftest import raw_of
 
 N = 100
 LABELS = {"Flocking": "Class", "Aligned": "Class", "Grouped": "Class"}
@@ -60,12 +61,51 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     ref = to_parquet(dataset, raw, home=tmp_path)
     assert ref_from_dict(ref.to_dict()) == ref
     assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
-    assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
+    assert ref.repairs == (Repair("no number in column x1", 1),)
     X, y = (np.concatenate(each, axis=-1).T for each in zip(*stream_frames(ref), strict=True))
     np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
     np.testing.assert_array_equal(y, labels[:-1])
     assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
     assert web.asked == [official]
+
+
+def last_x1(text):
+    return lambda lines: [*lines[:-1], text + lines[-1]]
+
+
+def plain_header(lines):
+    return [lines[0].replace(" ", ""), *lines[1:]]
+
+
+# Ways in which others say that they found the file: every one has one row without a number.
+VARIANTS = {
+    "padded header": lambda lines: lines,
+    "plain header": plain_header,
+    "CRLF": lambda lines: [line + "\r" for line in lines],
+    "labels are floating-point": lambda lines: [lines[0], *(line + ".0" for line in lines[1:])],
+    "empty": last_x1(""),
+    "NaN": last_x1("NaN"),
+    "blank": last_x1(" "),
+    "question mark": last_x1("?"),
+    "trailing blanks": lambda lines: [lines[0], *(line.replace(",", " ,") + " " for line in lines[1:])],
+    "two points": last_x1("1407.1."),
+    "all": lambda lines: [
+        plain_header(lines)[0],
+        *(f"{line}.0 \r" for line in last_x1("1407.1.")(lines)[1:]),
+    ],
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_cell_that_is_no_number_costs_its_row_only(tmp_path, variant):
+    dataset = replace(get_dataset("swarm"), n_rows=N, n_boids=3)
+    values, labels = made(N, n_boids=3)
+    payload = zipped({"Flocking": "\n".join(VARIANTS[variant](lines_of(dataset, values, labels)))})
+    ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    assert (ref.rows_read, ref.n_rows, ref.repairs) == (N, N - 1, (Repair("no number in column x1", 1),))
+    X, y = (np.concatenate(each, axis=-1).T for each in zip(*stream_frames(ref), strict=True))
+    np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
+    np.testing.assert_array_equal(y, labels[:-1])
 
 
 N_FRAMES = 320

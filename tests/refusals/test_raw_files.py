@@ -105,7 +105,7 @@ GEO = [
     (lambda lines: [*lines[:12], lines[11], *lines[12:]], "1 of 26 SNPs"),
 ]
 SWARM = [
-    (with_cell(5, 13, f"x{SECRET}"), ("Row #5", "column #13")),
+    (many(lambda row: with_cell(row, 13, f"x{SECRET}"), (5, 6)), ("3 of 100 rows", "y2: 2")),
     (lambda lines: [*lines[:5], lines[5] + f",{SECRET}", *lines[6:]], "Row #5"),
     (lambda lines: [line.rsplit(",", 1)[0] for line in lines], ("25 columns", "24")),
     (with_cell(0, 3, "speed"), "other headers"),

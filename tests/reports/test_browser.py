@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 
 from flows import website
+from flows.studies.find_study import readable_studies
 from reports.pages.index import render_index
 from reports.pages.league import league_answer, league_sections
 from reports.pages.release_page import render_release
@@ -124,7 +125,7 @@ def league_page(_):
 def scorecard(request):
     folder = request.getfixturevalue("tmp_path") / "scorecard"
     about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
-    return scorecard_page(load_scorecard(), {}, folder, about).read_text(encoding="utf-8")
+    return scorecard_page(load_scorecard(), {}, readable_studies(), folder, about).read_text(encoding="utf-8")
 
 
 def protocol_page(*_):

@@ -1,6 +1,7 @@
 """The rendered files: complete, escaped, self-contained, the same every time; figures and comparisons."""
 
 import io
+import math
 import re
 from dataclasses import replace
 from html import escape, unescape
@@ -9,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import TypeAdapter
 
 from dpalgos import get_estimator
 from flows.studies.find_study import find_study, study_names
@@ -19,7 +21,7 @@ from reports.charts.study import StudyChart
 from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
-from reports.page import ZERO
+from reports.page import ZERO, PrintedFigure
 from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
@@ -325,6 +327,57 @@ def test_a_legend_offers_what_its_panel_has(results, page):
         for offered in by_rule.values():
             assert "Ordinary least squares" in offered
             assert any(line.startswith("AdaSSP") for line in offered) is (panel == "paper")
+
+
+def figure_4b(**changes):
+    lines = [
+        {"estimator": "dp_linear_regression", "calibration": "paper"},
+        {"estimator": "dp_linear_regression", "calibration": "tight"},
+        {"estimator": "ols", "label": "without privacy"},
+    ]
+    about = {"paper": "A", "name": "Figure 4b", "panel": "paper", "same_settings": True, "lines": lines}
+    about |= {"differs": "Nothing differs.", "epsilon": 0.5, "delta": "10/n^1.1", "x_range": [1000, 20000]}
+    return TypeAdapter(PrintedFigure).validate_python(about | changes)
+
+
+def repeated(results, page, **changes):
+    with_figure = replace(page, figures=(figure_4b(**changes),), papers={"A": "The paper"})
+    report = render_study(results, with_figure)
+    return report.files["report.html"].decode(), report.files["report.md"].decode(), report.files
+
+
+def test_a_page_begins_with_the_figure_that_a_paper_prints(results, page):
+    html, markdown, files = repeated(results, page)
+    for text in (html, markdown):
+        assert text.index("The paper’s Figure 4b, our run") < text.index("Can I trust it?")
+        assert "Figure 4b of The paper. Nothing differs." in text
+    assert html.index("Figure 4b, our run") < html.index('id="live-chart"') < html.index('id="controls"')
+    svg = files["figures/figure-4b.svg"].decode()
+    assert "without privacy" in svg
+    assert "20,600" not in svg
+
+
+def test_a_printed_figure_says_which_of_its_settings_ran(results, page):
+    rows = results[(results["delta_rule"] != "10/n^1.1") & (results["panel"] != "paper")]
+    _, markdown, _ = repeated(rows, page, instead="public")
+    assert "our run, panel “public”, δ = 1/m²" in markdown
+    assert "our run" not in repeated(rows, page)[1]
+
+
+def test_a_printed_table_has_our_numbers_next_to_the_papers(results, page):
+    results = results[results["panel"] == "public"].assign(s=7)
+    lines = [{"estimator": "dp_linear_regression", "calibration": "tight"}, {"estimator": "ols"}]
+    printed = [["1/n^2", 0.5, "0.25 (0.01)"], ["1/n^2", math.inf, "0.125"]]
+    table = {"columns": "s", "values": [7], "printed": printed, "lines": lines, "panel": "public"}
+    at_one_size = results[results["n"] == 20000]
+    _, markdown, _ = repeated(at_one_size, page, **table)
+    rows = [line for line in markdown.splitlines() if "0.25 (0.01)" in line or "| 0.125 |" in line]
+    means = [float(row.split("|")[4].split("±")[0]) for row in rows]
+    chosen = at_one_size[(at_one_size["delta_rule"] == "1/n^2") & (at_one_size["epsilon"] == 0.5)]
+    ours = chosen[(chosen["estimator"] == "dp_linear_regression") & (chosen["calibration"] == "tight")]
+    ols = at_one_size[at_one_size["estimator"] == "ols"]
+    expected = [ours["value"].mean(), ols["value"].mean()]
+    assert means == pytest.approx(expected, rel=0.06)
 
 
 def test_a_trial_run_says_what_it_ran(results, page):

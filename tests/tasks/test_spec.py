@@ -11,14 +11,15 @@ import pandas as pd
 import pytest
 
 from dpalgos import InputError
-from flows.studies.find_study import find_study
+from flows.studies.find_study import find_study, readable_studies
 from reports.results import COLUMNS, validate_results
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
 from tasks.own_table.simulated_rows import StatedGuesses, check_guesses
-from tasks.scorecard.claims import Claim, load_scorecard
+from tasks.scorecard.claims import Claim, Judgment, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
+from tasks.scorecard.figures import printed_figures
 from tasks.scorecard.judging import judge, scorecard_page
 from tasks.size_rules import evaluate_rule
 from tasks.study.spec import TableSpec
@@ -230,12 +231,47 @@ def test_intervals_against_scipy():
 def test_a_scorecard_says_what_to_run_and_that_it_is_of_a_trial_run(tmp_path, profile):
     about = {"sha256": "", "profile": profile, "seed": 1, "commit": ""}
     context = {"profile": profile, "seed": 1, "command": "", "started": "", "evidence": {SPEC.name: about}}
-    text = scorecard_page(load_scorecard(), {}, tmp_path, context).with_name("report.md").read_text()
+    text = (
+        scorecard_page(load_scorecard(), {}, readable_studies(), tmp_path, context)
+        .with_name("report.md")
+        .read_text()
+    )
     assert ("A trial run" in text) is (profile == "smoke")
     assert "dpcost run mean_comparison" in text
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
     assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)
+
+
+PRINTED = {"A": "1a 1b 1c 1d 2a 2b 3a 3b 3c 3d 4a 4b", "B": "1a 1b 1c 2a 2b 2c 3", "C": "Table 1"}
+
+
+def test_each_figure_that_a_paper_prints_has_one_study():
+    rows = printed_figures(readable_studies(), {})
+    names = {paper: [row.name for row in rows if row.paper == paper] for paper in PRINTED}
+    found = {paper: " ".join(of_paper).replace("Figure ", "") for paper, of_paper in names.items()}
+    assert found == PRINTED
+    assert {row.paper for row in rows} | set(load_scorecard().without_figures) == {*PRINTED, "D"}
+    claims = {claim.id for claim in load_scorecard().claims}
+    for spec in readable_studies():
+        for figure in spec.figures:
+            assert set(figure.claims) <= claims
+            assert figure.differs.endswith(".")
+
+
+SHAPES = [((1.0, 1.0), "yes"), ((1.0, 0.0), "no"), ((1.0, math.nan), "not tested"), ((), "not tested")]
+
+
+@pytest.mark.parametrize(("values", "shape"), SHAPES)
+def test_a_figure_has_the_same_shape_if_its_claims_hold(values, shape):
+    (figure,) = find_study("housing").figures
+    verdicts = {
+        name: {"paper": Judgment(value, f"It is {value}."), "tight": Judgment(1.0, "")}
+        for name, value in zip(figure.claims, values, strict=False)
+    }
+    (row,) = printed_figures([find_study("housing")], verdicts)
+    assert row.shape == shape
+    assert row.why == " ".join(f"It is {value}." for value in values if value != 1.0)
 
 
 @pytest.mark.parametrize(
