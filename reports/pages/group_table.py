@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.errors import InputError
 from reports.pages.coefficient_table import p_text
 from reports.render import PageTable

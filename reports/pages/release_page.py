@@ -10,7 +10,7 @@ import numpy as np
 
 from dpalgos import get_estimator
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
