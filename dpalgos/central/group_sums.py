@@ -86,7 +86,7 @@ def sums_per_group(levels: tuple[int, ...]) -> int:
 @lru_cache
 def cell_strategy() -> FloatArray:
     """Return A, (K, K)."""
-    return strategy(N_CELLS, N_CELLS)
+    return strategy(N_CELLS)
 
 
 def cell_edges() -> FloatArray:

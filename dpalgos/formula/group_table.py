@@ -2,7 +2,8 @@
 
 A person counts in the person's own group alone. All constants are public.
 
-- Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring.
+- Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring, with the part
+  of the period that was spent at risk.
 - Baseline table, by ``group_sums``: the size of the group and persons in each level of a category. A number
   has its sum and persons in ordered cells. The public bounds become −1 and 1.
 """
@@ -19,13 +20,15 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.answers.baseline import BaselineTable, Variable, row_names
-from dpalgos.answers.survival import SurvivalCurves, name_at
-from dpalgos.central.cumulative_counts import noise_covariance
+from dpalgos.central.cumulative_counts import noise_covariance, part_weights
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.code import read_declared
 from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, how_to_declare, plain_columns
 from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.survival.curves import SurvivalCurves, name_at
 from dpalgos.typing import FloatArray
+
+_N_PERIODS = 16  # of curves
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,7 +155,7 @@ def noise_std_of(events: Sequence[Event]) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SurvivalCells(GroupNumbers):
-    """Cells of survival curves by group: events and censored persons by period."""
+    """Cells of survival curves by group: events and other exits by period, and parts of periods at risk."""
 
     kind = "survival"
     estimator = "cumulative_counts"
@@ -160,7 +163,7 @@ class SurvivalCells(GroupNumbers):
     @cached_property
     def time(self) -> SurvivalTime:
         """The time, the event, and the public periods."""
-        time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared)
+        time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared, _N_PERIODS)
         if time is None or time.start:
             raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {shown(self.formula)}")
         return time
@@ -189,13 +192,15 @@ class SurvivalCells(GroupNumbers):
     @property
     def names_of_group(self) -> Sequence[str]:
         """The names of the columns of one group."""
-        periods = (*self.time.labels, f"after {self.time.periods[-1]:g}")
-        return [f"{what} in {period}" for what in ("events", "censored") for period in periods]
+        periods = self.time.labels
+        parts = [f"parts of {period} at risk" for period in periods]
+        cells = [f"in {period}" for period in (*periods, f"after {self.time.periods[-1]:g}")]
+        return [f"{what} {each}" for what in ("events", "censored") for each in (*cells, *parts)]
 
     @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
-        return {"chain": len(self.time.periods)}
+        return {"chain": len(self.time.periods), "with_times": True}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return its columns, (n, d)."""
@@ -206,9 +211,17 @@ class SurvivalCells(GroupNumbers):
     ) -> SurvivalCurves:
         """Return the curves from what was released."""
         chain = len(self.time.periods)
+        released = np.asarray(estimate).reshape(len(self.groups), 2, -1)
+        if released.shape[-1] != 2 * chain - 1:
+            raise InputError(
+                "the record holds counts without times at risk, of version 3.0; its curves assume when in a "
+                "period persons leave: release them again"
+            )
         return SurvivalCurves(
-            counts=np.asarray(estimate).reshape(len(self.groups), 2, chain),
+            counts=released[..., :chain],
+            sums=released[..., chain:],
             noise=noise_covariance(chain, noise_std),
+            noise_of_sums=noise_std / part_weights(chain),
             periods=self.time.periods,
             groups=self.groups,
             group=self.group,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.api import estimate
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.formula.columns import Declared, column_of, declared_columns, declared_rows
@@ -16,12 +15,18 @@ from dpalgos.formula.group_table import group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
 from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import generator_of
+from dpalgos.survival.curves import SurvivalCurves
 
 _OPTIONS = ("epsilon", "delta", "bounds", "levels", "budget", "random_state", "interval", "calibration")
 
 
 def survival(
-    formula: str, frame: Any, *, periods: Sequence[float] | None = None, **options: Any
+    formula: str,
+    frame: Any,
+    *,
+    periods: Sequence[float] | None = None,
+    resolution: float | None = None,
+    **options: Any,
 ) -> SurvivalCurves:
     """Release survival curves by group.
 
@@ -32,7 +37,10 @@ def survival(
     frame : pandas.DataFrame or mapping of arrays
         A row per person.
     periods : sequence of float, optional
-        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+        Public cut points. By default, sixteen periods of equal length up to the upper bound of the time.
+    resolution : float, optional
+        The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
+        happened in the time of that length before t, on average in its middle.
     **options
         ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
         level of pointwise limits, by default 0.95.
@@ -43,7 +51,7 @@ def survival(
         Curves, numbers at risk, the logrank test and restricted means, from one release of counts.
     """
     curves: SurvivalCurves = _released(
-        "survival", formula, frame, declared_times(formula, periods, options), None, **options
+        "survival", formula, frame, declared_times(formula, periods, resolution, options), None, **options
     )
     return curves
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.errors import InputError
+from dpalgos.survival.curves import SurvivalCurves
 from reports.pages.coefficient_table import p_text
 from reports.render import PageTable
 from reports.writing import interval_text, num, num_in, setting

@@ -182,7 +182,7 @@ def encoded_row(row, levels):
         start += n_levels or 1
         if not n_levels:
             cells = slice(start, start + N_CELLS)
-            sums[:, cells] = sums[:, cells] @ strategy(N_CELLS, N_CELLS).T
+            sums[:, cells] = sums[:, cells] @ strategy(N_CELLS).T
             start += N_CELLS
     return sums.ravel()
 
