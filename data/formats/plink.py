@@ -38,7 +38,7 @@ def read_plink(bed: Path, companions: Mapping[str, Path]) -> PlinkSet:
     content, (snps, people) = read_bytes(bed), (_fields(companions[part]) for part in ("bim", "fam"))
     if len({each[:2] for each in people}) < len(people):
         raise CorruptSource(
-            f"{companions['fam'].name} has a person twice, the same family and person identifiers; get it again"
+            f"{companions['fam'].name} has a person twice (family and person identifiers); get it again"
         )
     if len(content) != 3 + len(snps) * -(-len(people) // 4) or not content.startswith(HEADER):
         raise CorruptSource(
