@@ -248,7 +248,7 @@ def covered(target: str, family: str = "") -> str:
     where = "the model holds" if family in RATIOS else "errors are symmetric"
     return (
         "Intervals cover the coefficients of robust regression, which downweights outlying rows. "
-        f"They equal those of {plain} where {where}."
+        f"If {where}, these are the {plain} coefficients."
     )
 
 

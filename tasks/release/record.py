@@ -283,7 +283,7 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
         yield from _cells(table, used)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
-        yield f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ()
+        yield f"Rows are weighted by column {columns.weights}, clipped to [0, {maximum:g}].", ()
     if columns.user_id and not (request.by_formula and request.by_formula.times):
         if (most := request.keywords.get("max_rows")) is None:
             yield "Each user counts once, whatever the number of their rows.", ()
@@ -330,7 +330,8 @@ def _cells(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, S
             merged.append(f"every other text as {each.others!r}")
         if merged:
             yield f"In {each.name}, {words(merged)} counts.", ()
-    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')}).", ()
+    what = table.privacy_unit.rstrip(".").removeprefix("one row, ")  # which studies of 3.0 state
+    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({what}).", ()
     if table.user_id:
         return
     if not table.clusters:

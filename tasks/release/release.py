@@ -187,7 +187,7 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
             delta=request.delta,
             exact=rows.exact,
         ),
-        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request.delta, rows)),
+        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request)),
     )
 
 
@@ -279,12 +279,12 @@ def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
         )
 
 
-def _facts(drawing: ReleasePlan, delta: float, rows: ReleaseRows) -> dict[str, Any]:
+def _facts(drawing: ReleasePlan, request: ReleaseRequest) -> dict[str, Any]:
     """Return the facts to store with the charge: a later version might compute them differently."""
     return {
         "rho": drawing.cost.rho,
         "events": event_entries(drawing.events),
-        "risk": risk_of_events(drawing.events, delta).to_dict(),
+        "risk": risk_of_events(drawing.events, request.delta, request.relation.unit_of_privacy).to_dict(),
         "software": {
             "dpcost": dpalgos.__version__,
             "opendp": version("opendp"),
