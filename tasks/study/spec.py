@@ -44,14 +44,17 @@ def check_cron(text: str) -> str:
     from cronsim import CronSim, CronSimError
 
     try:
-        if text and (len(text.split()) != 5 or "LW" in text.upper()):
-            raise CronSimError("Wrong number of fields")
+        if text and (len(text.split()) != 5 or "LW" in text.upper() or not text.isprintable()):
+            raise CronSimError("It must have five fields in one line")
         words = text.split() or ["*"] * 5
         days = CronSim(" ".join(words), datetime(2024, 1, 1)).weekdays
         every_day = days >= set(range(1, 7)) and not days.isdisjoint((0, 7))
         next(CronSim(" ".join([*words[:4], "*"]) if every_day else text, datetime(2024, 1, 1)))
     except (CronSimError, StopIteration) as fault:
-        raise ValueError(f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}") from None
+        raise ValueError(
+            f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}; the fields are minute, hour, "
+            "day, month (1 to 12 or JAN to DEC) and weekday (0 to 7 or SUN to SAT)"
+        ) from None
     return text
 
 
