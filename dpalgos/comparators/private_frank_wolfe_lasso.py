@@ -20,9 +20,9 @@ Calibrations
     by up to Δ = 2 L₁ C₁/n. Then ρ is at most ε²/log(1/δ), about 2ε for a requested ε (a little less, as ‖θ‖₁
     < C₁ in early steps). The scores of a mean move by L₁ C₁/n, and ρ = ε²/(4 log(1/δ)).
 
-Number of steps: the reference gives T up to constants, (nε)^(2/3). If ``n_iterations`` is None, T = 20 C₁/R,
+Number of steps: the reference gives T up to constants, (nε)^(2/3). If ``n_iterations`` is None, T = 10 C₁/R,
 at least 50 and at most 1000. For regression, R/x_max takes the place of R. A step moves a coordinate by about
-2 C₁/T, so the last steps move it by a tenth of its bound. With fewer steps, this resolution limits the
+2 C₁/T, so the last steps move it by a fifth of its bound. With fewer steps, this resolution limits the
 estimate at any ε. More steps cost little, because noisy choices average out.
 
 Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
@@ -46,7 +46,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray
 
-_RESOLUTION, _STEPS = 20, (50, 1000)
+_RESOLUTION, _STEPS = 10, (50, 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
