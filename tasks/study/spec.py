@@ -64,6 +64,7 @@ class Panel(Strict):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9 -]*$")]  # it becomes a part of keys
     about: str = ""  # what is particular about it, for the report
     smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
+    standard: bool = True  # whether profile standard runs it too; false where profile paper alone does
     problem: AnyProblem
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()
@@ -170,7 +171,7 @@ class StudySpec(Strict):
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
             self._check_problem(panel)
             self._check_estimators(panel)
-        always = [panel.name for panel in self.panels if panel.smoke]
+        always = [panel.name for panel in self.panels_at("smoke")]
         allowed: dict[str, tuple[Any, ...]] = {"panel": (*always,)}
         if self.headline.panel in always:
             grid = self.grid_of(self.head_panel)
@@ -268,7 +269,8 @@ class StudySpec(Strict):
                 yield panel, panel.problem
 
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
-        return tuple(panel for panel in self.panels if panel.smoke or profile != "smoke")
+        panels = [panel for panel in self.panels if panel.standard or profile == "paper"]
+        return tuple(panel for panel in panels if panel.smoke or profile != "smoke")
 
     def datasets_at(self, profile: Profile) -> tuple[str, ...]:
         """Return the datasets that a profile reads; none if all their data are simulated."""
