@@ -50,8 +50,9 @@ from dpalgos.models.risk import Risk
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.clipping import project_l2_ball
+from dpalgos.rows.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.rows.sample import Sample
+from dpalgos.tuning.descent import STEPS, ClippedRows
 from dpalgos.typing import FloatArray
 
 
@@ -89,11 +90,40 @@ class NoisyDescentParams(PrivateParams):
     def printed_residual(self) -> float:
         """Return the largest residual in the paper's calibration."""
 
-    def printed_noise_std(self, n_rows: FloatArray) -> FloatArray:
-        """Return the noise on the gradient as printed, 4 r c_x √(2 log(2T/δ)) T / (nε), (R,)."""
+    def printed_noise_std(self, n_rows: float | FloatArray, steps: float | FloatArray) -> FloatArray:
+        """Return the noise on the gradient as printed, 4 r c_x √(2 log(2T/δ)) T / (nε), for T steps."""
         largest = 4 * self.printed_residual * self.covariate_bound
-        log_term = float(np.sqrt(2 * np.log(2 * self.n_iterations / self.delta)))
-        return np.asarray(largest * log_term * self.n_iterations / (n_rows * self.epsilon))
+        return np.asarray(
+            largest * np.sqrt(2 * np.log(2 * steps / self.delta)) * steps / (n_rows * self.epsilon)
+        )
+
+    steps_to_try = STEPS
+
+    @property
+    def radius(self) -> float | None:
+        return self.coef_bound
+
+    @abstractmethod
+    def forecast_family(self) -> Family:
+        """Return the family that the forecast of steps uses, from public bounds alone."""
+
+    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+        family = self.forecast_family()
+        return ClippedRows(clip_rows_l2(X, self.covariate_bound), family, y, family.residual_bound)
+
+    def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
+        if self.calibration == "paper":
+            return self.printed_noise_std(n_rows, steps)
+        multiplier = self.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label)
+        return np.asarray(multiplier * np.sqrt(steps) * ball_mean(1.0, np.asarray(n_rows)))
+
+    def gradient_radius(self, norm: FloatArray) -> FloatArray:
+        """Return c_x times the family's radius; 1 as printed, where the scale has it all."""
+        if self.calibration == "paper":
+            return np.ones_like(norm)
+        bound = self.covariate_bound
+        norm = norm if self.coef_bound is None else np.minimum(norm, self.coef_bound)
+        return np.asarray(bound * self.forecast_family().gradient_radius(bound * norm))
 
     def stepped(self, coef: FloatArray, gradient: FloatArray) -> FloatArray:
         step_end = coef - self.step * gradient
@@ -121,6 +151,9 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
 
     def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
         return self.family_object(), self.steps_multiplier()
+
+    def forecast_family(self) -> Family:
+        return self.family_object()
 
     @property
     def step(self) -> float:
@@ -173,7 +206,9 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
     printed_norm = np.full_like(family.predictor_norm(coef, 2), params.coef_bound or np.inf)
     if params.calibration == "paper":  # both scale with 1/n: the ratio is one number
         sensitivity = ball_mean(bound * family.gradient_radius(bound * printed_norm), sample.n_rows)
-        multiplier = float((params.printed_noise_std(sample.n_rows) / sensitivity).flat[0])
+        multiplier = float(
+            (params.printed_noise_std(sample.n_rows, params.n_iterations) / sensitivity).flat[0]
+        )
     spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, params.n_iterations)})
     iterates = [coef]
     for _ in range(params.n_iterations):

@@ -39,8 +39,10 @@ from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import truncate
 from dpalgos.rows.moments import squared_error_gradient
 from dpalgos.rows.sample import Sample
+from dpalgos.tuning.descent import ClippedRows
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
@@ -102,6 +104,13 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         epsilon = noise.epsilon_of(LABEL) if self.truncation == "private_quantiles" else np.nan
         levels = response_truncation(transcript, sample, self.response_bound, self.truncation, epsilon)
         return self.family_at(*levels), multiplier
+
+    def forecast_family(self) -> Family:
+        return self.family_at(self.response_bound, self.response_bound)
+
+    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+        truncated = y if self.residual_bound is not None else truncate(y, self.response_bound)
+        return super().clipped_rows(X, truncated)
 
     def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
         """Return β ↦ the mean gradient: from second moments where no residual is clipped."""

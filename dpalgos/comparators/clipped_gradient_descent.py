@@ -28,6 +28,7 @@ from dpalgos.accounting.budget import printed_rho
 from dpalgos.accounting.calibration import gaussians
 from dpalgos.catalog import Release, register
 from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.models.families import get_family
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
@@ -35,6 +36,7 @@ from dpalgos.rows.clipping import row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
+from dpalgos.tuning.descent import STEPS, ClippedRows
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it
@@ -47,6 +49,22 @@ class ClippedGradientDescentParams(PrivateParams):
     clip_norm: float = positive("γ: every row's gradient is clipped to this ℓ2 norm")
     n_iterations: int = count("T, number of gradient steps", default=5)
     step_size: float = positive("η", default=1 / 3)
+
+    steps_to_try = STEPS
+    radius = None
+
+    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+        lengths = np.maximum(row_lengths(X), _SHORTEST * self.clip_norm)
+        return ClippedRows(X, get_family("gaussian"), y, self.clip_norm / lengths[:, None])
+
+    def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
+        z = self.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label)
+        if self.calibration == "paper":
+            z = float(1 / np.sqrt(2 * printed_rho(self.epsilon, self.delta)))
+        return np.asarray(z * np.sqrt(steps) * ball_mean(self.clip_norm, np.asarray(n_rows)))
+
+    def gradient_radius(self, norm: FloatArray) -> FloatArray:
+        return np.ones_like(norm)
 
 
 GRADIENT = Release("gradient", ball_mean)

@@ -22,6 +22,7 @@ from data.prepare.design_file import read_design
 from data.prepare.table_design import PreparedTable
 from data.store.references import DatasetRef
 from dpalgos.noise_off import estimate_without_noise
+from dpalgos.tuning.descent import SyntheticTable
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile
@@ -178,6 +179,10 @@ class RowSource(Strict, ABC):
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         """Raise ValueError for settings that cannot be, or do not suit an estimator, at a size."""
+
+    def synthetic_table(self, guesses: Any, n: int, rng: np.random.Generator) -> SyntheticTable:
+        """Return synthetic rows, by which numbers of steps are forecast; no row of the data is read."""
+        raise ValueError(f"n_iterations must be a number where kind is {self.kind!r}, got 'by forecast'")
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the errors that theory predicts, if it does: label → value in the units of the metric."""

@@ -16,13 +16,16 @@ from data.prepare.design_file import design_bytes
 from data.prepare.table_design import PreparedTable, Units, prepare_table
 from data.store.references import DatasetRef, read_table
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.models.families import family_class
+from dpalgos.models.families import family_class, get_family
+from dpalgos.tuning.descent import SyntheticTable
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits, file_units
 from tasks.own_table.simulated_rows import StatedGuesses, simulated_table, simulator_of
 from tasks.problems.problem import Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
+
+_SYNTHETIC_ROWS = 6000
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,6 +199,31 @@ class RegisteredTable(DatasetSource, ABC):
 
         simulated = simulated_table(simulator, n_units, self.analyst_table, rng)
         return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
+
+    def synthetic_table(self, guesses: StatedGuesses, n: int, rng: np.random.Generator) -> SyntheticTable:
+        table, _ = self.made_up(_SYNTHETIC_ROWS, self.simulator(guesses), rng)
+        if not guesses.effects:
+            table = self._with_effects_by_unit(table, rng)
+        to_target = table.to_standard
+        assert to_target is not None
+        assert table.y is not None
+        return SyntheticTable(table.X, table.y, to_target, to_target @ self.full_answer(table).coef)
+
+    def _with_effects_by_unit(self, table: PreparedTable, rng: np.random.Generator) -> PreparedTable:
+        """Return a synthetic table whose columns have effects in proportion to their spread in public units.
+
+        The simulator draws effects per standard deviation. An indicator of a rare category would then have a
+        large coefficient, in a direction of little curvature, which takes a descent many steps.
+        """
+        coef, spread = np.ravel(self.full_answer(table).coef), table.X.std(axis=0)
+        factors = np.where(spread > 0, np.minimum(spread, 1.0), 1.0)  # the intercept keeps its own
+        before, after = table.X @ coef, table.X @ (factors * coef)
+        after += before.mean() - after.mean()
+        if not self.family:
+            return replace(table, y=table.y + after - before)
+        mean = get_family(self.family).mean(after)
+        drawn = rng.random(len(mean)) < mean if family_class(self.family).has_events else rng.poisson(mean)
+        return replace(table, y=drawn.astype(float))
 
     def simulator(self, guesses: StatedGuesses) -> "RowSimulator":
         """Return the simulator of the table's rows, from the declarations of its columns."""

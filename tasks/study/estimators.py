@@ -1,7 +1,7 @@
 """The estimators of a study with their public keywords, and its grid of sizes and budgets."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from dpalgos.params import check_settings
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Number, Strict
 from tasks.size_rules import delta_at, evaluate_all
+from tasks.study.forecast_steps import N_ITERATIONS, is_by_forecast
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
@@ -34,6 +35,8 @@ def _delta_rule(value: Any) -> Any:
     return rule
 
 
+# (keywords, budgets) → the settings for each budget that a forecast chooses.
+Forecast = Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 Epsilon = Annotated[Number, AfterValidator(_checked_epsilon)]
 Counts = Annotated[tuple[Count, ...], DISTINCT]
@@ -95,9 +98,15 @@ class EstimatorSpec(Strict):
     def takes_steps(self) -> bool:
         return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
+    @property
+    def by_forecast(self) -> bool:
+        """Return whether a forecast chooses number and size of its steps."""
+        return is_by_forecast(self.params)
+
     def takes_path(self, grid: Grid) -> bool:
         """Return whether its steps are iterates of one run."""
-        return bool(grid.steps) and not self.takes_steps and dpalgos.get_estimator(self.name).has_path
+        one_run = bool(grid.steps) and not self.takes_steps and not self.by_forecast
+        return one_run and dpalgos.get_estimator(self.name).has_path
 
     def check_path(self, sizes: dict[str, int], grid: Grid) -> None:
         """Refuse steps beyond the last iterate of the run that they are read from."""
@@ -118,19 +127,32 @@ class EstimatorSpec(Strict):
             yield {**at_s, "T": steps} if steps else at_s
 
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        return evaluate_all(self.params, sizes)
+        """Return its keywords at some sizes, without those that a forecast chooses."""
+        keywords = evaluate_all(self.params, sizes)
+        return {k: v for k, v in keywords.items() if k != N_ITERATIONS} if self.by_forecast else keywords
 
-    def cells(self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid) -> Iterator[Cell]:
-        """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ."""
+    def cells(
+        self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid, forecast: Forecast
+    ) -> Iterator[Cell]:
+        """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
+
+        ``forecast`` returns the settings for each of some budgets that a forecast chooses.
+        """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
         steps = grid.steps if self.takes_path(grid) else (sizes.get("T"),)
         if not self.calibrations:
             yield Cell(**same, steps=steps[0], calibration="none", epsilon=None, delta=None, delta_rule="")
-        for calibration, epsilon, rule, T in product(self.calibrations, grid.epsilon, grid.delta, steps):
-            delta = delta_at(rule, sizes["n"])
-            budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "delta_rule": rule}
-            yield Cell(**same, **budget, steps=T, calibration=calibration)
+        budgets: list[dict[str, Any]] = [
+            {"epsilon": epsilon, "delta": delta_at(rule, sizes["n"]), "calibration": calibration}
+            for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta)
+        ]
+        rules = [rule for _, _, rule in product(self.calibrations, grid.epsilon, grid.delta)]
+        chosen = forecast(same["params"], budgets) if self.by_forecast and budgets else [{}] * len(budgets)
+        for budget, rule, settings in zip(budgets, rules, chosen, strict=True):
+            params = {**same["params"], **settings}
+            for T in steps:
+                yield Cell(**{**same, "params": params}, **budget, delta_rule=rule, steps=T)
 
 
 def structure_of(

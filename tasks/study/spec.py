@@ -1,9 +1,10 @@
 """The schema of ``flows/studies/*.toml``, and the expansion of a study into blocks of cells."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -32,6 +33,7 @@ from tasks.study.estimators import (
     structure_of,
 )
 from tasks.study.expand import Block, bundle
+from tasks.study.forecast_steps import settings_by_forecast
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -398,4 +400,15 @@ class StudySpec(Strict):
         for s in grid.s or (None,):
             for item in self.estimators_of(panel):
                 for sizes in item.sizes(panel.problem.sizes(n), s, grid):
-                    yield from item.cells(panel.name, sizes, s, grid)
+                    forecast = partial(self._by_forecast, item.name, panel.problem, n)
+                    yield from item.cells(panel.name, sizes, s, grid, forecast)
+
+    def _by_forecast(
+        self,
+        estimator: str,
+        problem: AnyProblem,
+        n: int,
+        keywords: Mapping[str, Any],
+        budgets: Sequence[Mapping[str, Any]],
+    ) -> list[dict[str, Any]]:
+        return settings_by_forecast(estimator, keywords, budgets, n, problem, self.guesses)

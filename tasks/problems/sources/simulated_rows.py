@@ -12,6 +12,7 @@ from pydantic import Field
 import dpalgos
 from data.simulations import Simulated, half_width, models, simulator
 from dpalgos.theory import dense_rates, local_rates, sparse_rates
+from dpalgos.tuning.descent import SyntheticTable
 from tasks.cells import Replicates
 from tasks.file_schema import Whole
 from tasks.problems.measures.estimation import ESTIMATION
@@ -111,6 +112,12 @@ class SimulatedRows(Simulation):
             else:
                 sample = dpalgos.Sample(data.X, data.y)
             yield Draw(sample=sample, first=replicate, target=data.truth)
+
+    def synthetic_table(self, guesses: Any, n: int, rng: np.random.Generator) -> SyntheticTable:
+        """Return rows of the model, whose design is public."""
+        data = self.simulate(rng, n)
+        assert data.y is not None
+        return SyntheticTable(data.X, data.y, np.eye(len(data.truth)), data.truth)
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         sizes = self.sizes(n)
