@@ -52,7 +52,7 @@ from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, project_l2_ball
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.descent import STEPS, ClippedRows
+from dpalgos.tuning.descent import CANDIDATES, ClippedRows
 from dpalgos.typing import FloatArray
 
 
@@ -97,7 +97,7 @@ class NoisyDescentParams(PrivateParams):
             largest * np.sqrt(2 * np.log(2 * steps / self.delta)) * steps / (n_rows * self.epsilon)
         )
 
-    steps_to_try = STEPS
+    candidates = CANDIDATES
 
     @property
     def radius(self) -> float | None:

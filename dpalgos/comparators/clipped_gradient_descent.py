@@ -36,7 +36,7 @@ from dpalgos.rows.clipping import row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.descent import STEPS, ClippedRows
+from dpalgos.tuning.descent import CANDIDATES, ClippedRows
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it
@@ -50,7 +50,7 @@ class ClippedGradientDescentParams(PrivateParams):
     n_iterations: int = count("T, number of gradient steps", default=5)
     step_size: float = positive("η", default=1 / 3)
 
-    steps_to_try = STEPS
+    candidates = CANDIDATES
     radius = None
 
     def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:

@@ -41,8 +41,10 @@ from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
+from dpalgos.tuning.descent import ClippedRows
 from dpalgos.typing import BoolArray, FloatArray
 
+_STEP_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4)  # η λ_max that a forecast tries
 _N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cost more noise than they gain
 
 
@@ -59,6 +61,28 @@ class DPSGDGLMParams(PrivateFamilyParams):
     step_size: float | None = positive(
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None
     )
+
+    radius = None
+
+    @property
+    def candidates(self) -> tuple[tuple[int, float], ...]:
+        """The 50 steps, of sizes from short ones to nearly unstable ones."""
+        return tuple((_N_EPOCHS * _N_BATCHES, share) for share in _STEP_SHARES)
+
+    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+        family = self.family_object()
+        return ClippedRows(clip_rows_l2(X, self.covariate_bound), family, y, family.residual_bound)
+
+    def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
+        rate = 1 / _N_BATCHES
+        if self.batches == "poisson":
+            z = sampled_noise_multiplier(self.epsilon, self.delta, rate, _N_EPOCHS * _N_BATCHES)
+        else:
+            z = self.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label, _N_EPOCHS)
+        return np.full(len(steps), z * ball_mean(1.0, rate * n_rows))
+
+    def gradient_radius(self, norm: FloatArray) -> FloatArray:
+        return np.full_like(norm, self.family_object().residual_bound * self.covariate_bound)
 
 
 GRADIENT = Release("gradient", ball_mean)

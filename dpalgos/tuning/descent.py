@@ -23,7 +23,7 @@ from dpalgos.typing import FloatArray
 
 BY_FORECAST = "by forecast"  # the value of a keyword that the rule replaces
 STEPS = (5, 7, 10, 14, 20, 30, 40, 60, 80, 110, 150, 200)
-_SHARE_OF_STABLE = 0.7  # η λ_max
+CANDIDATES = tuple((T, 0.7) for T in STEPS)  # numbers of steps, with η λ_max
 _FLAT = 1.04
 _NEWTON_STEPS, _DAMPING = 60, 0.7
 _LARGEST, _LEAST_CURVATURE = 1e3, 1e-4
@@ -61,8 +61,8 @@ class Descent(Protocol):
     """Parameters of a noisy descent, whose number and size of steps the rule can choose."""
 
     @property
-    def steps_to_try(self) -> Sequence[int]:
-        """Return the numbers of steps that the rule chooses from."""
+    def candidates(self) -> Sequence[tuple[int, float]]:
+        """Return numbers of steps with η λ_max, from which the rule chooses; preferred ones last."""
 
     @property
     def radius(self) -> float | None:
@@ -113,6 +113,8 @@ def _fixed_point(rows: ClippedRows) -> FloatArray:
     """Return where the gradient on clipped rows vanishes, by damped Newton steps."""
     d = rows.X.shape[1]
     coef, n = np.zeros(d), len(rows.X)
+    if rows.family.is_linear and np.isinf(rows.residual_bound).all():
+        return np.asarray(np.linalg.lstsq(rows.X, rows.y, rcond=None)[0])
     for _ in range(_NEWTON_STEPS):
         residual, weights = _weights(rows, coef)
         hessian = rows.X.T @ (weights * rows.X) / n + 1e-9 * np.eye(d)
@@ -121,40 +123,51 @@ def _fixed_point(rows: ClippedRows) -> FloatArray:
 
 
 def forecast_errors(
-    descent: Descent, course: Course, steps: FloatArray, step_size: float, noise_scale: FloatArray
+    descent: Descent,
+    courses: Sequence[Course],
+    steps: FloatArray,
+    step_size: FloatArray,
+    noise_scale: FloatArray,
 ) -> FloatArray:
-    """Return the forecast error (k,) for k numbers of steps, given the noise over the gradient's radius."""
-    rate = 1 - step_size * course.curvature
-    pull = step_size * course.curvature * course.fixed_point
-    mean, variance = np.zeros((2, len(steps), len(rate)))
-    errors, spread = np.full(len(steps), np.inf), (course.to_target**2).sum(axis=0)
+    """Return forecast errors (tables, k) for numbers and sizes of steps and noise over the radius, (k,)."""
+    curvature, fixed, to_target, target = (
+        np.stack([getattr(course, name) for course in courses])
+        for name in ("curvature", "fixed_point", "to_target", "target")
+    )
+    rate = 1 - step_size[:, None] * curvature[:, None]
+    pull = step_size[:, None] * (curvature * fixed)[:, None]
+    spread = (to_target**2).sum(axis=1)[:, :, None]
+    shape = (len(courses), len(steps))
+    errors, (mean, variance) = np.full(shape, np.inf), np.zeros((2, *shape, curvature.shape[1]))
     for t in range(1, int(steps.max()) + 1):
-        norm = np.sqrt((mean**2 + variance).sum(axis=1))
+        norm = np.sqrt((mean**2 + variance).sum(axis=2))
         noise = step_size * noise_scale * descent.gradient_radius(norm)
         mean = np.clip(rate * mean + pull, -_LARGEST, _LARGEST)
-        variance = np.minimum(rate**2 * variance + noise[:, None] ** 2, _LARGEST**2)
+        variance = np.minimum(rate**2 * variance + (noise**2)[:, :, None], _LARGEST**2)
         if descent.radius is not None:
-            length = np.sqrt((mean**2 + variance).sum(axis=1))
-            shrink = (descent.radius / np.maximum(length, descent.radius))[:, None]
+            length = np.sqrt((mean**2 + variance).sum(axis=2))
+            shrink = (descent.radius / np.maximum(length, descent.radius))[:, :, None]
             mean, variance = mean * shrink, variance * shrink**2
         if (last := steps == t).any():
-            bias = mean[last] @ course.to_target.T - course.target
-            errors[last] = np.sqrt((bias**2).sum(axis=1) + variance[last] @ spread)
+            bias = mean[:, last] @ np.swapaxes(to_target, 1, 2) - target[:, None]
+            errors[:, last] = np.sqrt((bias**2).sum(axis=2) + (variance[:, last] @ spread)[:, :, 0])
     return errors
 
 
 def choose_steps(settings: Sequence[tuple[Descent, int]], courses: Sequence[Course]) -> list[Steps]:
     """Return the number and the size of steps by the rule of the module, for each setting.
 
-    A setting is the parameters of a descent, with some ε, δ and calibration, and a number of rows. Bounds are
-    the same in all of them.
+    A setting is the parameters of a descent, with some ε and δ, and a number of rows. Calibration and bounds
+    are the same in all of them.
     """
     descent = settings[0][0]
-    T = np.array(descent.steps_to_try, dtype=float)
-    step_size = _SHARE_OF_STABLE / max(float(course.curvature[-1]) for course in courses)
+    T, shares = np.array(descent.candidates, dtype=float).T
+    size = shares / max(float(course.curvature[-1]) for course in courses)
     scales = np.concatenate([each.noise_scale(T, n_rows) for each, n_rows in settings])
-    steps = np.tile(T, len(settings))
-    logs = [np.log(forecast_errors(descent, course, steps, step_size, scales)) for course in courses]
-    errors = np.exp(np.mean(logs, axis=0)).reshape(len(settings), len(T))
+    repeated = np.tile(T, len(settings)), np.tile(size, len(settings))
+    by_table = forecast_errors(descent, courses, *repeated, scales)
+    errors = np.exp(np.log(by_table).mean(axis=0)).reshape(len(settings), len(T))
     best = [int(np.flatnonzero(each <= _FLAT * each.min())[-1]) for each in errors]
-    return [Steps(int(T[at]), step_size, float(each[at])) for at, each in zip(best, errors, strict=True)]
+    return [
+        Steps(int(T[at]), float(size[at]), float(each[at])) for at, each in zip(best, errors, strict=True)
+    ]

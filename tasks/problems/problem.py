@@ -27,6 +27,7 @@ from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile
 
+SYNTHETIC_ROWS = 6000  # of a table by which numbers of steps are forecast
 ALL = 10**9  # a batch of all replicates
 
 

@@ -22,10 +22,8 @@ from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits, file_units
 from tasks.own_table.simulated_rows import StatedGuesses, simulated_table, simulator_of
-from tasks.problems.problem import Cost, DatasetSource, Traits
+from tasks.problems.problem import SYNTHETIC_ROWS, Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
-
-_SYNTHETIC_ROWS = 6000
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +199,7 @@ class RegisteredTable(DatasetSource, ABC):
         return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
 
     def synthetic_table(self, guesses: StatedGuesses, n: int, rng: np.random.Generator) -> SyntheticTable:
-        table, _ = self.made_up(_SYNTHETIC_ROWS, self.simulator(guesses), rng)
+        table, _ = self.made_up(SYNTHETIC_ROWS, self.simulator(guesses), rng)
         if not guesses.effects:
             table = self._with_effects_by_unit(table, rng)
         to_target = table.to_standard

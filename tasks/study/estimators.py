@@ -11,10 +11,11 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings
+from dpalgos.tuning.descent import BY_FORECAST
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Number, Strict
 from tasks.size_rules import delta_at, evaluate_all
-from tasks.study.forecast_steps import N_ITERATIONS, is_by_forecast
+from tasks.study.forecast_steps import is_by_forecast
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
@@ -129,7 +130,7 @@ class EstimatorSpec(Strict):
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         """Return its keywords at some sizes, without those that a forecast chooses."""
         keywords = evaluate_all(self.params, sizes)
-        return {k: v for k, v in keywords.items() if k != N_ITERATIONS} if self.by_forecast else keywords
+        return {name: value for name, value in keywords.items() if value != BY_FORECAST}
 
     def cells(
         self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid, forecast: Forecast

@@ -17,7 +17,7 @@ from tasks.cells import Replicates
 from tasks.file_schema import Whole
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
-from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits
+from tasks.problems.problem import SYNTHETIC_ROWS, Cost, Draw, Kind, RowSource, Traits
 from tasks.size_rules import RuleError, evaluate_all, whole
 
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
@@ -115,7 +115,9 @@ class SimulatedRows(Simulation):
 
     def synthetic_table(self, guesses: Any, n: int, rng: np.random.Generator) -> SyntheticTable:
         """Return rows of the model, whose design is public."""
-        data = self.simulate(rng, n)
+        sizes = self.sizes(n)
+        rows, settings = min(n, SYNTHETIC_ROWS), evaluate_all(self.settings, sizes)
+        data = simulator(self.model)(rng, rows, sizes["d"], **settings)
         assert data.y is not None
         return SyntheticTable(data.X, data.y, np.eye(len(data.truth)), data.truth)
 
