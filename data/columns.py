@@ -80,6 +80,8 @@ class Column:
         Markers of a missing value, in addition to blanks and common markers.
     periods : tuple of float
         Public cut points of a time to an event.
+    resolution : float or None
+        The public number of which recorded times to an event are multiples.
     derived : Derived or None
         Computes the column from others; it is then in no file.
     """
@@ -100,6 +102,7 @@ class Column:
     impute: Number | str | None = None
     missing: tuple[Text, ...] = ()
     periods: tuple[Number, ...] = ()
+    resolution: Annotated[Number, Field(gt=0)] | None = None
     derived: Annotated[
         InstanceOf[Derived] | None, PlainSerializer(lambda each: each and dict(each.described))
     ] = None
@@ -137,7 +140,9 @@ class Column:
         texts = [(level, level) for level in self.categories] + sorted(pairs)
         texts += [(text, "a missing cell") for text in self.missing]
         meant: dict[str | float, tuple[str, str]] = {}
-        for text, (spelling, level) in zip(meanings([text for text, _ in texts]), texts, strict=True):
+        for text, (spelling, level) in zip(
+            meanings([text for text, _ in texts], has_codes=True), texts, strict=True
+        ):
             if isinstance(text, float) and LARGEST_WHOLE <= abs(text) < math.inf:
                 raise ValueError(
                     f"{self.name!r} must have codes below 2^53, got {spelling!r}, which is not told from its "
@@ -304,6 +309,7 @@ class Declaration:
             "derived": column.derived,
             "missing": column.missing,
             **({"periods": column.periods} if column.periods else {}),
+            **({"resolution": column.resolution} if column.resolution else {}),
             "spellings": [
                 (text, level) for level, texts in column.levels.items() for text in texts if text != level
             ],

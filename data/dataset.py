@@ -96,7 +96,7 @@ class Dataset:
     name, title, description : str
         `name` is that of its file, ``data/datasets/<name>.py``.
     privacy_unit : str
-        What a guarantee protects, e.g. one row, a woman who answered.
+        What a guarantee protects, e.g. a woman who answered.
     n_rows : int
         Rows of the published table, or people of the published genotypes, before any is dropped.
     license, citation : str

@@ -10,7 +10,7 @@
 from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
-from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
+from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 
@@ -24,6 +24,7 @@ __all__ = [
     "PrivacyWarning",
     "Result",
     "Sample",
+    "SeededNoiseWarning",
     "catalog",
     "estimate",
     "get_estimator",

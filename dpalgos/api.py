@@ -13,10 +13,11 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
-from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning
+from dpalgos.coefficients import SEEDED
+from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
-from dpalgos.release.noise_source import Noise
+from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.replicates import each_replicate
@@ -51,8 +52,10 @@ def estimate(
     y : (n,) array_like, optional
         Responses; None for means.
     rng : numpy.random.Generator
-        Required; there is no global random state. With ``replicates=R > 1``, replicate r draws
-        from ``rng.spawn(R)[r]``. A batch equals a loop over those generators.
+        Required; there is no global random state. If it was made from a known seed, the result is not
+        private, since its noise can be drawn again. ``np.random.default_rng()`` is private. With
+        ``replicates=R > 1``, replicate r draws from ``rng.spawn(R)[r]``. A batch equals a loop over those
+        generators.
     replicates : int
         R, the number of independent repetitions.
     row_mask : (n, R) bool array, optional
@@ -81,6 +84,8 @@ def estimate(
 
     Warns
     -----
+    SeededNoiseWarning
+        If the noise comes from a known seed.
     PrivacyWarning
         If ε is above 20, or δ is at least one over the number of rows (users): these guarantees protect
         nobody.
@@ -102,18 +107,19 @@ def estimate(
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
+    seeded = estimator.private and any(map(is_seeded, generators))
     counted = _counted_in(budget, estimator)
     if counted is not None:
         generators = [_generator_within(counted, generators)]
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
-    _warn(estimator, sample, params)
+    _warn(estimator, sample, params, seeded=seeded)
     for caution in cautions(transcript.diagnostics):
         warnings.warn(caution, AccuracyWarning, stacklevel=2)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
-    return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
+    return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved, seeded=seeded)
 
 
 def _counted_in(budget: Budget | None, estimator: Estimator) -> Budget | None:
@@ -142,6 +148,7 @@ def result_of(
     sample: Sample,
     *,
     certified_epsilon: float,
+    seeded: bool = False,
 ) -> Result:
     """Return the result of a run; for one replicate, without the axis of replicates."""
     is_single, path = released.shape[-1] == 1, transcript.path
@@ -162,6 +169,7 @@ def result_of(
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
             has_intercept=bool(getattr(params, "intercept", False)),
+            seeded=seeded,
             has_offset=getattr(params, "offset_bounds", None) is not None,
         ),
     )
@@ -223,8 +231,15 @@ def check_users(estimator: Estimator, sample: Sample) -> None:
         )
 
 
-def _warn(estimator: Estimator, sample: Sample, params: Params) -> None:
-    """Warn if ε or δ is so large that the guarantee means little, or if rows are fewer than coefficients."""
+def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool) -> None:
+    """Warn of seeded noise, of an ε or δ that protects nobody, and of fewer rows than coefficients."""
+    if seeded:
+        warnings.warn(
+            f"{SEEDED}. Anybody who knows the seed can subtract the noise; use seeds in studies and tests "
+            "only. For a private result, leave random_state out, or pass rng=np.random.default_rng()",
+            SeededNoiseWarning,
+            stacklevel=3,
+        )
     unit, d = estimator.unit_of_privacy, sample.n_features
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())
@@ -267,7 +282,7 @@ def replicate_generators(rng: object, replicates: object) -> list[np.random.Gene
     if not isinstance(rng, np.random.Generator):
         raise InputError(
             f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
-            "pass e.g. rng=np.random.default_rng(0)"
+            "pass e.g. rng=np.random.default_rng()"
         )
     n_replicates = check_how_many("replicates", replicates)
     return [rng] if n_replicates == 1 else rng.spawn(n_replicates)

@@ -220,7 +220,14 @@ def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
 
 
 def guarantee_of(
-    unit: str, epsilon: float, delta: float, level: float | None, target: str = "", family: str = ""
+    unit: str,
+    epsilon: float,
+    delta: float,
+    level: float | None,
+    target: str = "",
+    family: str = "",
+    *,
+    seeded: bool = False,
 ) -> str:
     """Return a sentence on the guarantee, and on what the intervals account for and cover."""
     if not epsilon > 0:
@@ -228,7 +235,8 @@ def guarantee_of(
     accuracy = (
         "" if level is None else f"; {100 * level:g}% intervals account for sampling error and privacy noise"
     )
-    guarantee = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{accuracy}."
+    start = f"{SEEDED}. Without a seed: differentially" if seeded else "Differentially"
+    guarantee = f"{start} private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{accuracy}."
     return " ".join([guarantee, *([covered(target, family)] if level is not None and target else [])])
 
 
@@ -240,10 +248,11 @@ def covered(target: str, family: str = "") -> str:
     where = "the model holds" if family in RATIOS else "errors are symmetric"
     return (
         "Intervals cover the coefficients of robust regression, which downweights outlying rows. "
-        f"They equal those of {plain} where {where}."
+        f"If {where}, these are the {plain} coefficients."
     )
 
 
+SEEDED = "Not private: seeded noise"
 CENTERED = "Estimates are the centers of their intervals; the shrunken estimate predicts better"
 SHRUNK = "Estimates without an interval are shrunk towards zero, which improves prediction"
 

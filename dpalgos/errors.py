@@ -16,6 +16,10 @@ class PrivacyWarning(UserWarning):
     """An estimate is as private as stated, but its guarantee may mean less than it seems."""
 
 
+class SeededNoiseWarning(PrivacyWarning):
+    """The noise comes from a known seed: who knows it can subtract the noise, and nothing is private."""
+
+
 class AccuracyWarning(UserWarning):
     """Released numbers show that an estimate may be far off; see :attr:`dpalgos.Result.cautions`."""
 

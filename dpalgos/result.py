@@ -14,6 +14,7 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.cautions import cautions
 from dpalgos.coefficients import (
     CENTERED,
+    SEEDED,
     SHRUNK,
     CoefficientTable,
     ShowsCoefficients,
@@ -45,6 +46,7 @@ class AnswerFacts:
     family: str = ""
     target: str = ""  # of the intervals
     has_intercept: bool = False  # whether the last coefficient is the intercept
+    seeded: bool = False  # whether its noise can be drawn again
     has_offset: bool = False  # whether the first column is an offset, whose coefficient is 1
 
 
@@ -373,7 +375,8 @@ class Result(ShowsCoefficients):
     def promise(self) -> str:
         """The guarantee, and the errors that the intervals account for, in one sentence."""
         about = self.about
-        return guarantee_of(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)
+        facts = about.unit, about.epsilon, self.delta, about.level, about.target, about.family
+        return guarantee_of(*facts, seeded=about.seeded)
 
     @property
     def risk(self) -> AttackRisk:
@@ -389,6 +392,7 @@ class Result(ShowsCoefficients):
             if np.isnan(self.certified_epsilon)
             else f"ε = {self.certified_epsilon:.4g} at δ = {self.delta:g}, {len(self.events)} events"
         )
+        cost += f", {SEEDED[0].lower()}{SEEDED[1:]}" if self.about.seeded else ""
         with np.printoptions(precision=4, threshold=6, edgeitems=2):
             return f"Result({shape} estimate {self.estimate}, {cost})".replace("\n", "")
 

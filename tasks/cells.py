@@ -33,12 +33,12 @@ class Cell:
     @property
     def key(self) -> str:
         """The cell's name within its study, e.g. ``adassp:public:tight:eps=0.5:delta=1/n^2:n=2000``."""
-        return f"{self._key_at_any_s}:s={self.s}" if self.s else self._key_at_any_s
+        return f"{self.key_at_any_s}:s={self.s}" if self.s else self.key_at_any_s
 
     @property
     def question(self) -> str:
         """The key of the run and its seed; shared by cells that differ in an unused s or read one path."""
-        key = replace(self, steps=None)._key_at_any_s if self.of_path else self._key_at_any_s
+        key = replace(self, steps=None).key_at_any_s if self.of_path else self.key_at_any_s
         return f"{key}:{json.dumps(self.params, sort_keys=True)}" if self.s or self.of_path else self.key
 
     @property
@@ -47,7 +47,7 @@ class Cell:
         return self.steps if self.of_path else None
 
     @property
-    def _key_at_any_s(self) -> str:
+    def key_at_any_s(self) -> str:
         steps = f"T={self.steps}" if self.steps else ""
         parts = [self.estimator, "+".join(part for part in (self.panel, self.form, steps) if part)]
         if self.epsilon is not None:

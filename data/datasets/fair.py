@@ -25,7 +25,7 @@ DATASET = Dataset(
         "One row per woman who answered a magazine's survey in 1974: her marriage, age, children, "
         "faith, schooling, occupations, and whether she had an affair."
     ),
-    privacy_unit="one row, a woman who answered",
+    privacy_unit="a woman who answered",
     n_rows=6366,
     license="included in statsmodels with permission of the author",
     citation=(

@@ -26,7 +26,7 @@ DATASET = Dataset(
         "One row per Census block group of California, 1990: median house value and eight covariates. "
         "House values above 500,000 dollars are recorded as 500,001."
     ),
-    privacy_unit="one row, a Census block group",
+    privacy_unit="a Census block group",
     n_rows=20640,
     license="public domain: compiled from the 1990 US Census",
     citation=(

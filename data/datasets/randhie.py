@@ -32,7 +32,7 @@ DATASET = Dataset(
         "One row per person and year of an experiment that drew lots for insurance plans: visits to "
         "doctors, the plan and the person's health."
     ),
-    privacy_unit="one row, a person in one year; the table does not say which rows are of one person",
+    privacy_unit="a person in one year; the table does not say which rows are of one person",
     n_rows=20190,
     license="in the public domain, as its distributors say",
     citation=(

@@ -30,7 +30,7 @@ DATASET = Dataset(
         "One row per frame of 200 boids: place, velocity, the three steering vectors of each boid and "
         "two counts of neighbors. The label says whether people who saw the frame called it flocking."
     ),
-    privacy_unit="one row, a frame of the flock",
+    privacy_unit="a frame of the flock",
     n_rows=24016,
     n_boids=200,
     label="Class",

@@ -3,7 +3,8 @@
 A cell is
 
 - missing: a null, NaN, empty or blank text, or one of `MISSING` that is not a declared level;
-- a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number;
+- a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number. In a
+  column of categories, text with an exponent, a plus sign or infinity is text: ``1E2`` is not ``100``;
 - otherwise text, without surrounding blanks, in one Unicode form. Moments, durations and truth values have
   one notation.
 """
@@ -25,6 +26,7 @@ MISSING = (
     *("nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
 )
 NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)$"
+CODE = r"^-?(\d+\.?\d*|\.\d+)$"  # a number as codes of categories are written
 MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)?(?:(?:^|(?<=\d)[ t])(\d\d:\d\d)(:\d\d)?(?:\.(\d{1,9}))?)?(z|[+-]\d\d:?\d\d)?",
     re.ASCII,
@@ -56,28 +58,32 @@ class CanonicalBatch:
 
     def __init__(self, rows: pa.RecordBatch) -> None:
         self.rows = rows
-        self._cells: dict[tuple[str, tuple[str, ...]], Cells] = {}
+        self._cells: dict[tuple[str, bool, tuple[str, ...]], Cells] = {}
 
     def cells(self, name: str, levels: Collection[str] = ()) -> Cells:
-        """Return `canonical_cells` of a column: only levels that also stand for a missing cell matter."""
-        key = name, tuple(level for level in levels if level.strip().lower() in MISSING)
+        """Return `canonical_cells` of a column; with ``levels``, of a column of categories.
+
+        A level matters only if it also stands for a missing cell.
+        """
+        key = name, bool(levels), tuple(level for level in levels if level.strip().lower() in MISSING)
         if key not in self._cells:
-            self._cells[key] = canonical_cells(self.rows.column(name), key[1])
+            self._cells[key] = canonical_cells(self.rows.column(name), key[2], has_codes=key[1])
         return self._cells[key]
 
 
-def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
+def canonical_cells(column: pa.Array, levels: Collection[str] = (), *, has_codes: bool = False) -> Cells:
     """Return a column of any type in canonical form; raise `TypeError` for nested types such as lists.
 
-    A cell that equals one of the declared ``levels`` is text, even if it has another meaning elsewhere.
+    A cell that equals one of the declared ``levels`` is text, even if it has another meaning elsewhere. With
+    ``has_codes``, the column is one of categories.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return canonical_cells(column.dictionary_decode(), levels)
+        return canonical_cells(column.dictionary_decode(), levels, has_codes=has_codes)
     if getattr(kind, "extension_name", "") == "arrow.uuid":
         column = pa.array([None if each is None else str(each) for each in column.to_pylist()], pa.string())
     elif isinstance(kind, pa.BaseExtensionType):
-        return canonical_cells(column.storage, levels)
+        return canonical_cells(column.storage, levels, has_codes=has_codes)
     kind = column.type
     if pa.types.is_nested(kind):
         raise TypeError(f"cells of type {kind} have no canonical form")
@@ -89,9 +95,9 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
         text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
     else:
         text = column
-        if not levels and (plain := _plain_numbers(text)) is not None:
+        if not has_codes and not levels and (plain := _plain_numbers(text)) is not None:
             return Cells(plain, np.full(len(plain), -1), [])
-    return _text_cells(text.cast(pa.string()), [level.strip() for level in levels])
+    return _text_cells(text.cast(pa.string()), [level.strip() for level in levels], _number(has_codes))
 
 
 def written_text(column: pa.Array) -> pa.StringArray | None:
@@ -110,11 +116,15 @@ def storage_type(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
-def meanings(texts: Sequence[str]) -> list[str | float]:
+def _number(has_codes: bool) -> str:
+    return CODE if has_codes else NUMBER
+
+
+def meanings(texts: Sequence[str], *, has_codes: bool = False) -> list[str | float]:
     """Return the canonical form of each declared text: a number or text, as `canonical_cells` has it."""
     stripped = [text.strip() for text in texts]
     return [
-        float(text) if re.match(NUMBER, text.lower(), re.ASCII) else _canonical_text(text)
+        float(text) if re.match(_number(has_codes), text.lower(), re.ASCII) else _canonical_text(text)
         for text in stripped
     ]
 
@@ -173,12 +183,12 @@ def _cast(text: pa.Array) -> pa.Array | None:
         return None
 
 
-def _text_cells(text: pa.StringArray, levels: Collection[str]) -> Cells:
+def _text_cells(text: pa.StringArray, levels: Collection[str], number: str) -> Cells:
     encoded = text.dictionary_encode()
     rows = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     stripped = pc.utf8_trim_whitespace(encoded.dictionary)
     lower = pc.utf8_lower(stripped)
-    are_numbers = pc.match_substring_regex(lower, NUMBER)
+    are_numbers = pc.match_substring_regex(lower, number)
     parsed = _parse(pc.if_else(are_numbers, lower, pa.scalar(None, pa.string())))
 
     are_levels = pc.is_in(stripped, pa.array(levels, pa.string()))

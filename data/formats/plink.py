@@ -18,6 +18,7 @@ from data.formats.cohort import MISSING, Calls
 
 HEADER = b"\x6c\x1b\x01"  # of a file that lists all people of one SNP after another
 BED_READER_MISSING = -127
+_HEADERS = ("FID", "IID", "CHROM", "CHR")  # the first name in a header of PLINK 2, which may lack its mark
 _COLUMNS = ("chromosome", "snp", "centimorgans", "position", "allele_1", "allele_2")  # of bim files
 
 
@@ -35,6 +36,10 @@ def read_plink(bed: Path, companions: Mapping[str, Path]) -> PlinkSet:
     from bed_reader import open_bed
 
     content, (snps, people) = read_bytes(bed), (_fields(companions[part]) for part in ("bim", "fam"))
+    if len({each[:2] for each in people}) < len(people):
+        raise CorruptSource(
+            f"{companions['fam'].name} has a person twice (family and person identifiers); get it again"
+        )
     if len(content) != 3 + len(snps) * -(-len(people) // 4) or not content.startswith(HEADER):
         raise CorruptSource(
             f"{bed.name} is no SNP-major PLINK 1 bed file of {len(people):,} people and "
@@ -68,6 +73,13 @@ def _fields(path: Path) -> list[tuple[str, ...]]:
     # Only ASCII blanks separate fields: a name may contain other blanks.
     lines = (line.split() for line in content.splitlines())
     rows = [tuple(field.decode(encoding) for field in line) for line in lines if line]
+    if not rows:
+        raise CorruptSource(f"{path.name} has no rows; get it again")
+    if rows[0][0].startswith("#") or rows[0][0].upper() in _HEADERS:
+        raise CorruptSource(
+            f"{path.name} begins with a header line, {rows[0][0]} …, which PLINK 1 files do not have; remove "
+            "the line, or convert the set with `plink2 --make-bed`"
+        )
     if any(len(row) != len(_COLUMNS) for row in rows):
         raise CorruptSource(f"{path.name} has rows without exactly 6 fields; get it again")
     return rows

@@ -150,18 +150,9 @@ class Book:
         self._execute(of_charge.values({name: row[name] for name in _SEALED_LATER}))
 
     def require_whole(self) -> None:
+        """Check the whole chain: the room for a new charge depends on all earlier ones."""
         if problems := self.problems():
             raise self._broken(problems[0])
-
-    def require_whole_tail(self) -> None:
-        """Check budgets, their last charges and the end of the chain: all that a new charge stands on."""
-        rows = [self._tail] if self._tail else []
-        for budget in self._budgets:
-            last = self._rows(CHARGES, hash=budget["last"])
-            if budget["seal"] != _budget_seal(budget) or (budget["last"] != START and not last):
-                raise self._broken("a budget, or its last charge, was edited")
-            rows += last
-        self._require_links(rows)
 
     def _require_links(self, rows: Sequence[Row]) -> None:
         of = {row["name"]: row for row in self._budgets}

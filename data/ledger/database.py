@@ -125,8 +125,8 @@ class Database(ABC):
         if fault:  # not in the driver's own words: they may quote what is stored
             raise LedgerUnavailable(
                 f"the ledger {self.location} cannot be {'written' if write else 'read'} ({fault}); check "
-                "that it exists, is writable and that its disk has room. Then repeat the command: "
-                "the same question is not charged twice. For a damaged one: dpcost ledger restore FILE",
+                "that it exists, is writable and that its disk has room. Then repeat the command: without "
+                "--again no question is charged twice. For a damaged one: dpcost ledger restore FILE.",
                 transient=fault == BUSY,
             )
 

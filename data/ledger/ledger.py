@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerBroken, LedgerError
+from data.errors import (
+    AnswerLost,
+    BudgetExhausted,
+    ContentRefused,
+    LedgerBroken,
+    LedgerError,
+    LedgerUnavailable,
+)
 from data.ledger import backup, content, key
 from data.ledger.book import Book, VerifyReport, timestamp
 from data.ledger.charges import (
@@ -29,6 +38,7 @@ from data.ledger.charges import (
 from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
 from data.store import folders as store
 
+_log = logging.getLogger(__name__)
 URL_VARIABLE = "DPCOST_LEDGER_URL"
 # Raises `BudgetExhausted` if, after the dataset's charges so far, a new one does not fit into its budget.
 RequireRoom = Callable[[Sequence[Charge], Charge], None]
@@ -55,8 +65,9 @@ class Ledger:
         url: str | None = None,  # postgresql://...; all machines that use it need the same ledger.key
         *,
         lock_timeout: float = 60.0,  # seconds to wait until other processes have written
+        store_timeout: float = 60.0,  # seconds for which a drawn result waits to be stored
     ) -> None:
-        self._home = home
+        self._home, self._store_timeout = home, store_timeout
         self._database: Database = (
             PostgreSQLDatabase(url, lock_timeout=lock_timeout)
             if url
@@ -128,7 +139,7 @@ class Ledger:
         """
         with self._database.answering(question.dataset):
             with self._writing() as book:
-                book.require_whole_tail()
+                book.require_whole()
                 charge = _answered(book, question, require_room, again)
                 if charge and charge.state == RESERVED:
                     charge = book.begin(_same_cost(charge, cost))
@@ -155,7 +166,7 @@ class Ledger:
         that is charged or reserved stays as it is.
         """
         with self._database.answering(dataset), self._writing() as book:
-            book.require_whole_tail()
+            book.require_whole()
             for charge in book.account(dataset).charges:
                 if charge.id in give_back:
                     if charge.state != RESERVED:
@@ -172,9 +183,25 @@ class Ledger:
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store the result of a charge, once, and return it; only then may it be shown.
 
-        The result is anything that JSON can hold; floats come back bit by bit.
+        The result is anything that JSON can hold; floats come back bit by bit. While the ledger cannot be
+        written, e.g. because its disk is full, the result waits for ``store_timeout`` seconds. Then it is
+        lost (`AnswerLost`).
         """
-        answer = plain(answer, "answer")
+        answer, end, pause = plain(answer, "answer"), time.monotonic() + self._store_timeout, 0.5
+        while True:
+            try:
+                return self._stored(charge, answer)
+            except LedgerUnavailable as error:
+                if time.monotonic() + pause > end:
+                    raise AnswerLost(
+                        "the request was charged, and its result is lost, since it could not be stored: "
+                        f"{error} To pay once more, add --again"
+                    ) from None
+                _log.warning("The result was drawn and cannot be stored yet (%s). It waits.", self.location)
+                time.sleep(pause)
+                pause = min(2 * pause, 5.0)
+
+    def _stored(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         with self._writing() as book:
             charges = book.charges_of(charge.question.id)
             if not charges or charges[-1].id != charge.id:

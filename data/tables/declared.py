@@ -216,7 +216,7 @@ class DeclaredReader(PartReader):
                     as_read = batch if column.categories else plain
                     cells = cells_of(path, as_read, column.name, column.spellings)
                     codes = _codes(cells, column) if column.categories else _numbers(cells)
-                    for marked in _each_of(missing[column.name], cells):
+                    for marked in _each_of(missing[column.name], cells, bool(column.categories)):
                         codes[marked] = _MISSING if column.categories else np.nan
                     if not column.categories:
                         file_marks.notice(column.name, cells)
@@ -350,15 +350,17 @@ def _codes(cells: Cells, column: Column) -> npt.NDArray[np.float64]:
     unlisted = column.categories.index(column.others) if column.others else _UNLISTED
     codes = np.where(cells.missing, _MISSING, unlisted)
     spelling = column.spellings
-    for level, same in zip(spelling, _each_of(list(spelling), cells), strict=True):
+    for level, same in zip(spelling, _each_of(list(spelling), cells, True), strict=True):
         codes[same] = column.categories.index(spelling[level])
     return codes
 
 
-def _each_of(declared: Sequence[str], cells: Cells) -> Iterator[npt.NDArray[np.bool_]]:
-    """Yield for each declared text which cells mean the same."""
+def _each_of(
+    declared: Sequence[str], cells: Cells, has_codes: bool = False
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yield for each declared text which cells mean the same; ``has_codes`` in a column of categories."""
     position = {text: code for code, text in enumerate(cells.values)}
-    for meaning in meanings(declared):
+    for meaning in meanings(declared, has_codes=has_codes):
         if isinstance(meaning, str):
             yield cells.texts == position.get(meaning, _UNLISTED)
         else:

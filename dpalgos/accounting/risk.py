@@ -95,10 +95,13 @@ class AttackRisk:
         }
 
 
-def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
-    """Return the risk of one run's releases; ``delta`` is that of its guarantee."""
+def risk_of_events(events: Sequence[Event], delta: float, unit: str = "") -> AttackRisk:
+    """Return the risk of one run's releases; ``delta`` is that of its guarantee.
+
+    ``unit`` is the word for what is protected, by default that of the events' relation.
+    """
     relation = common_relation(events)
-    unit = relation.unit_of_privacy if relation else "row"
+    unit = unit or (relation.unit_of_privacy if relation else "row")
     profile = partial(certified_epsilon, events)
     risk = risk_of_profile(profile, delta, unit)
     if risk.log_odds == inf:  # the guarantee holds at δ only, as for an event known to be (ε, δ)-private

@@ -1,31 +1,59 @@
 """The baseline table of a paper ("Table 1"), from released sums by group.
 
-For each group of n persons, sums are released: of 1, and of an indicator of each level. A number in public
-units adds the sums of z and √3 (z² − 1/2). Each sum has independent noise of one standard deviation σ.
-The sum of 1 estimates n with variance σ². The indicators of a category of L levels add up to n, with variance
-Lσ². These estimates are averaged, with weights in inverse proportion to their variances.
+:mod:`dpalgos.central.group_sums` releases them. Each group has its size. A category has the number of
+persons in each level. A number z in [−1, 1] has its sum, and the number of persons in 128 ordered cells. σ
+is the noise standard deviation of a sum. F_k is the number of persons up to cell k. Its noise has standard
+deviation σ_k ≤ 1.7σ.
 
-The squared standard errors count sampling and noise. v is the variance of the noise of n, and s the standard
-deviation.
+Size n. Three sums estimate n: the size, the sum over the levels of a category (variance Lσ²), and the last
+F of a number. They are averaged, with weights in inverse proportion to the variances. v is the variance of
+the average.
 
-    share p of a level    p (1 − p)/n + (σ² + p² v − 2 p v/L)/n²
-    mean of z             s²/n + (σ² + z̄² v)/n²
+Squared standard errors account for sampling and noise. s is the standard deviation of z.
+
+    share p of a level        p (1 − p)/n + (σ² + p² v − 2 p v/L)/n²
+
+    mean z̄                    s²/n + (σ² + z̄² v)/n²
+
+    share p below a value     p (1 − p)/n + (max σ_k² + p² v)/n²
+
+Quartiles. Least squares makes F monotone. A quartile is interpolated where F/n = p. Its confidence limits
+are the edges of two cells. In one of them F/n is p − q·error, in the other p + q·error. q is the normal
+quantile.
+
+Standard deviation. s² = Σ_k (count of cell k) (middle of k − z̄)²/n, with the noise of the counts. Its
+sampling variance is (fourth moment − s⁴)/n. The fourth moment is two standard deviations of its noise
+higher than its estimate. A standard deviation is blank if its confidence limits differ by a factor of 1.5
+or more. In a skewed column, few persons in far cells determine it, and noise covers them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from dpalgos.accounting.events import Event
+from dpalgos.central.group_sums import N_CELLS, cell_edges, cell_strategy
 from dpalgos.coefficients import frame_of
 from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
 
-_VISIBLE = 5.0  # a group must have so many standard deviations of the noise of its size
+QUARTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
+_VISIBLE = 5.0  # a group is shown if its size exceeds so many standard deviations of its noise
+_SD_RATIO = 1.5  # of the limits of a standard deviation that is shown
+_HALF_CELL = 1 / (N_CELLS - 1)
+
+
+class Estimate(NamedTuple):
+    """A number of the table with its standard error."""
+
+    value: float
+    std: float
 
 
 @dataclass(frozen=True)
@@ -40,20 +68,105 @@ class Variable:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The names of its sums."""
-        return self.levels or ("value", "square")
+        return self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the statistics of a number."""
+        return ("mean", "standard deviation", *QUARTILES)
 
     @property
     def unit(self) -> tuple[float, float]:
         """The center and the scale that bring the bounds to −1 and 1."""
         return (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
 
+    @property
+    def is_share(self) -> bool:
+        """Whether its mean is a share if all values are 0 or 1."""
+        return not self.levels and (self.lower, self.upper) == (0.0, 1.0)
+
     def numbers(self, values: Any) -> FloatArray:
-        """Return the numbers of each person that are summed, (n, parts)."""
+        """Return the code of the level of each person, from 1, or the number in public units, (n,)."""
         if self.levels:
-            return np.stack([np.asarray(values) == each for each in self.levels], axis=1).astype(float)
+            codes = range(1, len(self.levels) + 1)
+            return np.select([np.asarray(values) == each for each in self.levels], list(codes), 0).astype(
+                float
+            )
         center, scale = self.unit
-        z = (np.asarray(values, dtype=float) - center) / scale
-        return np.stack([z, np.sqrt(3) * (z**2 - 0.5)], axis=1)
+        return np.asarray((np.asarray(values, dtype=float) - center) / scale)
+
+
+class _Number:
+    """A number of a group of n persons: its released sums, in public units."""
+
+    def __init__(self, sums: FloatArray, n: float, size_variance: float, noise_std: float) -> None:
+        self.n, self._size_variance, self._noise_std = n, size_variance, noise_std
+        self._cells, self._mean = sums[1:], float(np.clip(sums[0] / n, -1, 1))
+
+    @cached_property
+    def _variance(self) -> Estimate:
+        """s², with the standard deviation of its noise."""
+        return self._central_moment(2)
+
+    def _central_moment(self, power: int) -> Estimate:
+        """Return the mean of (z − z̄)^power by cells, with the standard deviation of its noise.
+
+        A constant times (size − number of persons in cells), which is noise alone, is added. The constant
+        minimizes the variance of the noise.
+        """
+        edges, sigma = cell_edges(), self._noise_std
+        values = (np.append(-1.0, (edges[1:] + edges[:-1]) / 2) - self._mean) ** power
+        noise, of_ones = (np.linalg.solve(cell_strategy().T, each) for each in (values, np.ones(N_CELLS)))
+        of_size = self._size_variance / sigma**2
+        constant = float(noise @ of_ones / (of_ones @ of_ones + of_size))
+        moment = float(self._cells @ (values - constant)) / self.n + constant
+        left = noise - constant * of_ones
+        variance = left @ left + (constant - moment) ** 2 * of_size
+        return Estimate(moment, float(sigma * np.sqrt(variance) / self.n))
+
+    def mean(self) -> Estimate:
+        """Return the mean."""
+        largest = 1 - self._mean**2  # variance of numbers in [−1, 1] with this mean
+        spread = min(max(self._variance.value, 0.0) + self._variance.std, largest)
+        noise = self._noise_std**2 + self._mean**2 * self._size_variance
+        return Estimate(self._mean, float(np.sqrt(spread / self.n + noise / self.n**2)))
+
+    def deviation(self, quantile: float) -> tuple[float, float, float]:
+        """Return the standard deviation and its limits; NaN if the limits differ too much."""
+        value, noise = self._variance
+        fourth = self._central_moment(4)
+        largest = max(value, noise) * (1 + abs(self._mean)) ** 2
+        squares = min(fourth.value + 2 * fourth.std, largest)
+        sampling = np.sqrt(max(squares - value**2, 0.0) / self.n)
+        half = quantile * float(np.hypot(noise, sampling))
+        low = np.sqrt(max(value - half, 0.0)) - _HALF_CELL
+        high = np.sqrt(max(value, 0.0) + half) + _HALF_CELL
+        return (float(np.sqrt(value)), low, high) if low > 0 and high < _SD_RATIO * low else (np.nan,) * 3
+
+    def quartile(self, p: float, quantile: float) -> tuple[float, float, float]:
+        """Return a quantile and its limits."""
+        edges, shares = cell_edges(), self._shares
+        worst = self._noise_std**2 * float((cell_strategy()[-1] ** 2).sum())
+        error = np.sqrt(p * (1 - p) / self.n + (worst + p**2 * self._size_variance) / self.n**2)
+        low, high = (np.searchsorted(shares, each) for each in (p - quantile * error, p + quantile * error))
+        rising = np.append(0.0, shares + 1e-12 * np.arange(N_CELLS))
+        value = float(np.interp(p, rising, np.append(-1.0, edges)))
+        lower, upper = float(edges[max(low - 1, 0)]), float(edges[min(high, N_CELLS - 1)])
+        return float(np.clip(value, lower, upper)), lower, upper
+
+    @cached_property
+    def _shares(self) -> FloatArray:
+        """The monotone shares of persons up to each cell, (K,)."""
+        shares = np.clip(isotonic_regression(np.cumsum(self._cells)).x / self.n, 0, 1)
+        shares[-1] = 1.0
+        return np.asarray(shares)
+
+    @property
+    def is_of_ends(self) -> bool:
+        """Whether no persons are visible strictly within the range."""
+        inner = np.append(np.append(0.0, np.ones(N_CELLS - 2)), 0.0)
+        through = np.linalg.solve(cell_strategy().T, inner)
+        return bool(self._cells @ inner < 3 * self._noise_std * np.linalg.norm(through))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -69,8 +182,10 @@ class BaselineTable:
     variables : tuple of Variable
     groups : tuple
         The public levels.
+    n_persons : float
+        Public number of persons.
     level : float or None
-        Confidence level of the limits of means and shares; None for none.
+        Confidence level of limits; None for none.
     promise : str
         The guarantee in one sentence.
     events : tuple of Event
@@ -81,24 +196,28 @@ class BaselineTable:
     noise_std: float
     variables: tuple[Variable, ...]
     groups: tuple[Any, ...]
+    n_persons: float = np.nan
     level: float | None = None
     promise: str = ""
     events: tuple[Event, ...] = ()
     certified_epsilon: float = field(default=np.nan)
 
     def frame(self) -> Any:
-        """Return all numbers, a row for each variable or level and group.
+        """Return all numbers, a row for each statistic of a variable or level and group.
 
         Returns
         -------
         DataFrame
-            Columns variable, level, group, estimate, n, sd, ci_low and ci_high. An estimate is a mean, a
-            share, or the size of the group. Numbers are NaN where a group is too small.
+            Columns variable, level, group, statistic, estimate, n, ci_low and ci_high. The statistic is the
+            size of the group, the share of a level, or a number's mean, standard deviation, median or
+            quartile. ``n`` is the number of persons in a group or level. Numbers are NaN where a group is too
+            small, and where the limits of a standard deviation differ by a factor of 1.5 or more. Quartiles
+            and the standard deviation are NaN where all values are 0 or 1.
         """
         return frame_of([row for k in range(len(self.groups)) for row in self._rows(k)])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return sizes, means and shares with their limits, if any, as rows of plain data."""
+        """Return all estimates with their limits, if any, as rows of plain data."""
         names = row_names(self.variables, self.groups)
         return [
             {
@@ -111,45 +230,82 @@ class BaselineTable:
             if row["estimate"] == row["estimate"]
         ]
 
+    @property
+    def outside(self) -> float:
+        """The number of persons in no group, e.g. with a missing value; NaN if noise hides it."""
+        sizes, variance = zip(*(self._size(k) for k in range(len(self.groups))), strict=True)
+        left = self.n_persons - sum(sizes)
+        return left if left > _VISIBLE * np.sqrt(sum(variance)) else np.nan
+
+    def _sums(self, k: int) -> list[FloatArray]:
+        """Return the sums of each variable in a group."""
+        ends = np.cumsum([1, *(len(each.parts) for each in self.variables)])
+        return np.split(self.sums[k], ends[:-1])[1:]
+
+    def _size(self, k: int) -> tuple[float, float]:
+        """Return the size of a group, and the variance of its noise over that of one sum."""
+        of_cells = 1 / float((cell_strategy()[-1] ** 2).sum())
+        weights, totals = [1.0], [self.sums[k, 0]]
+        for each, own in zip(self.variables, self._sums(k), strict=True):
+            weights.append(1 / len(each.levels) if each.levels else of_cells)
+            totals.append(own.sum() if each.levels else own[1:].sum())
+        return float(np.average(totals, weights=weights)), self.noise_std**2 / sum(weights)
+
     def _rows(self, k: int) -> Iterator[dict[str, Any]]:
-        columns, sigma = iter(self.sums[k, 1:]), self.noise_std
-        sums = [np.array([next(columns) for _ in each.parts]) for each in self.variables]
-        weights = [1.0, *(1 / len(each.levels) for each in self.variables if each.levels)]
-        totals = [
-            self.sums[k, 0],
-            *(own.sum() for own, v in zip(sums, self.variables, strict=True) if v.levels),
-        ]
-        n, v = float(np.average(totals, weights=weights)), sigma**2 / sum(weights)
-        size, n = n, n if n > _VISIBLE * np.sqrt(v) else np.nan
-        row = {"variable": "n", "level": "", "group": self.groups[k]}
-        yield self._row(row, max(size, 0.0), np.sqrt(v), (0.0, np.inf), max(size, 0.0))
-        for each, own in zip(self.variables, sums, strict=True):
+        sigma, group = self.noise_std, self.groups[k]
+        size, v = self._size(k)
+        n = size if size > _VISIBLE * np.sqrt(v) else np.nan
+        shown = Estimate(max(n, 0.0), float(np.sqrt(v)))
+        yield self._row("n", "", group, "size", shown, n=shown.value, bounds=(0.0, np.inf))
+        for each, own in zip(self.variables, self._sums(k), strict=True):
             for level, count in zip(each.levels, own, strict=False):
                 p = float(np.clip(count / n, 0, 1))
                 noise = sigma**2 + p**2 * v - 2 * p * v / len(each.levels)
-                std = np.sqrt(p * (1 - p) / n + noise / n**2)
-                row = {"variable": each.name, "level": level, "group": self.groups[k]}
-                yield self._row(row, p, std, (0.0, 1.0), p * n)
+                share = Estimate(p, float(np.sqrt(p * (1 - p) / n + noise / n**2)))
+                yield self._row(each.name, level, group, "share", share, n=p * n, bounds=(0.0, 1.0))
             if not each.levels:
-                (center, scale), z = each.unit, float(np.clip(own[0] / n, -1, 1))
-                variance = max(own[1] / (np.sqrt(3) * n) + 0.5 - z**2, 0.0) if n == n else np.nan
-                std = scale * np.sqrt(variance / n + (sigma**2 + z**2 * v) / n**2)
-                row = {"variable": each.name, "level": "", "group": self.groups[k]}
-                bounds, sd = (each.lower, each.upper), scale * np.sqrt(variance)
-                yield self._row(row, center + scale * z, std, bounds, np.nan, sd)
+                yield from self._of_number(each, group, None if n != n else _Number(own, n, v, sigma))
+
+    def _of_number(self, variable: Variable, group: Any, number: _Number | None) -> Iterator[dict[str, Any]]:
+        (center, scale), bounds = variable.unit, (variable.lower, variable.upper)
+        quantile = normal_quantile(self.level or 0.95)
+        mean = Estimate(np.nan, np.nan) if number is None else number.mean()
+        in_units = Estimate(center + scale * mean.value, scale * mean.std)
+        is_share = number is not None and variable.is_share and number.is_of_ends
+        n = in_units.value * number.n if number and is_share else np.nan
+        yield self._row(variable.name, "", group, "mean", in_units, n=n, bounds=bounds)
+        row = {"variable": variable.name, "level": "", "group": group}
+        for statistic in variable.statistics[1:]:
+            ends = np.full(3, np.nan)
+            if number and not is_share and statistic in QUARTILES:
+                ends = center + scale * np.array(number.quartile(QUARTILES[statistic], quantile))
+            elif number and not is_share:
+                ends = scale * np.array(number.deviation(quantile))
+            value, low, high = ends.tolist() if self.level else (float(ends[0]), np.nan, np.nan)
+            yield {
+                **row,
+                "statistic": statistic,
+                "estimate": value,
+                "n": np.nan,
+                "ci_low": low,
+                "ci_high": high,
+            }
 
     def _row(
         self,
-        row: dict[str, Any],
-        value: float,
-        std: float,
-        bounds: tuple[float, float],
+        variable: str,
+        level: Any,
+        group: Any,
+        statistic: str,
+        estimate: Estimate,
+        *,
         n: float,
-        sd: float = np.nan,
+        bounds: tuple[float, float],
     ) -> dict[str, Any]:
-        half = np.nan if self.level is None else normal_quantile(self.level) * std
-        low, high = (float(np.clip(each, *bounds)) for each in (value - half, value + half))
-        return {**row, "estimate": value, "n": n, "sd": sd, "ci_low": low, "ci_high": high}
+        half = np.nan if self.level is None else normal_quantile(self.level) * estimate.std
+        low, high = (float(np.clip(each, *bounds)) for each in (estimate.value - half, estimate.value + half))
+        row = {"variable": variable, "level": level, "group": group, "statistic": statistic}
+        return {**row, "estimate": estimate.value, "n": n, "ci_low": low, "ci_high": high}
 
     def __repr__(self) -> str:
         text = self.frame().to_string(index=False, float_format="{:.4g}".format, na_rep="")
@@ -160,5 +316,6 @@ def row_names(variables: Sequence[Variable], groups: Sequence[Any]) -> list[str]
     """Return the names of the rows of a baseline table, group by group."""
     names = ["n"]
     for each in variables:
-        names += [f"{each.name}={level}" for level in each.levels] if each.levels else [each.name]
+        further = [f"{each.name}: {statistic}" for statistic in each.statistics[1:]]
+        names += [f"{each.name}={level}" for level in each.levels] if each.levels else [each.name, *further]
     return [f"{name}, {group}" for group in groups for name in names]

@@ -34,10 +34,10 @@ from dpalgos.typing import FloatArray
 
 NESTED = (
     "A nested model, by constrained least squares in the released metric{}: it follows from a release and "
-    "spends nothing."
+    "uses no further ε."
 )
 RowsOf = Callable[[Any], tuple[FloatArray, FloatArray]]
-_FIRST_ORDER = ", to first order and with what normal rows would add to it"
+_FIRST_ORDER = ", with a second-order correction for normal covariates"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

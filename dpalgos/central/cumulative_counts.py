@@ -1,6 +1,6 @@
 """Counts of rows in ordered cells, with noise that is small in their cumulative sums.
 
-    ĥ = A⁻¹ (A h + noise),   h_j = number of rows whose largest entry, if positive, is in column j
+    ĥ = A⁻¹ (A h + noise),   h_j = number of rows whose largest entry, if positive, is in cell j
 
 Columns are cells, chain after chain; a chain is ``chain`` cells in order, such as the periods of a study. A
 row counts in one cell: 1 in its column and 0 elsewhere. If all entries are 0 or less, it counts in none. A
@@ -16,9 +16,12 @@ m times the variance. With the square root, the variance grows like log² m.
     periods of a survival curve            4      8      16     32
     error, square root over plain counts   1.06   0.98   0.87   0.74    1,000 persons in two groups, ε = 1
 
-Guarantee: (ε, δ) under replacing one row; n is public. Public: ``chain`` and the number of columns. The
-sensitivity is the largest distance of two columns of A, or of a column and 0. The replaced row leaves one
-cell, or none, and its replacement enters one, or none.
+``with_times``: each chain has further columns, one for each cell but the last. A row also adds its entry
+there, cut to ±1/2, to the column of its cell. For persons that is the centered part of the period that was
+spent at risk. These sums have the noise of plain counts.
+
+Guarantee: (ε, δ) under replacing one row; n is public. Public: the keywords and the number of columns. The
+sensitivity is the largest distance of the vectors of two rows (:func:`cell_sensitivity`).
 
 Reference: Fichtenberger, Henzinger & Upadhyay (2023), Constant matters: fine-grained error bound on
 differentially private continual observation.
@@ -29,9 +32,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.catalog import Form, Release, register
-from dpalgos.params import PrivateParams, count
-from dpalgos.release.declared import lemma
+from dpalgos.catalog import Form, Neighbors, Release, register
+from dpalgos.params import PrivateParams, choice, count
+from dpalgos.release.declared import lemma, pair
 from dpalgos.release.spend import Planned, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
@@ -40,6 +43,8 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _LONGEST_PLAIN = 9
+_HALF = 0.5  # the largest part, in magnitude
+_PLAIN_PART, _FIRST_PART = 1.0, 0.5  # factors of parts: of plain counts, and of the first in a longer chain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,45 +52,109 @@ class CumulativeCountsParams(PrivateParams):
     """Keywords of :func:`cumulative_counts`."""
 
     chain: int = count("the number of ordered cells in a chain; columns are chain after chain")
+    with_times: bool = choice(
+        "whether each chain is followed by a column of parts for each cell but the last",
+        (False, True),
+        default=False,
+    )
+
+    @property
+    def width(self) -> int:
+        """The number of columns of a chain."""
+        return 2 * self.chain - 1 if self.with_times else self.chain
+
+    def layout(self, n_columns: int) -> tuple[IntArray, IntArray]:
+        """Return the columns of cells, (m,), and the column of parts of each, −1 for none."""
+        place = np.arange(n_columns) % self.width
+        cells = np.flatnonzero(place < self.chain)
+        parts = np.where(place[cells] < self.width - self.chain, cells + self.chain, n_columns)
+        return cells, np.where(parts < n_columns, parts, -1)
 
 
-def strategy(chain: int, n_cells: int) -> FloatArray:
-    """Return A, (n_cells, n_cells); the last chain may be shorter."""
+def strategy(chain: int) -> FloatArray:
+    """Return A of one chain, (chain, chain); that of a shorter chain is its upper left part."""
     if chain <= _LONGEST_PLAIN:
-        return np.eye(n_cells)
-    i = np.arange(1, chain)
-    first = np.cumprod(np.append(1.0, 1 - 1 / (2 * i)))
-    cell = np.arange(n_cells)
+        return np.eye(chain)
+    first = np.cumprod(np.append(1.0, 1 - 1 / (2 * np.arange(1, chain))))
+    cell = np.arange(chain)
     below = cell[:, None] - cell
-    in_chain = (below >= 0) & (cell[:, None] // chain == cell // chain)
-    return np.where(in_chain, first[np.where(in_chain, below, 0)], 0.0)
+    return np.asarray(np.where(below >= 0, first[np.maximum(below, 0)], 0.0))
 
 
 def noise_covariance(chain: int, noise_std: float) -> FloatArray:
     """Return the covariance of the noise in the counts of a full chain, (chain, chain)."""
-    inverse = np.linalg.inv(strategy(chain, chain))
+    inverse = np.linalg.inv(strategy(chain))
     return np.asarray(noise_std**2 * inverse @ inverse.T)
 
 
+def part_weights(chain: int) -> FloatArray:
+    """Return the factors of parts before noise is added, (chain − 1,).
+
+    Later columns of A are shorter. Therefore later parts have larger factors at the same sensitivity.
+    """
+    squares = (strategy(chain) ** 2).sum(axis=0)
+    first = _PLAIN_PART if chain <= _LONGEST_PLAIN else _FIRST_PART
+    largest = np.minimum(first**2 + 4 * (squares[0] - squares[:-1]), 2 * squares[0] + first**2 / 2)
+    return np.asarray(np.sqrt(largest))
+
+
+def coded(totals: FloatArray, params: CumulativeCountsParams, *, back: bool = False) -> FloatArray:
+    """Return totals (d, R) with A applied to each chain of counts and factors to parts, or ``back``."""
+    found, A, weights = totals.astype(float), strategy(params.chain), part_weights(params.chain)
+    for start in range(0, len(totals), params.width):
+        counts, parts = np.split(totals[start : start + params.width], [params.chain])
+        own, factors = A[: len(counts), : len(counts)], weights[: len(parts), None]
+        numbers = [np.linalg.solve(own, counts), parts / factors] if back else [own @ counts, parts * factors]
+        found[start : start + params.width] = np.concatenate(numbers)
+    return found
+
+
 @lru_cache(maxsize=64)
-def farthest_cells(chain: int, n_cells: int) -> tuple[int, int, float]:
-    """Return two cells whose columns of A are farthest apart, and their distance; the cell −1 is none."""
-    columns = np.column_stack([strategy(chain, n_cells), np.zeros(n_cells)])
-    products = columns.T @ columns
+def farthest_rows(params: CumulativeCountsParams, n_columns: int) -> tuple[FloatArray, FloatArray, float]:
+    """Return two rows (d,) whose vectors are farthest apart, and their distance.
+
+    All chains have one A. Therefore two full chains have the farthest pair of cells in different chains.
+    """
+    n = min(n_columns, 2 * params.width)
+    cells, parts = params.layout(n)
+    rows = np.zeros((len(cells) + 1, n))  # the last row counts in no cell
+    rows[np.arange(len(cells)), cells] = 1.0
+    free = np.zeros(len(rows))  # the square of the largest part, times its factor
+    has_part = np.flatnonzero(parts >= 0)
+    free[has_part] = (_HALF * part_weights(params.chain)[cells[has_part] % params.width]) ** 2
+    vectors = coded(rows.T, params).T
+    products = vectors @ vectors.T
     squares = np.diag(products)
-    distances = squares[:, None] + squares - 2 * products
-    pair_index = np.unravel_index(np.argmax(distances), distances.shape)
-    one, other = (int(j) if j < n_cells else -1 for j in pair_index)
-    return one, other, float(np.sqrt(distances.max()))
+    distances = squares[:, None] + squares - 2 * products + free[:, None] + free
+    np.fill_diagonal(distances, 4 * free)
+    one, other = np.unravel_index(np.argmax(distances), distances.shape)
+    both = np.zeros((2, n_columns))
+    both[:, :n] = rows[[one, other]]
+    for row, j, sign in zip(both, (one, other), (1, -1), strict=True):
+        if free[j]:
+            row[parts[j]] = sign * _HALF
+    return both[0], both[1], float(np.sqrt(distances.max()))
 
 
-@lemma("max ‖a_i − a_j‖")
-def cell_sensitivity(chain: int, n_cells: int) -> FloatArray:
-    """Return the largest ‖a_i − a_j‖ over columns of A and 0: the replaced row's cells before and after."""
-    return np.asarray(farthest_cells(chain, n_cells)[2])
+@lemma("max ‖v − v'‖")
+def cell_sensitivity(params: CumulativeCountsParams, n_columns: int) -> FloatArray:
+    """Return the largest distance of the vectors that a row adds before and after it is replaced.
+
+    A row in cell i adds column a_i of A, and s_i t with |t| ≤ 1/2 if the cell has a column of parts. A row in
+    another cell j is at most the root of ‖a_i − a_j‖² + (s_i² + s_j²)/4 away: cells have parts of their own.
+    In the same cell only the part moves, by at most s_i. A row in no cell adds 0. Columns of different chains
+    are orthogonal, and ‖a_i‖² + s_i²/4 is largest for the first cell. With q = ‖a_1‖² and s = s_1 this is
+    √(2q + s²/2) if there are two chains, without parts √(2q).
+    """
+    return np.asarray(farthest_rows(params, n_columns)[2])
 
 
-COUNTS = Release("counts by cell", cell_sensitivity)
+def _witness(params: CumulativeCountsParams, d: int) -> Neighbors:
+    one, other, _ = farthest_rows(params, d)
+    return pair(one, other)
+
+
+COUNTS = Release("counts by cell", cell_sensitivity, witness=_witness)
 
 
 @register(
@@ -100,24 +169,31 @@ COUNTS = Release("counts by cell", cell_sensitivity)
     releases=(COUNTS,),
     forms={
         "square root": Form(keywords={"chain": 12}),
+        "times": Form(keywords={"with_times": True}),
         "people": Form(keywords={"chain": 3}, of_people=True, in_memory=True),
     },
     takes_people=True,
 )
 def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript: Transcript) -> FloatArray:
-    """Return unbiased counts by cell, (d, R)."""
+    """Return unbiased counts by cell, and sums of parts, in the order of the columns, (d, R)."""
     d = sample.n_features
+    cells, parts = params.layout(d)
 
-    def cells(group: Group) -> IntArray:
-        return np.where(group.X.max(axis=1) > 0, group.X.argmax(axis=1), d)
+    def places(group: Group) -> tuple[IntArray, IntArray, FloatArray]:
+        values = group.X[:, cells]
+        j = np.where(values.max(axis=1) > 0, values.argmax(axis=1), len(cells))
+        part = np.append(parts, -1)[j]
+        own = np.clip(group.X[np.arange(len(j)), part], -_HALF, _HALF) * (part >= 0)
+        return np.append(cells, d)[j], np.where(part >= 0, part, d), own
 
-    def counts(group: Group, cell: IntArray) -> FloatArray:
-        return np.stack([np.bincount(cell, own, d + 1)[:d] for own in group.weights.T], axis=1)
+    def totals(group: Group, place: tuple[IntArray, IntArray, FloatArray]) -> FloatArray:
+        cell, part, own = place
+        counts = [np.bincount(cell, weights, d + 1)[:d] for weights in group.weights.T]
+        sums = [np.bincount(part, weights * own, d + 1)[:d] for weights in group.weights.T]
+        return np.asarray(np.stack(counts, axis=1) + np.stack(sums, axis=1), dtype=float)
 
-    shape = d, sample.n_replicates
-    totals = map_groups(sample, cells).total(shape, counts)
-    A = strategy(params.chain, d)
+    whole = map_groups(sample, places).total((d, sample.n_replicates), totals)
     spend = Spend.of_plan(transcript, params.epsilon, params.delta, {COUNTS: Planned(1.0)})
-    released, _ = spend(COUNTS, cell_sensitivity.of(A @ totals, params.chain, d))
+    released, _ = spend(COUNTS, cell_sensitivity.of(coded(whole, params), params, d))
     spend.check_complete()
-    return np.linalg.solve(A, released)
+    return coded(released, params, back=True)

@@ -25,7 +25,8 @@ _NO_NUMBERS = (str, bytes, np.timedelta64)  # which NumPy would convert: 1_0 to 
 class NumberColumn:
     """A declared numeric column: its public bounds, and its public units if they are stated.
 
-    A column of times to an event may have ``periods``, its public cut points.
+    A column of times to an event may have ``periods``, its public cut points, and a ``resolution``, of which
+    its values are multiples.
     """
 
     lower: float
@@ -33,6 +34,7 @@ class NumberColumn:
     center: float | None = None
     scale: float | None = None
     periods: tuple[float, ...] = ()
+    resolution: float = 0.0
 
     def __post_init__(self) -> None:
         unit_of_bounds(self.lower, self.upper, self.center, self.scale)  # refuses extreme ones
@@ -101,7 +103,11 @@ Declared = Mapping[str, NumberColumn | CategoryColumn]
 def plain_columns(declared: Declared) -> dict[str, Any]:
     """Return declared columns as plain data; :func:`declared_of` reads it."""
     return {
-        name: {key: value for key, value in asdict(each).items() if value != ()}
+        name: {
+            key: value
+            for key, value in asdict(each).items()
+            if value != () and (key != "resolution" or value)
+        }
         for name, each in declared.items()
     }
 

@@ -177,6 +177,8 @@ class FormulaDesign:
             name: getattr(each, "levels", None) or [each.lower, each.upper, *each.unit]  # type: ignore[union-attr]
             for name, each in sorted({**self.declared, **self.source}.items())
         }
+        if self.survival and self.survival.resolution:
+            columns[self.survival.time] += [self.survival.resolution]
         exact, reading = self.reading.names.canonical, self.reading
         codes = {
             "response": exact(reading.response),

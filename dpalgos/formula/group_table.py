@@ -1,15 +1,11 @@
 """Tables by group from one release of numbers by group: survival curves, and the baseline table of a paper.
 
-A person has d numbers for each group, and they are 0 except for the person's own group. All constants are
-public.
+A person counts in the person's own group alone. All constants are public.
 
-- Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring.
-- Baseline table, by ``clipped_mean``: 1, an indicator of each level of each category, and two numbers of each
-  numeric column, z and √3 (z² − 1/2). On the public bounds, z is from −1 to 1.
-
-The numbers of a baseline table lie within a ball of public center and radius, so none is clipped. The center
-is that of groups and levels of equal frequency. A category of L levels in G groups is at most
-√(1 − 1/(GL)) away from it, a number at most √(7/4).
+- Survival curves: cells of ``cumulative_counts``, by the period of the event or of censoring, with the part
+  of the period that was spent at risk.
+- Baseline table, by ``group_sums``: the size of the group and persons in each level of a category. A number
+  has its sum and persons in ordered cells. The public bounds become −1 and 1.
 """
 
 from __future__ import annotations
@@ -24,13 +20,15 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.answers.baseline import BaselineTable, Variable, row_names
-from dpalgos.answers.survival import SurvivalCurves, name_at
-from dpalgos.central.cumulative_counts import noise_covariance
+from dpalgos.central.cumulative_counts import noise_covariance, part_weights
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.code import read_declared
 from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, how_to_declare, plain_columns
 from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.survival.curves import SurvivalCurves, name_at
 from dpalgos.typing import FloatArray
+
+_N_PERIODS = 16  # of curves
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,6 +88,16 @@ class GroupNumbers:
         return tuple(f"~ {group}, {name}" for group in self.groups for name in self.names_of_group)
 
     @property
+    def released_names(self) -> tuple[str, ...]:
+        """The names of the numbers that are released."""
+        return self.names
+
+    @property
+    def largest(self) -> float:
+        """The largest value of its columns."""
+        return 1.0
+
+    @property
     def declaration(self) -> dict[str, Any]:
         """Its kind, formula and declared columns as plain data; :func:`numbers_of_declaration` reads it."""
         return {"kind": self.kind, "formula": self.formula, "columns": plain_columns(self.declared)}
@@ -147,7 +155,7 @@ def noise_std_of(events: Sequence[Event]) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SurvivalCells(GroupNumbers):
-    """Cells of survival curves by group: events and censored persons by period."""
+    """Cells of survival curves by group: events and other exits by period, and parts of periods at risk."""
 
     kind = "survival"
     estimator = "cumulative_counts"
@@ -155,7 +163,7 @@ class SurvivalCells(GroupNumbers):
     @cached_property
     def time(self) -> SurvivalTime:
         """The time, the event, and the public periods."""
-        time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared)
+        time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared, _N_PERIODS)
         if time is None or time.start:
             raise InputError(f"formula must be like 'Surv(time, event) ~ arm', got {shown(self.formula)}")
         return time
@@ -184,13 +192,15 @@ class SurvivalCells(GroupNumbers):
     @property
     def names_of_group(self) -> Sequence[str]:
         """The names of the columns of one group."""
-        periods = (*self.time.labels, f"after {self.time.periods[-1]:g}")
-        return [f"{what} in {period}" for what in ("events", "censored") for period in periods]
+        periods = self.time.labels
+        parts = [f"parts of {period} at risk" for period in periods]
+        cells = [f"in {period}" for period in (*periods, f"after {self.time.periods[-1]:g}")]
+        return [f"{what} {each}" for what in ("events", "censored") for each in (*cells, *parts)]
 
     @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
-        return {"chain": len(self.time.periods)}
+        return {"chain": len(self.time.periods), "with_times": True}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return its columns, (n, d)."""
@@ -201,9 +211,17 @@ class SurvivalCells(GroupNumbers):
     ) -> SurvivalCurves:
         """Return the curves from what was released."""
         chain = len(self.time.periods)
+        released = np.asarray(estimate).reshape(len(self.groups), 2, -1)
+        if released.shape[-1] != 2 * chain - 1:
+            raise InputError(
+                "the record holds counts without times at risk, of version 3.0; its curves assume when in a "
+                "period persons leave: release them again"
+            )
         return SurvivalCurves(
-            counts=np.asarray(estimate).reshape(len(self.groups), 2, chain),
+            counts=released[..., :chain],
+            sums=released[..., chain:],
             noise=noise_covariance(chain, noise_std),
+            noise_of_sums=noise_std / part_weights(chain),
             periods=self.time.periods,
             groups=self.groups,
             group=self.group,
@@ -215,10 +233,14 @@ class SurvivalCells(GroupNumbers):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BaselineNumbers(GroupNumbers):
-    """Numbers of a baseline table: of each group its size, shares of levels, means and mean squares."""
+    """Columns of a baseline table: the code of the group, then of each variable its level or its number.
+
+    Columns are in order of the names of variables. Therefore the order of a formula does not matter. The
+    table has the order of the formula.
+    """
 
     kind = "table1"
-    estimator = "clipped_mean"
+    estimator = "group_sums"
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -232,9 +254,29 @@ class BaselineNumbers(GroupNumbers):
         )
 
     @property
-    def names_of_group(self) -> Sequence[str]:
-        """The names of the columns of one group."""
-        return ["n", *(f"{each.name}: {part}" for each in self.variables for part in each.parts)]
+    def uses(self) -> tuple[str, ...]:
+        """The declared columns that it needs."""
+        return (self.group, *(each.name for each in self._sorted))
+
+    @property
+    def _sorted(self) -> list[Variable]:
+        return sorted(self.variables, key=lambda each: each.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(f"~ {name}" for name in (self.group, *(each.name for each in self._sorted)))
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        """The names of the released sums."""
+        of_group = ["n", *(f"{each.name}: {part}" for each in self._sorted for part in each.parts)]
+        return tuple(f"~ {group}, {name}" for group in self.groups for name in of_group)
+
+    @property
+    def largest(self) -> float:
+        """The largest value of its columns, a code."""
+        return float(max(self.keywords["levels"]))
 
     @property
     def row_names(self) -> Sequence[str]:
@@ -244,32 +286,28 @@ class BaselineNumbers(GroupNumbers):
     @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
-        n_groups = len(self.groups)
-        shares = [
-            1.0,
-            *(1 / len(each.levels) if each.levels else 0.0 for each in self.variables for _ in each.parts),
-        ]
-        apart = [1 - 1 / (n_groups * len(each.levels)) if each.levels else 1.75 for each in self.variables]
-        radius = np.sqrt(1 - 1 / n_groups + sum(apart))
-        return {"center": tuple(np.tile(shares, n_groups) / n_groups), "clip_norm": float(radius)}
+        return {"levels": (len(self.groups), *(len(each.levels) for each in self._sorted))}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return its columns, (n, d)."""
-        codes = self.codes(rows)
-        own = np.column_stack(
-            [np.ones(len(codes)), *(each.numbers(rows[each.name]) for each in self.variables)]
-        )
-        return np.hstack([own * (codes == k)[:, None] for k in range(len(self.groups))])
+        columns = [each.numbers(rows[each.name]) for each in self._sorted]
+        return np.column_stack([self.codes(rows) + 1.0, *columns])
 
     def result(
         self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
     ) -> BaselineTable:
         """Return the table from what was released."""
+        sums = np.asarray(estimate).reshape(len(self.groups), -1)
+        ends = np.cumsum([1, *(len(each.parts) for each in self._sorted)])
+        parts = dict(
+            zip([each.name for each in self._sorted], np.split(sums, ends, axis=1)[1:-1], strict=True)
+        )
         return BaselineTable(
-            sums=n * np.asarray(estimate).reshape(len(self.groups), -1),
-            noise_std=n * noise_std,
+            sums=np.hstack([sums[:, :1], *(parts[each.name] for each in self.variables)]),
+            noise_std=noise_std,
             variables=self.variables,
             groups=self.groups,
+            n_persons=n,
             level=level,
             **facts,
         )
@@ -300,7 +338,7 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
         found = SurvivalCells(**facts, declared=found.time.declared)
     if len(found.names) < 2 or (kind == "table1" and not reading.right):
         raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
-    for names in (found.names, found.row_names):
+    for names in (found.names, found.released_names, found.row_names):
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             text = twice[0].removeprefix("~ ")
             raise InputError(

@@ -21,10 +21,11 @@ from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
-from dpalgos.rows.person_periods import cell_indicators, exposure_bounds, person_periods
+from dpalgos.survival.periods import cell_rows, exposure_bounds, person_periods
 from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
 
-N_PERIODS = 8
+N_PERIODS = 8  # of a regression
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,8 @@ class SurvivalTime:
     declared: Declared = field(repr=False)
 
     @classmethod
-    def of(cls, reading: Reading, declared: Declared) -> SurvivalTime | None:
-        """Return the time that is a formula's response, if it is one."""
+    def of(cls, reading: Reading, declared: Declared, n_periods: int = N_PERIODS) -> SurvivalTime | None:
+        """Return the time that is a formula's response, if it is one; by default, it has ``n_periods``."""
         if not reading.response or call_of(reading.response)[0] != SURVIVAL:
             return None
         names = [reading.names.columns[ast.unparse(each)] for each in call_of(reading.response)[1]]
@@ -72,7 +73,8 @@ class SurvivalTime:
                 f"bounds of {times[-1]!r} must have an upper one above {first:g}, the first time, got "
                 f"{time.upper:g}"
             )
-        periods = tuple(time.periods) or tuple(np.linspace(first, time.upper, N_PERIODS + 1).tolist())
+        periods = tuple(time.periods) or _equal_periods(first, time.upper, n_periods, time.resolution)
+        _check_multiples(periods, time.resolution)
         columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
         columns[event] = _event(event, columns[event])
         found = cls(text, start, times[-1], event, periods, columns)
@@ -177,7 +179,8 @@ class SurvivalTime:
                 f"{self.start!r} must not be later than {self.time!r}: {SURVIVAL}(start, stop, event) has "
                 "the entry first; swap the two, or correct the rows"
             )
-        own = person_periods(start, stop, self.happened(rows), np.array(self.periods))
+        cuts = np.array(self.periods)
+        own = person_periods(start, stop, self.happened(rows), cuts, self.resolution)
         expanded = {name: np.asarray(rows[name])[own.person] for name in self.columns if name in rows}
         expanded[self.name] = own.event.astype(float)
         expanded[self.period] = np.array(self.labels, dtype=object)[own.period]
@@ -185,9 +188,16 @@ class SurvivalTime:
         return expanded, own.person
 
     def cells(self, rows: Mapping[str, Any], codes: IntArray, n_groups: int) -> FloatArray:
-        """Return the cell of each person, (n, G · 2 · (K + 1)), for counts by group."""
-        time = np.asarray(rows[self.time], dtype=float)
-        return cell_indicators(time, self.happened(rows), codes, n_groups, np.array(self.periods))
+        """Return the row of each person, (n, G · 2 · (2K + 1)), for counts and times at risk by group."""
+        time, cuts = np.asarray(rows[self.time], dtype=float), np.array(self.periods)
+        return cell_rows(time, self.happened(rows), codes, n_groups, cuts, self.resolution)
+
+    @property
+    def resolution(self) -> float:
+        """The public number of which times are multiples; 0 if they are not."""
+        declared = self.declared[self.time]
+        assert isinstance(declared, NumberColumn)
+        return declared.resolution
 
     @property
     def event_levels(self) -> tuple[Any, Any]:
@@ -195,6 +205,29 @@ class SurvivalTime:
         declared = self.declared[self.event]
         assert isinstance(declared, CategoryColumn)
         return declared.levels
+
+
+def _equal_periods(first: float, last: float, n_periods: int, resolution: float) -> tuple[float, ...]:
+    """Return cut points of periods of equal length, at multiples of a resolution."""
+    cuts = np.linspace(first, last, n_periods + 1)
+    if resolution:
+        cuts = np.unique(np.round(cuts / resolution)) * resolution
+    if len(cuts) < 2:
+        raise InputError(f"resolution must be at most {last - first:g}, the longest time, got {resolution:g}")
+    return tuple(cuts.tolist())
+
+
+def _check_multiples(periods: tuple[float, ...], resolution: float) -> None:
+    """Refuse cut points within the resolution of times: an event would have no period."""
+    multiples = np.array(periods) / (resolution or 1.0)
+    off = np.flatnonzero(
+        np.abs(multiples - np.round(multiples)) > _ROUNDING * np.maximum(1, np.abs(multiples))
+    )
+    if resolution and len(off):
+        raise InputError(
+            f"periods must be multiples of resolution = {resolution:g}, got "
+            f"{periods[int(off[0])]:g}; an event at t happened in the time of that length before t"
+        )
 
 
 def _event(name: str, declared: NumberColumn | CategoryColumn) -> CategoryColumn:

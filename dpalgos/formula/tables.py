@@ -8,20 +8,25 @@ from typing import Any
 import numpy as np
 
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.api import estimate
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.formula.columns import Declared, declared_columns, declared_rows
+from dpalgos.formula.columns import Declared, column_of, declared_columns, declared_rows
 from dpalgos.formula.group_table import group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
 from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import generator_of
+from dpalgos.survival.curves import SurvivalCurves
 
 _OPTIONS = ("epsilon", "delta", "bounds", "levels", "budget", "random_state", "interval", "calibration")
 
 
 def survival(
-    formula: str, frame: Any, *, periods: Sequence[float] | None = None, **options: Any
+    formula: str,
+    frame: Any,
+    *,
+    periods: Sequence[float] | None = None,
+    resolution: float | None = None,
+    **options: Any,
 ) -> SurvivalCurves:
     """Release survival curves by group.
 
@@ -32,7 +37,10 @@ def survival(
     frame : pandas.DataFrame or mapping of arrays
         A row per person.
     periods : sequence of float, optional
-        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+        Public cut points. By default, sixteen periods of equal length up to the upper bound of the time.
+    resolution : float, optional
+        The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
+        happened in the time of that length before t, on average in its middle.
     **options
         ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
         level of pointwise limits, by default 0.95.
@@ -43,12 +51,12 @@ def survival(
         Curves, numbers at risk, the logrank test and restricted means, from one release of counts.
     """
     curves: SurvivalCurves = _released(
-        "survival", formula, frame, declared_times(formula, periods, options), **options
+        "survival", formula, frame, declared_times(formula, periods, resolution, options), None, **options
     )
     return curves
 
 
-def table_one(formula: str, frame: Any, **options: Any) -> BaselineTable:
+def table_one(formula: str, frame: Any, *, user: str | None = None, **options: Any) -> BaselineTable:
     """Release the baseline table of a paper ("Table 1"): a row per variable, a column per group.
 
     Parameters
@@ -56,19 +64,23 @@ def table_one(formula: str, frame: Any, **options: Any) -> BaselineTable:
     formula : str
         ``"arm ~ age + stage"``: the groups, and the variables.
     frame : pandas.DataFrame or mapping of arrays
-        A row per person.
+        A row per person, or several if ``user`` names their column.
+    user : str, optional
+        The column of the person of each row. The guarantee is then for persons, and the m rows of a person
+        count 1/m each. Without it, the guarantee is for rows.
     **options
         ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
-        level of limits of means and shares, by default none.
+        level of limits, by default none.
 
     Returns
     -------
     BaselineTable
-        Sizes of groups, means with standard deviations, and shares of levels, from one release of means.
+        Sizes of groups, shares of levels, means, standard deviations and quartiles, from one release of sums.
     """
     declarations = {key: options.pop(key, None) for key in ("bounds", "levels")}
     columns = declared_columns("gaussian", formula, **declarations)
-    table: BaselineTable = _released("table1", formula, frame, columns, **options)
+    persons = None if user is None else column_of(frame, user, "user")
+    table: BaselineTable = _released("table1", formula, frame, columns, persons, **options)
     return table
 
 
@@ -77,12 +89,13 @@ def _released(
     formula: str,
     frame: Any,
     declared: Declared,
+    persons: Any,
     *,
     interval: float | None = None,
     random_state: int | np.random.Generator | None = None,
     **options: Any,
 ) -> Any:
-    """Release a table; as in regressions of persons, the unit of a budget is a person."""
+    """Release a table of rows, or of persons if there are any."""
     for name in options:
         if name not in _OPTIONS:
             raise InputError(unknown_name("keyword", name, _OPTIONS))
@@ -91,7 +104,8 @@ def _released(
     numbers = group_numbers(kind, formula, declared)
     X = numbers.matrix(declared_rows(frame, numbers.declared))
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
-    persons = np.arange(len(X))
+    if kind == "survival":
+        persons = np.arange(len(X))
     found = estimate(numbers.estimator, X, rng=rng, user_ids=persons, **numbers.keywords, **options)
     facts = {"promise": found.promise, "events": found.events, "certified_epsilon": found.certified_epsilon}
-    return numbers.result(found.estimate, noise_std_of(found.events), len(X), interval, **facts)
+    return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **facts)

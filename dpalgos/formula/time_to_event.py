@@ -24,7 +24,7 @@ from dpalgos.formula.columns import (
 from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import SurvivalTime
-from dpalgos.release.checks import check_by_column, check_left_out
+from dpalgos.release.checks import check_by_column, check_left_out, check_positive
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -131,6 +131,7 @@ def phreg(
     frame: Any,
     *,
     periods: Sequence[float] | None = None,
+    resolution: float | None = None,
     user: str | None = None,
     **options: Any,
 ) -> SurvivalResult:
@@ -149,6 +150,9 @@ def phreg(
         beyond the last cut point are censored there.
     periods : sequence of float, optional
         Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+    resolution : float, optional
+        The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
+        happened in the time of that length before t, on average in its middle.
     user : str, optional
         The column of persons, if they have several rows. Each has at most ``max_rows`` person-periods, by
         default twice the number of periods; further ones do not count.
@@ -165,7 +169,7 @@ def phreg(
         If something is undeclared, or would be learned from rows; no value of the rows is ever printed.
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
-    design = _design(formula, periods, options)
+    design = _design(formula, periods, resolution, options)
     settings = _time_of(design).settings(options, of_users=user is not None)
     return SurvivalResult(**fit_design(settings.pop("family"), design, frame, user=user, **settings))
 
@@ -179,15 +183,15 @@ def _time_of(design: FormulaDesign) -> SurvivalTime:
     return design.survival
 
 
-def _design(formula: str, periods: Any, options: dict[str, Any]) -> FormulaDesign:
-    design = design_of(formula, declared_times(formula, periods, options))
+def _design(formula: str, periods: Any, resolution: Any, options: dict[str, Any]) -> FormulaDesign:
+    design = design_of(formula, declared_times(formula, periods, resolution, options))
     if not design.has_intercept:
         raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
     return design
 
 
 def declared_times(
-    formula: str, periods: Any, options: dict[str, Any]
+    formula: str, periods: Any, resolution: Any, options: dict[str, Any]
 ) -> dict[str, NumberColumn | CategoryColumn]:
     """Return the declared columns; the time has its periods, and the event is 0 or 1 by default."""
     declarations = {
@@ -199,6 +203,7 @@ def declared_times(
         raise InputError(f"formula must have {SURVIVAL}(time, event) on its left, got {formula!r}")
     *times, event = left
     cuts = () if periods is None else checked_periods(periods)
+    unit = 0.0 if resolution is None else check_positive("resolution", resolution)
     for name in times:
         if cuts:
             bounds.setdefault(name, (cuts[0], cuts[-1]))
@@ -209,6 +214,6 @@ def declared_times(
     if event not in bounds:
         levels.setdefault(event, (0, 1))
     declared = declared_columns("poisson", formula, **declarations)
-    if cuts and isinstance(last := declared[times[-1]], NumberColumn):
-        declared[times[-1]] = replace(last, periods=cuts)
+    if isinstance(last := declared[times[-1]], NumberColumn):
+        declared[times[-1]] = replace(last, periods=cuts, resolution=unit)
     return declared

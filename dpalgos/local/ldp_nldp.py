@@ -42,9 +42,13 @@ from dpalgos.local.noisy_moments import (
     regression,
     score_variance_bound,
 )
-from dpalgos.local.randomizers import GaussianReport, pure_randomizer, report_sensitivity
+from dpalgos.local.randomizers import (
+    GaussianReport,
+    product_sensitivity,
+    pure_randomizer,
+    report_sensitivity,
+)
 from dpalgos.local.rounds import People, ReportPart, by_population
-from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.sample import Sample
@@ -55,7 +59,7 @@ _LEAST_SHARE = 0.01
 
 RELEASES = (
     Release("xx' and xy", report_sensitivity),
-    Release("xx'", outer_product),
+    Release("xx'", product_sensitivity),
     Release("xy", report_sensitivity),
 )
 
@@ -137,7 +141,7 @@ def gaussian_moments(people: People, params: MomentParams, d: int, response_leve
     """
     row, gram = params.row_norm(d), isometric(d, params.row_norm(d))
     bound = float(np.sqrt(d)) * params.covariate_bound * response_level  # the largest ‖x̃ỹ‖
-    gram_moves, cross_moves = outer_product(1, 1), report_sensitivity()
+    gram_moves, cross_moves = product_sensitivity(), report_sensitivity()
     if params.calibration == "paper":
         gram = replace(gram, weight=1.0)
         printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon

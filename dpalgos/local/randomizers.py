@@ -29,7 +29,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.release.declared import lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
@@ -43,6 +43,12 @@ _SHORTEST = 1e-60  # of a vector that has a direction, in radii
 def report_sensitivity(radius: float = 1.0) -> FloatArray:
     """Return 2r, for a vector clipped to norm r on the device: any input against any other, not one row."""
     return ball_mean(radius, 1)
+
+
+@lemma("√2 r²")
+def product_sensitivity(radius: float = 1.0) -> FloatArray:
+    """Return √2 r², for the products z z' of one report, z of norm at most r."""
+    return outer_product(radius, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Releases of an estimator, declared once, with their lemmas: the source of catalogs, budgets and tests."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, Protocol, cast
@@ -37,11 +38,22 @@ class Lemma(Protocol[P]):
 
 
 def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:
-    """Attach the formula of a sensitivity to the function that computes it."""
+    """Attach the formula of a sensitivity to the function that computes it.
+
+    A formula that ends in ``/n`` is of a mean. With ``n_rows=1`` the query is a sum: its formula has no n.
+    """
 
     def attach(function: Callable[P, FloatArray]) -> Lemma[P]:
+        signature = inspect.signature(function)
+
         def of(value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
-            return Bounded(value, function(*args, **kwargs), formula)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            n_rows = bound.arguments.get("n_rows")
+            is_sum = isinstance(n_rows, int) and n_rows == 1
+            return Bounded(
+                value, function(*args, **kwargs), formula.removesuffix("/n") if is_sum else formula
+            )
 
         named = cast(Lemma[P], function)
         named.formula, named.of = formula, of  # type: ignore[method-assign]

@@ -14,6 +14,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 _BLOCK = 128
 _LEAST_UNIFORM = 2.0**-53
+_SEED_BITS = 96  # a number of 128 random bits is shorter once in 2³² times
 
 
 def _gumbel(rng: np.random.Generator, out: FloatArray) -> None:
@@ -66,6 +67,17 @@ def generator_of(random_state: object, *, in_budget: bool = False) -> np.random.
         "random_state must be None, a whole number of at least 0 or a numpy.random.Generator, got "
         f"{shown(random_state)}"
     )
+
+
+def is_seeded(rng: np.random.Generator) -> bool:
+    """Return whether a generator was made from a known seed: its noise can be drawn again and subtracted.
+
+    The operating system's entropy is a number of 128 bits. A shorter number, or any other seed, was chosen by
+    somebody. A generator without a seed sequence counts as seeded.
+    """
+    sequence = getattr(rng.bit_generator, "seed_seq", None)
+    entropy = getattr(sequence, "entropy", None)
+    return not (isinstance(entropy, int) and entropy.bit_length() > _SEED_BITS)
 
 
 class Noise:

@@ -122,6 +122,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         moved = clipped_cells() if clipped_cells and self.interval is not None else None
         sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=weights)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
+        self._seeded = result.about.seeded
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
@@ -178,8 +179,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             f"units ({', '.join(units)})" if units else "units",
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
+        asked = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
         remarks = [
-            guarantee_of(self.risk_.unit, *(self._fitted[name] for name in ("epsilon", "delta", "interval"))),
+            guarantee_of(self.risk_.unit, *asked, seeded=self._seeded),
             self.risk_.sentence,
             f"public: {', '.join(public)}",
             *([self._interval_about] if self._interval_about else []),

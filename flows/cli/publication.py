@@ -14,7 +14,7 @@ from flows.progress import say
 from tasks import SpecError
 
 if TYPE_CHECKING:
-    from dpalgos.answers.survival import SurvivalCurves
+    from dpalgos.survival.curves import SurvivalCurves
 
 _FORMATS = options.parser_of(Literal["pdf", "svg", "png"])
 
@@ -142,7 +142,7 @@ def figure(
 
 
 def _curves_of(record: Path) -> "SurvivalCurves":
-    from dpalgos.answers.survival import SurvivalCurves
+    from dpalgos.survival.curves import SurvivalCurves
     from tasks.report.coefficients import by_group_of, read_record
 
     curves = by_group_of(read_record(record)["release"])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.survival.curves import SurvivalCurves
 from reports.cells import cells_of, errors_of, settings_of
 from reports.charts.drawing import CONFIG
 from reports.charts.study import NEW_SAMPLE, StudyChart

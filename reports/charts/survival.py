@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpalgos.answers.survival import SurvivalCurves
+from dpalgos.survival.curves import SurvivalCurves
 from reports import palette
 from reports.charts.drawing import Chart, field, marks
 from reports.charts.lines import Axes, Line, line_chart

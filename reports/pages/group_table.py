@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.errors import InputError
+from dpalgos.survival.curves import SurvivalCurves
 from reports.pages.coefficient_table import p_text
 from reports.render import PageTable
 from reports.writing import interval_text, num, num_in, setting
@@ -59,33 +59,69 @@ def _notes(curves: SurvivalCurves) -> list[str]:
 def _baseline(table: BaselineTable) -> PageTable:
     """Return a row for each variable or level, and a column for each group."""
     cells: dict[tuple[str, str], list[str]] = {}
-    for row in table.frame().to_dict("records"):
-        cells.setdefault((row["variable"], row["level"]), []).append(_of_baseline(row))
-    blank, rows = [""] * len(table.groups), list[list[str]]()
-    for (variable, level), texts in cells.items():
-        if level and f"{variable}, n (%)" not in [each[0] for each in rows]:
+    frame = table.frame()
+    for group in table.groups:
+        for line, text in _of_group(frame[frame["group"] == group].to_dict("records")):
+            cells.setdefault(line, []).append(text)
+    blank, rows, last = [""] * len(table.groups), list[list[str]](), ""
+    for (variable, label), texts in cells.items():
+        is_level = label.startswith("– ")
+        if is_level and variable != last:
             rows.append([f"{variable}, n (%)", *blank])
-        plain = "n" if variable == "n" else f"{variable}, mean (SD)"
-        rows.append([f"– {level}" if level else plain, *texts])
-    limits = f" Brackets are {100 * table.level:g}% limits." if table.level else ""
-    note = f"All numbers have noise. Groups that are too small for it are blank.{limits}"
-    return PageTable(["", *map(str, table.groups)], rows, notes=[note])
+        if any(texts) or is_level or label == "n":
+            rows.append([label, *texts])
+        last = variable
+    notes = ["All numbers contain noise; small groups are suppressed."]
+    if table.level:
+        notes.append(f"Brackets are {100 * table.level:g}% limits; those of quartiles are of the median.")
+    if not math.isnan(table.outside):
+        notes.append(f"About {max(round(table.outside), 0):,} persons are in no group: a value is missing.")
+    return PageTable(["", *map(str, table.groups)], rows, notes=[" ".join(notes)])
 
 
-def _of_baseline(row: Mapping[str, Any]) -> str:
-    size, is_mean = row["n"], not math.isnan(row["sd"])
+def _of_group(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the label and the text of each line of a group."""
+    by_variable: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        name = row["variable"]
+        if row["statistic"] == "size":
+            yield (name, "n"), "" if math.isnan(row["estimate"]) else f"{round(row['n']):,}"
+        elif row["statistic"] == "share":
+            yield (name, f"– {row['level']}"), _share(row)
+        else:
+            by_variable.setdefault(name, {})[row["statistic"]] = row
+            if row["statistic"] == "upper quartile":
+                yield from _of_number(name, by_variable[name])
+
+
+def _of_number(name: str, of: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield n (%) of a number that is 0 or 1; of another one its mean (SD), and its median (quartiles)."""
+    mean, sd, median = of["mean"], of["standard deviation"]["estimate"], of["median"]
+    if not math.isnan(mean["n"]):
+        yield (name, f"{name}, n (%)"), _share(mean)
+        return
+    spread = "" if math.isnan(sd) else f" ({num(sd)})"
+    yield (name, f"{name}, mean (SD)"), f"{_value(mean)}{spread}{_brackets(mean)}" if _value(mean) else ""
+    low, high = (num(of[each]["estimate"]) for each in ("lower quartile", "upper quartile"))
+    text = f"{_value(median)} ({low} to {high}){_brackets(median)}" if _value(median) else ""
+    yield (name, f"{name}, median (quartiles)"), text
+
+
+def _share(row: Mapping[str, Any]) -> str:
     if math.isnan(row["estimate"]):
         return ""
-    if row["variable"] == "n":
-        return f"{round(size):,}"
-    scale = 1 if is_mean else 100
-    low, high = scale * row["ci_low"], scale * row["ci_high"]
-    limits = "" if math.isnan(low) else f" {interval_text(low, high)}"
-    if not is_mean:
-        return f"{round(size):,} ({100 * row['estimate']:.1f}){limits}"
-    value, sd = row["estimate"], row["sd"]
-    shown = num(value) if math.isnan(low) else num_in(value, low, high)
-    return f"{shown} ({num(sd)}){limits}"
+    percent = {key: 100 * row[key] for key in ("ci_low", "ci_high")}
+    return f"{round(row['n']):,} ({100 * row['estimate']:.1f}){_brackets(percent)}"
+
+
+def _brackets(row: Mapping[str, Any]) -> str:
+    low, high = row["ci_low"], row["ci_high"]
+    return "" if math.isnan(low) else f" {interval_text(low, high)}"
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    value, low, high = row["estimate"], row["ci_low"], row["ci_high"]
+    return "" if math.isnan(value) else num(value) if math.isnan(low) else num_in(value, low, high)
 
 
 def _number(row: Mapping[str, Any], name: str) -> str:

@@ -105,7 +105,7 @@ def overview(entries: Iterable[Entry]) -> Picture | None:
 
 
 def overview_chart(entries: Iterable[Entry]) -> Chart:
-    """Return a dot plot with a row per study: the less privacy costs, the higher; trial runs are last."""
+    """Return a dot plot with a row per study: the cheapest privacy first, trial runs last."""
     rows = []
     for entry in sorted(entries, key=_place):
         source, zero = entry.source, entry.page["errors"]["zero"][0]

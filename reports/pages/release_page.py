@@ -10,8 +10,8 @@ import numpy as np
 
 from dpalgos import get_estimator
 from dpalgos.answers.baseline import BaselineTable
-from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
+from dpalgos.survival.curves import SurvivalCurves
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.survival import survival_chart

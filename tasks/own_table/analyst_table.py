@@ -79,8 +79,9 @@ def _with_codes(column: Any, codes: Sequence[str]) -> Any:
     levels = column.get("levels") or {}
     texts: list[Any] = [*(column.get("categories") or levels)]
     texts += [text for spellings in levels.values() for text in spellings]
-    known = set(meanings([str(text) for text in texts]))
-    return {**column, "missing": [code for code in codes if meanings([str(code)])[0] not in known]}
+    known = set(meanings([str(text) for text in texts], has_codes=True))
+    meant = meanings([str(code) for code in codes], has_codes=bool(texts))
+    return {**column, "missing": [code for code, each in zip(codes, meant, strict=True) if each not in known]}
 
 
 def require_clusters(path: sources.Source, table: "AnalystTable") -> None:

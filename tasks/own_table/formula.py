@@ -45,7 +45,7 @@ def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[
     declared = tuple(column for column in table.columns if not column.derived)
     try:
         numbers = group_numbers(kind, formula, {column.name: declared_as(column) for column in declared})
-        names = numbers.names
+        names, largest = numbers.names, numbers.largest
     except InputError as error:
         raise SpecError(str(error)) from None
     if table.user_id:
@@ -53,7 +53,7 @@ def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[
     if logs := [column.name for column in declared if column.transform and column.name in numbers.uses]:
         raise SpecError(f"transform of {logs[0]!r} must be left out where {kind} uses it")
     columns = [
-        Column(name, "float64", "", -1.0, 1.0, "from the declared columns", 0.0, 1.0, derived=numbers)
+        Column(name, "float64", "", -1.0, largest, "from the declared columns", 0.0, 1.0, derived=numbers)
         for name in names
     ]
     return table.model_copy(update={"columns": (*declared, *columns)}), numbers

@@ -32,7 +32,8 @@ def declared_as(column: Column) -> NumberColumn | CategoryColumn:
     if column.categories:
         return CategoryColumn(column.categories)
     cuts = checked_periods(column.periods) if column.periods else ()
-    return NumberColumn(column.lower, column.upper, column.center, column.scale, cuts)
+    unit = column.resolution or 0.0
+    return NumberColumn(column.lower, column.upper, column.center, column.scale, cuts, unit)
 
 
 def check_guesses(

@@ -131,7 +131,7 @@ def _charge_table(plan: PlanFile, registration: Registration) -> PageTable:
         what = state if name in names else f"{state}; not in the plan any more"
         rows.append([name, charge.charged[:19].replace("T", " "), f"{charge.epsilon:.4g}", what])
     spent = f"{spent_epsilon(registration.all_charges, plan.plan.delta):.4g}"
-    rows.append(["all together", "", spent, ""])
+    rows.append([f"all together, at δ = {plan.plan.delta:g}", "", spent, ""])
     return PageTable(["Question", "charged (UTC)", "ε", ""], rows, "All charges of the plan", stacked=True)
 
 
@@ -186,9 +186,11 @@ def _methods(
         f"were registered on {first['date'][:19].replace('T', ' ')} UTC (sha256 {first['sha256']}). No "
         "estimate of the plan had been drawn before.",
         "" if first["sha256"] == plan.sha256 else f"The file now has sha256 {plan.sha256}.",
-        f"All charges of the plan together cost ε = {spent_epsilon(charges, plan.plan.delta):.4g}.",
+        f"All charges of the plan together cost ε = {spent_epsilon(charges, plan.plan.delta):.4g} at "
+        f"δ = {plan.plan.delta:g}.",
         f"Outside the plan, {count_of(len(others), 'release')} from the same data "
-        f"({len(earlier)} before its registration) cost ε = {total:.4g} together with it."
+        f"({len(earlier)} before its registration) cost ε = {total:.4g} together with it, at "
+        f"δ = {account.budget.delta:g}."
         if others
         else "",
         *(

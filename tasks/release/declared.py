@@ -50,8 +50,8 @@ def faults_of_columns(table: AnalystTable, columns: ReleaseColumns) -> Iterator[
     for column in table.declaration(known[name] for name in columns.xy).columns:
         if column.missing and column.impute is None:
             yield (
-                f"column {column.name!r} has codes for missing cells, and a refusal would show whether a "
-                'cell has one; give it impute = a public constant, or for regressions missing = "drop"'
+                f"column {column.name!r} has codes for missing cells: refusing the file would reveal the "
+                'cell; give it impute = a public constant, or for regressions missing = "drop"'
             )
 
 
@@ -83,6 +83,8 @@ def units_as_declared(
         declaration=declaration,
         formula=formula.described if formula else None,
     )
+    if numbers := analyst_table.group_numbers_of(asked.x):
+        return design, FileUnits.unchanged(numbers.released_names)
     units = file_units(design.columns, response)
     if response is not None:
         units = replace(units, groups=groups, columns=asked.xy)

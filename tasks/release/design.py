@@ -43,6 +43,11 @@ class RowDesign:
         return tuple(column.name for column in self.columns)
 
     @property
+    def n_columns(self) -> int:
+        """The number of columns of X."""
+        return len(self.columns) + self.intercept
+
+    @property
     def plain_declaration(self) -> Declaration:
         """The declaration of a file that has none: whole columns of finite numbers."""
         response = self.response.name if self.response else ""
@@ -86,7 +91,7 @@ _LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
 
 def question_parameters(estimator: Estimator, params: Params, design: RowDesign) -> dict[str, Any]:
     """Return every field that a release is drawn from, next to the data, as plain data."""
-    n_columns = len(design.columns) + design.intercept
+    n_columns = design.n_columns
     order = list(range(n_columns))
     if estimator.task == "mean":
         order.sort(key=lambda j: design.names[j])

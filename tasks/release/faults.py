@@ -76,7 +76,7 @@ def check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
         raise SpecError(NO_COVARIATE)
     name = estimator.name
-    if estimator.task in ("mean", "counts") and columns.y:
+    if estimator.task in ("mean", "counts", "sums") and columns.y:
         raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")
     if columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
@@ -85,7 +85,7 @@ def check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
             f"columns.weights must be left out for {name}, which does not take weights; a study file with "
             "weights is for regressions"
         )
-    if estimator.task not in ("mean", "counts") and not columns.y:
+    if estimator.task not in ("mean", "counts", "sums") and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
 
 

@@ -49,7 +49,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         f"Reference levels: {words(f'{name} against {level}' for name, level in references.items())}."
         if references
         else "",
-        "Columns, bounds, levels and settings were fixed before the program read the data.",
+        _fixed_when(releases),
         f"The estimates are differentially private for each {unit} at {epsilon}: "
         f"neighboring data are {REPLACED[relation]}.",
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
@@ -62,6 +62,21 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         *dict.fromkeys(covers for _, covers in levels if covers),
     )
     return " ".join(filter(None, map(str.strip, sentences)))
+
+
+def _fixed_when(releases: Sequence[Mapping[str, Any]]) -> str:
+    """Say that settings were fixed beforehand, or which releases of these data came before."""
+    earlier = {
+        each["charge"]: each["charged"] for one in releases for each in one["ledger"].get("earlier", ())
+    }
+    if not earlier:
+        return "Columns, bounds, levels and settings were fixed before the program read the data."
+    count, last = len(earlier), max(earlier.values())[:10]
+    others = "one other release was" if count == 1 else f"{count} other releases were"
+    return (
+        f"Before this release, {others} made from these data, the last on {last}. Columns, bounds, levels "
+        "and settings may have been chosen with their results, which the total guarantee covers."
+    )
 
 
 def _estimator(release: Mapping[str, Any]) -> str:

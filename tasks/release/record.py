@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.columns import Column
+from data.ledger import Charge
+from data.ledger.charges import PENDING, RELEASED
 from data.store.folders import atomic_write, read_small
 from dpalgos.coefficients import HAZARD, covered
 from reports.writing import words
@@ -70,6 +72,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
             "charged": charge.charged,
             "replayed": released.replayed,
             "epsilon_charged": charge.epsilon,
+            "earlier": [{"charge": each.id, "charged": each.charged} for each in _earlier(released)],
             **spent,
             "head": released.account.head,
         },
@@ -85,10 +88,21 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     return {**record, "release": {**release, "methods": methods_of([record])}}
 
 
+def _earlier(released: StoredRelease) -> Iterator[Charge]:
+    """Yield the charges of these data before this one, without those of its plan and of its question."""
+    own = released.charge
+    plan = own.reserve.partition("/")[0]
+    for each in released.account.charges:
+        is_of_plan = bool(plan) and each.reserve.partition("/")[0] == plan
+        is_drawn = each.state in (PENDING, RELEASED) and each.question.id != own.question.id
+        if is_drawn and each.charged <= own.charged and not is_of_plan:
+            yield each
+
+
 def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any]:
     """Return the facts of a table by group, and its rows in the place of the numbers of each group."""
     (event,) = released.answer["events"]
-    estimate = [released.answer["estimate"][name] for name in numbers.names]
+    estimate = [released.answer["estimate"][name] for name in numbers.released_names]
     noise_std = event["noise_multiplier"] * event["sensitivity"]
     result = numbers.result(estimate, noise_std, released.plan.rows.n_units, released.plan.request.level)
     content = {"declaration": numbers.declaration, "estimate": estimate, "noise_std": noise_std}
@@ -269,7 +283,7 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
         yield from _cells(table, used)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
-        yield f"Rows have the weights {columns.weights}, clipped to 0 to {maximum:g}.", ()
+        yield f"Rows are weighted by column {columns.weights}, clipped to [0, {maximum:g}].", ()
     if columns.user_id and not (request.by_formula and request.by_formula.times):
         if (most := request.keywords.get("max_rows")) is None:
             yield "Each user counts once, whatever the number of their rows.", ()
@@ -316,7 +330,8 @@ def _cells(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, S
             merged.append(f"every other text as {each.others!r}")
         if merged:
             yield f"In {each.name}, {words(merged)} counts.", ()
-    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({table.privacy_unit.rstrip('.')}).", ()
+    what = table.privacy_unit.rstrip(".").removeprefix("one row, ")  # which studies of 3.0 state
+    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({what}).", ()
     if table.user_id:
         return
     if not table.clusters:

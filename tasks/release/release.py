@@ -187,7 +187,7 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
             delta=request.delta,
             exact=rows.exact,
         ),
-        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request.delta, rows)),
+        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request)),
     )
 
 
@@ -197,7 +197,7 @@ def public_plan(request: ReleaseRequest) -> tuple[RowDesign, FileUnits, ReleaseP
     assert table is not None
     design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
     keywords = keywords_of(request, units, design)
-    shape = table.units[0], len(units.names)
+    shape = table.units[0], design.n_columns
     return design, units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
 
 
@@ -246,7 +246,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
-    shape, table = (rows.n_rows, len(rows.units.names)), rows.X
+    shape, table = (rows.n_rows, rows.design.n_columns), rows.X
     if isinstance(table, StreamedTable):
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
@@ -279,12 +279,12 @@ def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
         )
 
 
-def _facts(drawing: ReleasePlan, delta: float, rows: ReleaseRows) -> dict[str, Any]:
+def _facts(drawing: ReleasePlan, request: ReleaseRequest) -> dict[str, Any]:
     """Return the facts to store with the charge: a later version might compute them differently."""
     return {
         "rho": drawing.cost.rho,
         "events": event_entries(drawing.events),
-        "risk": risk_of_events(drawing.events, delta).to_dict(),
+        "risk": risk_of_events(drawing.events, request.delta, request.relation.unit_of_privacy).to_dict(),
         "software": {
             "dpcost": dpalgos.__version__,
             "opendp": version("opendp"),

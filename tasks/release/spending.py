@@ -58,8 +58,8 @@ def why_another(charges: Sequence[Charge], delta: float) -> str:
     if f"{total:.4g}" == f"{added:.4g}":
         return ""
     return (
-        f"together they cost ε = {total:.4g} (simple addition: {added:.4g}). They are added in ρ of "
-        "zero-concentrated privacy, at the delta of the budget; next to Gaussian noise, pure ε is ρ = ε²/2"
+        f"together they cost ε = {total:.4g} at δ = {delta:g} (simple addition: {added:.4g}). They are added "
+        "in ρ of zero-concentrated privacy; next to Gaussian noise, pure ε is ρ = ε²/2"
     )
 
 
@@ -73,8 +73,8 @@ def require_unit(budget: TotalBudget, charges: Sequence[Charge], unit: str) -> N
     if (charged := charged_unit(charges)) not in (None, unit):
         raise InputError(
             f"the budget of {budget.name!r} protects each {charged}, got a release that protects each "
-            f"{unit}, and the two do not add up; these data keep the unit of their first charge: request "
-            f"releases that protect each {charged}"
+            f"{unit}, and the two do not add up: this ledger protects each {charged} since its "
+            f"first charge; request releases that protect each {charged}"
         )
 
 

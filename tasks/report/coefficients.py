@@ -12,12 +12,12 @@ from dpalgos import get_estimator
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import model_of
-from dpalgos.answers.survival import SurvivalCurves
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, guarantee_of
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign, design_of_declaration
 from dpalgos.formula.group_table import numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
+from dpalgos.survival.curves import SurvivalCurves
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.pages.group_table import group_table
 from reports.writing import interval_text, num_in

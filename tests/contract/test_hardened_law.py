@@ -201,7 +201,7 @@ def test_a_release_costs_its_plan_which_proves_the_budget_and_nothing_decides_it
     assert 0.999 * BUDGET["epsilon"] <= plan.cost.epsilon(BUDGET["delta"]) <= BUDGET["epsilon"]
     first, second = (draw_release(plan, sample_of(estimator)) for _ in range(2))
     assert spending(first.events) == spending(second.events) == plan.cost
-    assert (np.count_nonzero(first.estimate, axis=0) <= estimator.example.get("sparsity", 3)).all()
+    assert (np.count_nonzero(first.estimate, axis=0) <= estimator.example.get("sparsity", np.inf)).all()
     if "coef" not in estimator.example and "candidates" not in estimator.example:
         # Two sparse estimates may be zero, but not twenty.
         others = (draw_release(plan, sample_of(estimator)).estimate for _ in range(20))
@@ -325,7 +325,8 @@ def test_nothing_is_refused_or_said_by_what_rows_hold_once_a_plan_is_charged(est
         check_data(estimator, plan.params, sample)
     except dpalgos.InputError:  # before the charge
         return
-    assert draw_release(plan, sample).estimate.shape[0] == 3
+    drawn = draw_release(plan, sample).estimate
+    assert estimator.task == "sums" or drawn.shape[0] == 3
 
 
 def test_hardened_bins_are_chosen_column_by_column():

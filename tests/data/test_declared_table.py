@@ -10,8 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import TypeAdapter
 
-from data.columns import PLAIN, Declaration, Marks
+from data.columns import PLAIN, Column, Declaration, Marks
 from data.errors import DataError
 from data.store.references import read_table
 from data.tables.declared import count_users, read_declared
@@ -22,6 +23,7 @@ from data.tables.stored import declared_to_parquet
 from tests.builders import checked, declared_column, load_numbers, refused
 from tests.data.ledger.test_content import fingerprint
 
+COLUMN = TypeAdapter(Column)
 CELLS = tomllib.loads(Path(__file__).with_name("cells.toml").read_text(encoding="utf-8"))
 AGE = declared_column("age", lower=0, upper=120)
 REGION = declared_column("region", categories=("north", "2", "west"))
@@ -267,3 +269,27 @@ def test_numbers_in_single_precision_are_what_a_declaration_writes(tmp_path, kin
     for name, values in found[0].table.items():
         np.testing.assert_array_equal(found[1].table[name], values)
     assert found[0].is_complete.sum() == 9
+
+
+@pytest.mark.parametrize(("text", "category"), CELLS["coded"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_code_is_compared_as_it_is_written_but_for_zeros(tmp_path, kind, text, category):
+    path = written(tmp_path, "code", "100", f'"{text}"', "200")
+    if kind == "parquet":
+        table = pa.table({"code": ["100", text, "200"]})
+        path = tmp_path / "table.parquet"
+        pq.write_table(table, path)
+    column = declared_column("code", categories=("100", "200", "rest"), others="rest")
+    assert read_table(stored(path, [column]))["code"].tolist()[1] == column.categories.index(category)
+    without = declared_column("code", categories=("100", "200"))
+    if category == "rest":
+        refused(lambda: stored(path, [without]), DataError, "'code'", "categories")
+
+
+@pytest.mark.parametrize(("code", "other"), [("7", "7.0"), ("07", "7")])
+def test_two_codes_of_one_number_are_no_two_categories_and_other_notations_are(code, other):
+    coded = {"name": "code", "dtype": "float64", "unit": "", "lower": -np.inf, "upper": np.inf, "source": "x"}
+    with pytest.raises(ValueError, match="'code' must have each text once"):
+        COLUMN.validate_python({**coded, "categories": (code, other)})
+    levels = code, "7E0", "+7"
+    assert COLUMN.validate_python({**coded, "categories": levels}).categories == levels

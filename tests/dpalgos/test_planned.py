@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.events import Relation
+from dpalgos.api import build_params, run_estimator
+from dpalgos.hardened_release import made_up_rows
 from dpalgos.planned import planned_releases, worked_examples
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 from tests.builders import refused
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-7}
@@ -64,3 +69,34 @@ def test_noise_that_differs_between_releases_is_a_range():
 
 def test_an_estimator_without_privacy_has_no_plan():
     refused(lambda: planned_releases("ols", 100, 3, {}), dpalgos.InputError, "ols")
+
+
+@pytest.mark.parametrize("name", [*PRIVATE, "ldp_nldp", "ldp_iht"])
+def test_a_printed_sensitivity_falls_with_n_if_the_formula_says_so(name):
+    """Of each label's first release; levels that follow from noise change a sensitivity by other factors."""
+    estimator = dpalgos.get_estimator(name)
+    for variant in estimator.variants:
+        settings = {**BUDGET, **variant.example, "calibration": variant.calibrations[0]}
+        (first, formulas), (second, _) = (first_sensitivities(variant, settings, n) for n in (400, 800))
+        for label in first.keys() & second.keys():
+            ratio = first[label] / second[label]
+            if (
+                ratio in (pytest.approx(1, abs=1e-3), pytest.approx(2, abs=1e-3))
+                and "λ" not in formulas[label]
+            ):
+                assert ("/n" in formulas[label]) == (ratio > 1.5), (label, formulas[label])
+
+
+def first_sensitivities(estimator, settings, n):
+    """Return the sensitivity of the first release of each label, and the printed formulas."""
+    params = build_params(estimator, settings)
+    n_users = n if estimator.relation is Relation.USER else None
+    sample = made_up_rows(estimator, params, n, 3, n_users, streamed=False)
+    transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation)
+    run_estimator(estimator, sample, params, transcript)
+    moves = {}
+    for event in transcript.events:
+        for name in ("sensitivity", "l2_sensitivity"):
+            if (value := getattr(event, name, None)) is not None:
+                moves.setdefault(event.label, float(np.max(value)))
+    return moves, {one.label: one.sensitivity for one in estimator.releases} | transcript.formulas

@@ -179,7 +179,7 @@ def raw_table(n=20_000, seed=3):
     return X, y, coef, 1e6 - coef @ UNITS["center"]
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::dpalgos.SeededNoiseWarning")
 def test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals():
     X, y, coef, intercept = raw_table()
     units = {"bounds": RAW_BOUNDS, "y_bounds": (5e5, 1.5e6)}
@@ -226,6 +226,7 @@ def test_a_bound_that_raw_columns_exceed_is_warned_about():
     rare = (np.arange(2000)[:, None] % 50 == 0) * 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the bounds are ±2 in public units, so none is clipped
+        warnings.simplefilter("ignore", dpalgos.SeededNoiseWarning)
         ours.DPMean(**BUDGET, value_bound=2.0, bounds=(0, 1), random_state=0).fit(rare)
 
 
@@ -235,7 +236,7 @@ def test_a_wrong_keyword_is_refused_in_the_name_of_the_class(name):
         getattr(dpalgos.sklearn, name)(nonsense=1)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::dpalgos.SeededNoiseWarning")
 def test_promises_that_protect_nobody_are_warned_about():
     X, ends = np.linspace(0, 1, 2000)[:, None], {"lower": 0.0, "upper": 1.0}
     for asked, named in ({"epsilon": 21.0}, "epsilon = 21"), ({"delta": 1 / 2000}, "delta = 0.0005"):

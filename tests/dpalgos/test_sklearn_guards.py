@@ -27,7 +27,7 @@ from sklearn.utils import all_estimators
 
 import dpalgos
 import dpalgos.sklearn
-from dpalgos import InputError, PrivacyWarning
+from dpalgos import InputError, PrivacyWarning, SeededNoiseWarning
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMultinomialRegression, PublicScaler
 from tests.builders import refused
 from tests.dpalgos.silence import replayed
@@ -156,6 +156,7 @@ def test_a_transformer_of_the_response_is_examined():
     public = preprocessing.FunctionTransformer(np.arcsinh, np.sinh)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         TransformedTargetRegressor(DPLinearRegression(**MODEL), transformer=public).fit(*table())
 
 
@@ -187,6 +188,7 @@ def test_a_refused_fit_leaves_the_model_as_it_was(labels):
 ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "privacy_spent_", "risk_", "interval_", "classes_"),
     *("coef_", "intercept_", "mean_", "_coef", "_intercept", "_interval_note", "_interval_about"),
+    "_seeded",
     *("_result", "_back", "_shift", "levels_"),
     *("_fitted", "_response"),  # parameters of the fit, and the public units of the response
 }
@@ -382,6 +384,7 @@ def test_declared_classes_are_published_whatever_occurs(kind):
     labels = [np.full(len(y), "well"), np.where(np.arange(len(y)) == 3, "ill", "well")]
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         fits = [kind(**MODEL, classes=["well", "ill"]).fit(X, each) for each in labels]
     for fit in fits:
         assert list(fit.classes_) == ["ill", "well"]

@@ -13,12 +13,29 @@ from statsmodels.duration.hazard_regression import PHReg
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dpalgos
-from dpalgos.answers.survival import SurvivalCurves
-from dpalgos.central.cumulative_counts import farthest_cells, noise_covariance, strategy
+from dpalgos.api import run_estimator
+from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.central.cumulative_counts import (
+    CumulativeCountsParams,
+    coded,
+    farthest_rows,
+    noise_covariance,
+    part_weights,
+    strategy,
+)
 from dpalgos.formula import ols, phreg, poisson, survival
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.group_table import group_numbers
-from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, exposure_bounds, person_periods
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
+from dpalgos.survival.curves import SurvivalCurves
+from dpalgos.survival.periods import (
+    LEAST_EXPOSURE,
+    cell_rows,
+    exposure_bounds,
+    person_periods,
+    rounded_to_cuts,
+)
 from tests.builders import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")  # of a large epsilon
@@ -74,8 +91,11 @@ def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(p
     first = got.person == 0
     for name in ("period", "exposure", "event"):
         np.testing.assert_array_equal(getattr(got, name)[first], getattr(alone, name))
-    cells = cell_indicators(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS)
-    np.testing.assert_array_equal(cells.sum(axis=1), stop >= CUTS[0])
+    rows = cell_rows(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS).reshape(-1, 2, 7)
+    is_known = rounded_to_cuts(stop, CUTS) >= CUTS[0]
+    np.testing.assert_array_equal(rows[..., :4].sum(axis=(1, 2)), is_known)
+    assert not (got.event & ~is_known[got.person]).any()  # an event before the first cut point
+    assert np.abs(rows[..., 4:]).max() <= 0.5
 
 
 def test_a_curve_begins_with_those_who_are_followed_to_the_first_cut_point():
@@ -102,15 +122,43 @@ def test_periods_of_long_times_have_different_names():
     assert terms == ("at 10000001", "at 10000002", "at 10000004")
 
 
-@pytest.mark.parametrize(("chain", "n_cells"), [(3, 12), (10, 40), (12, 5), (33, 66)])
-def test_the_sensitivity_of_cells_is_the_largest_distance_of_two_columns(chain, n_cells):
-    A = np.column_stack([strategy(chain, n_cells), np.zeros(n_cells)])
-    distances = np.linalg.norm(A[:, :, None] - A[:, None, :], axis=0)
-    one, other, largest = farthest_cells(chain, n_cells)
-    assert largest == pytest.approx(distances.max())
-    assert np.linalg.norm(A[:, one] - A[:, other]) == pytest.approx(largest)
-    if chain > 9 and n_cells >= chain:  # a square root of cumulative sums
-        root = strategy(chain, chain)
+def vectors_of_rows(params, n_columns, n_rows=145):
+    """What a row adds, for rows in each cell with parts beyond both limits, or within, and in no cell."""
+    cells, parts = params.layout(n_columns)
+    rng, rows = np.random.default_rng(0), [np.zeros(n_columns)]
+    for cell, part in zip(cells, parts, strict=True):
+        for value in (-9.0, -0.5, 0.5, 9.0, rng.uniform(-0.5, 0.5)):
+            row = rng.uniform(-3, 0, n_columns)
+            row[part if part >= 0 else cell] = value
+            row[cell] = 1.0
+            rows.append(row)
+    for row in rng.permutation(rows)[:n_rows]:
+        transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))
+        run_estimator(dpalgos.get_estimator("cumulative_counts"), Sample(row[None]), params, transcript)
+        yield transcript.releases[0].value[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("chain", "n_columns", "with_times"),
+    [
+        *((3, 12, False), (10, 40, False), (12, 5, False), (33, 66, False), (4, 7, True)),
+        *((4, 21, True), (17, 66, True), (12, 30, True), (33, 130, True)),
+    ],
+)
+def test_no_pair_of_rows_is_farther_apart_than_the_sensitivity(chain, n_columns, with_times):
+    params = CumulativeCountsParams(chain=chain, with_times=with_times, epsilon=1.0, delta=1e-6)
+    vectors = np.array(list(vectors_of_rows(params, n_columns)))
+    distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+    one, other, largest = farthest_rows(params, n_columns)
+    assert distances.max() <= largest * (1 + 1e-9)
+    attained = np.linalg.norm(coded(np.array([one, other]).T, params) @ [1, -1])
+    assert attained == pytest.approx(largest)
+    squares = (strategy(chain) ** 2).sum(axis=0)
+    if n_columns >= 2 * params.width:
+        part = part_weights(chain)[0] ** 2 / 2 if with_times else 0.0
+        assert largest == pytest.approx(np.sqrt(2 * squares[0] + part))
+    if chain > 9:  # a square root of cumulative sums
+        root = strategy(chain)
         np.testing.assert_allclose(root @ root, np.tril(np.ones((chain, chain))), atol=1e-12)
 
 
@@ -155,16 +203,23 @@ def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
         rng = np.random.default_rng(seed)
         group = rng.integers(0, 2, n)
         event, censored = rng.exponential(size=n) / np.array(hazards)[group], rng.uniform(1, 6, n)
-        cells = cell_indicators(np.minimum(event, censored), event <= censored, group, 2, cuts)
-        options = {"epsilon": epsilon, "delta": 1e-6, "chain": chain, "rng": rng}
-        result = dpalgos.estimate("cumulative_counts", cells, **options)
-        noise = noise_covariance(chain, float(result.events[0].noise_scale))
-        counts = result.estimate.reshape(2, 2, chain)
-        yield SurvivalCurves(counts=counts, noise=noise, periods=tuple(cuts), groups=(0, 1))
+        rows = cell_rows(np.minimum(event, censored), event <= censored, group, 2, cuts)
+        options = {"epsilon": epsilon, "delta": 1e-6, "chain": chain, "with_times": True, "rng": rng}
+        result = dpalgos.estimate("cumulative_counts", rows, **options)
+        std = float(result.events[0].noise_scale)
+        numbers = result.estimate.reshape(2, 2, -1)
+        yield SurvivalCurves(
+            counts=numbers[..., :chain],
+            sums=numbers[..., chain:],
+            noise=noise_covariance(chain, std),
+            noise_of_sums=std / part_weights(chain),
+            periods=tuple(cuts),
+            groups=(0, 1),
+        )
 
 
 @pytest.mark.parametrize("hazards", [(0.1, 0.3), (0.8, 0.3), (1.5, 0.5)])
-def test_limits_cover_what_counts_of_wide_periods_do_not_say(hazards):
+def test_limits_cover_with_wide_periods_and_next_to_no_noise(hazards):
     rates, cuts = np.array(hazards), np.linspace(0, 4, 4)
     misses = np.zeros(3)
     for found in simulated(200_000, 20.0, 3, range(8), hazards):
@@ -211,6 +266,86 @@ def test_a_restricted_mean_counts_the_time_before_the_first_cut_point():
     assert curves.restricted_means(4)["mean"].iloc[0] == pytest.approx(expected, rel=0.02)
 
 
+def weekly_exits(rng, n):
+    """No difference of arms; a quarter of one arm leaves in the first week of four years."""
+    arm, exits = rng.integers(0, 2, n), np.full(n, 4.0)
+    early = (arm == 1) & (rng.random(n) < 0.25)
+    exits[early] = rng.uniform(0, 0.02, early.sum())
+    return rng.exponential(1 / 0.3, n), exits, arm
+
+
+def dropout_by_arm(rng, n):
+    arm = rng.integers(0, 2, n)
+    exits = rng.exponential(1 / np.where(arm == 1, 0.1, 0.8))
+    return rng.exponential(1 / 0.3, n), np.minimum(exits, 4.0), arm
+
+
+def whole_years(rng, n):
+    return rng.exponential(1 / 0.3, n), rng.integers(1, 5, n).astype(float), rng.integers(0, 2, n)
+
+
+@pytest.mark.parametrize("draw", [weekly_exits, dropout_by_arm, whole_years])
+@pytest.mark.parametrize("n", [3000, 10_000])
+def test_nothing_depends_on_when_in_a_period_persons_leave(draw, n):
+    found = []
+    for seed in range(60):
+        event, exits, arm = draw(np.random.default_rng(seed), n)
+        frame = {"time": np.minimum(event, exits), "died": (event <= exits) * 1, "arm": arm}
+        options = {"periods": range(5), "levels": {"arm": [0, 1]}, "epsilon": 1.0, "delta": 1e-6}
+        curves = survival("Surv(time, died) ~ arm", frame, random_state=seed, **options)
+        table, ratio = curves.curves().query("time > 0").dropna(), curves.hazard_ratios().iloc[0]
+        means, until = curves.restricted_means(), curves.shown_until
+        truth, area = np.exp(-0.3 * table["time"]), -np.expm1(-0.3 * until) / 0.3
+        found.append(
+            (
+                curves.logrank().pvalue < 0.05,
+                ratio["ci_low"] <= 1 <= ratio["ci_high"],
+                ((table["ci_low"] <= truth) & (truth <= table["ci_high"])).mean(),
+                ((means["ci_low"] <= area) & (area <= means["ci_high"])).mean(),
+            )
+        )
+    rejected, *covered = np.mean(found, axis=0)
+    assert rejected <= 0.15  # of 60
+    assert min(covered) >= 0.87
+
+
+@pytest.mark.parametrize("convert", [np.float64, np.float32])
+def test_a_time_is_a_cut_point_if_it_differs_by_rounding(convert):
+    times = np.concatenate([np.arange(1, 11) * 0.1, np.linspace(0, 1, 11)[1:]]).astype(convert)
+    frame = {"time": np.repeat(times, 50), "died": np.ones(1000, dtype=int)}
+    for cuts in (np.linspace(0, 1, 11), np.arange(11) * 0.1, np.arange(11) / 10):
+        options = {"periods": cuts, "epsilon": 1e6, "delta": 1e-6, "random_state": 0}
+        events = survival("Surv(time, died) ~ 1", frame, **options).curves()["events"]
+        np.testing.assert_allclose(events[1:], 100, atol=0.1)
+        own = person_periods(np.zeros(1000), frame["time"], frame["died"] == 1, cuts)
+        assert set(np.bincount(own.period[own.event])) == {100}
+
+
+def test_an_event_of_whole_years_happened_in_the_year_before():
+    rng = np.random.default_rng(0)
+    arm = rng.integers(0, 2, 40_000)
+    event, exits = rng.exponential(1 / np.where(arm == 1, 0.4, 0.2)), rng.integers(2, 9, len(arm))
+    time = np.minimum(np.ceil(event), exits)
+    frame = {"time": time, "died": (np.ceil(event) <= exits) * 1, "arm": arm}
+    options = {"levels": {"arm": [0, 1]}, "periods": [0, 2, 4, 6, 8], "epsilon": 1e5, "delta": 1e-6}
+    options |= {"random_state": 0}
+    ratios = survival("Surv(time, died) ~ arm", frame, resolution=1, **options).hazard_ratios()
+    assert np.log(ratios["hazard_ratio"][0]) == pytest.approx(np.log(2), abs=0.05)
+    fit = phreg("Surv(time, died) ~ arm", frame, resolution=1, **options)
+    assert fit.params["arm[T.1]"] == pytest.approx(np.log(2), abs=0.05)
+    assert fit.design.declaration["columns"]["time"]["resolution"] == 1
+    default = survival(
+        "Surv(time, died) ~ arm", frame, resolution=3, **{**options, "periods": None}, bounds={"time": (0, 8)}
+    )
+    assert default.periods == (0, 3, 6, 9)
+    refused(
+        lambda: survival("Surv(time, died) ~ arm", frame, resolution=3, **options),
+        dpalgos.InputError,
+        "periods",
+        "resolution = 3",
+    )
+
+
 def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
     for curves in simulated(200, 0.5, 12, range(20)):
         for _, own in curves.curves().groupby("group"):
@@ -220,7 +355,14 @@ def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
                 assert (own[column].dropna().diff().dropna() <= 1e-12).all()
             assert own["ci_low"].dropna().between(0, 1).all()
             assert own["survival"].iloc[len(shown) :].isna().all()
-    nobody = SurvivalCurves(counts=np.zeros((2, 2, 3)), noise=np.eye(3), periods=(0, 1, 2), groups=(0, 1))
+    nobody = SurvivalCurves(
+        counts=np.zeros((2, 2, 3)),
+        sums=np.zeros((2, 2, 2)),
+        noise=np.eye(3),
+        noise_of_sums=np.ones(2),
+        periods=(0, 1, 2),
+        groups=(0, 1),
+    )
     assert np.isnan(nobody.logrank().pvalue)
 
 
@@ -236,7 +378,7 @@ def test_one_curve_without_groups_and_codes_of_an_event():
         **BUDGET,
     )
     pd.testing.assert_frame_equal(plain.curves(), words.curves())
-    assert plain.periods == tuple(np.linspace(0, 5, 9))
+    assert plain.periods == tuple(np.linspace(0, 5, 17))
     assert plain.certified_epsilon <= 1.0
     with pytest.raises(dpalgos.InputError, match="two groups"):
         plain.logrank()

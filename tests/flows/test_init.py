@@ -156,7 +156,7 @@ def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypat
 
 def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp_path, command_line):
     file = study(tmp_path, people(100), response="cost")
-    edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "?"')
+    edited(file, 'privacy_unit = "a person"', 'privacy_unit = "?"')
     edited(file, "lower = 0 ", "lower = 200 ")
     edited(file, "['north', 'south', 'west']", "[\n'?'\n]")
     edited(file, 'missing = "refuse"', 'missing = "mean"')

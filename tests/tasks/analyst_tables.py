@@ -49,7 +49,7 @@ def init_study(name, data, *, folder, **options):
 
 def completed(file, bounds, categories=None, target=TARGET):
     """Fill in a study file: ``bounds`` and ``categories`` by column, or one pair of bounds for all."""
-    text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "one row, a person"')
+    text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "a person"')
     text = text.replace('clusters = "?"', 'clusters = "none"').replace('max_weight = "?"', "max_weight = 3.0")
     text = re.sub(r'^(mean\..*) = "\?"', r"\1 = 0.3", text, flags=re.MULTILINE)
     text = text.replace('interval_target = "?"', f'interval_target = "{target}"')

@@ -285,7 +285,7 @@ def test_a_release_is_that_of_the_library_with_the_same_seed(tmp_path, home, mon
     ask |= {"weights": "w", "max_weight": 3.0, "user": user_id or None, "interval_target": "least squares"}
     fitted = dpalgos.formula.ols(formula, pd.read_csv(tmp_path / "table.csv"), **ask)
     model, limits = record_of(answer)["release"], fitted.conf_int()
-    assert "Rows have the weights w, clipped to 0 to 3." in model["methods"]
+    assert "Rows are weighted by column w, clipped to [0, 3]." in model["methods"]
     assert ("Each user counts once" in model["methods"]) is bool(user_id)
     assert f"private for each {'user' if user_id else 'row'} at" in model["methods"]
     assert {"what": "weights w", "value": "0 to 3", "source": "declared in the study file"} in model["public"]

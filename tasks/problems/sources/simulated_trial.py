@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from dpalgos.rows.person_periods import LEAST_EXPOSURE, cell_indicators, person_periods
+from dpalgos.survival.curves import SurvivalCurves
+from dpalgos.survival.periods import LEAST_EXPOSURE, cell_rows, person_periods
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
@@ -44,7 +45,7 @@ class SimulatedTrial(RowSource):
             raise RuleError(f"n must be at least 100 persons, got {n}")
 
     def sizes(self, n: int) -> dict[str, int]:
-        return {"n": n, "d": {"hazards by scores": 7, "hazards by counts": 80, "curves": 20}[self.estimate]}
+        return {"n": n, "d": {"hazards by scores": 7, "hazards by counts": 144, "curves": 36}[self.estimate]}
 
     def cost(self, n: int) -> Cost:
         return Cost(elements=100 * n, n_bytes=8 * 100 * n)
@@ -70,7 +71,7 @@ class SimulatedTrial(RowSource):
         is_curve = self.estimate == "curves"
         bands = np.searchsorted(_BANDS[1:-1], age)
         group, n_groups = (arm, 2) if is_curve else (arm * 4 + bands, 8)
-        sample = dpalgos.Sample(cell_indicators(time, happened, group, n_groups, _CUTS))
+        sample = dpalgos.Sample(cell_rows(time, happened, group, n_groups, _CUTS))
         target = _survival() if is_curve else _EFFECTS
         pick = np.eye(len(target), sample.n_features)
         return Draw(sample=sample, first=replicate, target=target, to_target=pick, fit=_from_counts)
@@ -85,31 +86,38 @@ def _survival() -> np.ndarray:
 
 def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
     """Return curves, or log hazard ratios, as the first numbers of an estimate from counts."""
-    from dpalgos.answers.survival import SurvivalCurves
-    from dpalgos.central.cumulative_counts import noise_covariance
+    from dpalgos.central.cumulative_counts import noise_covariance, part_weights
     from dpalgos.formula.group_table import noise_std_of
 
     result = fit_cell(draw, cell, replicates)
-    counts = result.estimate.reshape(-1, 2, len(_CUTS))
+    released, chain = result.estimate.reshape(-1, 2, 2 * len(_CUTS) - 1), len(_CUTS)
+    counts, sums, noise_std = released[..., :chain], released[..., chain:], noise_std_of(result.events)
+    curves = SurvivalCurves(
+        counts=counts,
+        sums=sums,
+        noise=noise_covariance(chain, noise_std),
+        noise_of_sums=noise_std / part_weights(chain),
+        periods=tuple(_CUTS),
+        groups=tuple(range(len(counts))),
+    )
     assert draw.target is not None
-    found = _ratios(counts)
     if len(draw.target) > 2:
-        noise = noise_covariance(len(_CUTS), noise_std_of(result.events))
-        groups = tuple(range(len(counts)))
-        curves = SurvivalCurves(counts=counts, noise=noise, periods=tuple(_CUTS), groups=groups).curves()
-        found = curves[curves["time"] > 0]["survival"].fillna(0.5).to_numpy()
+        table = curves.curves()
+        found = table[table["time"] > 0]["survival"].fillna(0.5).to_numpy()
+    else:
+        found = _ratios(curves)
     estimate = np.zeros(draw.sample.n_features)
     estimate[: len(found)] = found
     return replace(result, estimate=estimate)
 
 
-def _ratios(counts: np.ndarray) -> np.ndarray:
-    events = np.maximum(counts[:, 0, :-1], 0.0)
-    after = np.cumsum(counts.sum(axis=1)[:, ::-1], axis=1)[:, ::-1]
-    exposure = np.maximum((after[:, :-1] + after[:, 1:]) / 2, 1.0).ravel()
-    arm, band = np.divmod(np.arange(len(counts)), 4)
+def _ratios(curves: SurvivalCurves) -> np.ndarray:
+    """Return two log hazard ratios by Poisson regression of events by period, arm and quarter of the ages."""
+    events, exposure = (np.array(each) for each in zip(*curves.events_and_times, strict=True))
+    exposure = exposure.ravel()
+    arm, band = np.divmod(np.arange(len(events)), 4)
     cells = np.column_stack([arm, (_BANDS[band] + _BANDS[band + 1]) / 2])
-    X = np.column_stack([np.repeat(cells, 4, axis=0), np.tile(np.eye(4), (len(counts), 1))])
+    X = np.column_stack([np.repeat(cells, 4, axis=0), np.tile(np.eye(4), (len(events), 1))])
     beta = np.append([0.0, 0.0], np.full(4, np.log(events.sum() / exposure.sum() + 1e-9)))
     for _ in range(_STEPS):
         mean = exposure * np.exp(np.clip(X @ beta, -20, 20))

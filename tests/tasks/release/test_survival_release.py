@@ -74,6 +74,8 @@ def test_a_release_has_the_hazard_ratios_of_the_same_frame(ledger, tmp_path):
     assert record["release"]["model"]["n"] == N
     assert record["deployment"]["privacy_loss"]["privacy_unit"] == "Row"
     assert "for each row" in record["release"]["methods"]
+    assert record["release"]["risk"]["unit"] == "row"
+    assert "user" not in record["release"]["risk"]["sentence"]
     assert "hazard_ratio" in table_of([record], tmp_path / "table.csv").decode()
     nested = nested_record(record, "Surv(time, died) ~ arm")
     assert "arm[T.drug]" in {each["name"] for each in nested["release"]["answer"]}
@@ -105,7 +107,7 @@ def test_a_record_says_which_category_is_the_event(ledger, tmp_path, line, estim
 
 
 CURVES = "Surv(time, died) ~ arm"
-ESTIMATORS = {"survival": "cumulative_counts", "table1": "clipped_mean"}
+ESTIMATORS = {"survival": "cumulative_counts", "table1": "group_sums"}
 
 
 def released_by_group(ledger, folder, kind, formula, frame=None, interval=None, **edits):
@@ -163,7 +165,17 @@ def test_a_baseline_table_has_a_row_per_variable_and_a_column_per_arm(ledger, tm
     lines = table_of([record], tmp_path / "table.md").decode().splitlines()
     assert "|  | placebo | drug |" in lines
     first = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
-    assert first == ["", ":--", "n", "age, mean (SD)", "stage, n (%)", "– I", "– II", "– III"]
+    assert first == [
+        "",
+        ":--",
+        "n",
+        "age, mean (SD)",
+        "age, median (quartiles)",
+        "stage, n (%)",
+        "– I",
+        "– II",
+        "– III",
+    ]
     assert not any("[" in line for line in lines)
     with_limits = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE, frame, interval=0.9))
     assert "Brackets are 90% limits" in text_of([with_limits])
@@ -205,3 +217,27 @@ def test_a_half_event_is_refused(ledger, tmp_path):
     frame.loc[0, "died"] = 0.5
     refused(lambda: released(ledger, tmp_path, frame), ValueError, "'died'")
     assert not ledger.account("trial").charges
+
+
+def test_methods_say_which_release_came_before(ledger, tmp_path):
+    """Bounds that are changed after a release were not fixed before the data were read."""
+    first = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    assert "were fixed before the program read the data" in first["release"]["methods"]
+    study = tmp_path / "mine.toml"
+    study.write_text(study.read_text().replace("upper = 80", "upper = 90"))
+    second = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    assert "were fixed before" not in second["release"]["methods"]
+    assert "Before this release, one other release was made from these data" in second["release"]["methods"]
+    study.write_text(study.read_text().replace("upper = 90", "upper = 80"))
+    again = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    assert again["release"]["ledger"]["replayed"]
+    assert "were fixed before the program read the data" in again["release"]["methods"]
+
+
+def test_the_order_of_variables_is_no_other_question(ledger, tmp_path):
+    first = released_by_group(ledger, tmp_path, "table1", "arm ~ age + stage")
+    second = released_by_group(ledger, tmp_path, "table1", "arm ~ stage + age")
+    assert second.charge.id == first.charge.id
+    lines = text_of([record_of(second)]).splitlines()
+    rows = [k for k, line in enumerate(lines) if line.startswith(("age, mean", "stage, n"))]
+    assert lines[rows[0]].startswith("stage")

@@ -1,0 +1,234 @@
+"""Sums by group for the baseline table of a paper ("Table 1"), from one release.
+
+    size of a group    Σ w,   w = the weight of a row in its person, 1 for rows that are persons
+    share of level l   Σ w 1(level is l)
+    number z           Σ w clip(z, −1, 1),   and Σ w 1(cell of z is k) in K = 128 ordered cells of [−1, 1]
+
+The first column of X is the code of the group, 1 … G. Each further column is a variable: the code of a
+level, 1 … L, or a number in public units. Any other code is of no group, or of no level. A row of no group
+counts nowhere, as does a row of zeros. The first cell of a number holds the value −1 alone; the others have
+equal widths.
+
+All sums get independent Gaussian noise of one size σ. The cells h of a number are released as A h, and the
+estimate has A⁻¹ (A h + noise). A is the square root of the matrix of cumulative sums
+(:func:`dpalgos.central.cumulative_counts.strategy`). A cumulative count has noise of at most 1.7σ in this
+way; with plain counts, it would have up to √128 σ.
+
+Guarantee: (ε, δ) under replacing one row; n is public. Public: ``levels``: G, and the number of levels of
+each variable, 0 for a number. A person with several rows counts with weights that sum to 1.
+
+Sensitivity. A row contributes 1 for its group, 1 for each category, z, and a column a_k of A for each number.
+Values in cell k lie between l_k and u_k. The squared distance of two rows is at most
+
+    within a group:    Σ_categories 2 + Σ_numbers max_{j,k} [ (u_j − l_k)² + ‖a_j − a_k‖² ]
+
+    of two groups:     2 [ 1 + Σ_categories 1 + Σ_numbers max_k ( max(l_k², u_k²) + ‖a_k‖² ) ]
+
+Two rows attain the maximum of the two lines. If there is one group, the second line is halved: the other
+row is of no group. A category of one level counts 1 in the first line: the other row is of no level. A
+person contributes a convex combination of rows. Therefore these distances also bound those of persons.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpalgos.catalog import Form, Release, register
+from dpalgos.central.cumulative_counts import strategy
+from dpalgos.errors import InputError, shown
+from dpalgos.params import PrivateParams, checked
+from dpalgos.release.checks import for_columns
+from dpalgos.release.declared import Neighbors, lemma, pair
+from dpalgos.release.spend import Planned, Spend
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.group import Group
+from dpalgos.rows.grouped import map_groups
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import UnitParams
+from dpalgos.typing import FloatArray, IntArray, is_number
+
+N_CELLS = 128
+_TOLERANCE = 1e-9  # of the range: values next to an upper end of a cell are in that cell
+
+
+def check_numbers_of_levels(name: str, value: object) -> tuple[int, ...]:
+    """Return numbers of levels as a tuple; refuse others."""
+    numbers = np.atleast_1d(np.asarray(value, dtype=object))
+    if (
+        numbers.ndim != 1
+        or not all(is_number(each) and each == each // 1 and 0 <= each < 10_000 for each in numbers)
+        or not len(numbers)
+        or numbers[0] < 1
+    ):
+        raise InputError(
+            f"{name} must be whole numbers from 0 to 9999, one per column, the first at least 1, got "
+            f"{shown(value)}; pass the number of groups, then of each variable's levels, 0 for numbers"
+        )
+    return tuple(int(each) for each in numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSumsParams(PrivateParams):
+    """Keywords of :func:`group_sums`."""
+
+    levels: tuple[int, ...] = checked(
+        "the number of groups, then of the levels of each variable, 0 for a number", check_numbers_of_levels
+    )
+
+
+def sums_per_group(levels: tuple[int, ...]) -> int:
+    """Return how many sums are released for a group."""
+    return 1 + sum(each or 1 + N_CELLS for each in levels[1:])
+
+
+@lru_cache
+def cell_strategy() -> FloatArray:
+    """Return A, (K, K)."""
+    return strategy(N_CELLS)
+
+
+def cell_edges() -> FloatArray:
+    """Return the largest value of each cell, (K,)."""
+    return np.linspace(-1.0, 1.0, N_CELLS)
+
+
+def cell_of(z: FloatArray) -> IntArray:
+    """Return the cell of each value in [−1, 1], (n,)."""
+    place = (z + 1) / 2 * (N_CELLS - 1)
+    return np.clip(np.ceil(place - _TOLERANCE * N_CELLS), 0, N_CELLS - 1).astype(int)
+
+
+@lru_cache
+def _number_distances() -> tuple[float, int, int, float]:
+    """Return the largest squared distance of two numbers with their cells, and the largest square of one."""
+    A, upper = cell_strategy(), cell_edges() + 2 * _TOLERANCE
+    lower = np.append(-1.0, cell_edges()[:-1])
+    products = A.T @ A
+    squares = np.diag(products)
+    farthest = np.maximum(np.abs(upper[:, None] - lower), np.abs(lower[:, None] - upper))
+    within = farthest**2 + squares[:, None] + squares - 2 * products
+    j, k = np.unravel_index(np.argmax(within), within.shape)
+    alone = np.maximum(lower**2, np.minimum(upper, 1.0) ** 2) + squares
+    return float(within.max()), int(j), int(k), float(alone.max())
+
+
+@lemma("largest distance of two rows")
+def table_sensitivity(levels: tuple[int, ...]) -> FloatArray:
+    """Return the largest ‖row − row'‖ of released sums: within one group, or across two."""
+    return np.asarray(np.sqrt(max(_squares(levels))))
+
+
+def _squares(levels: tuple[int, ...]) -> tuple[float, float]:
+    """Return the largest squared distance within a group, and across two groups or to no group."""
+    number_within, _, _, number_alone = _number_distances()
+    within = sum(float(min(each, 2)) if each else number_within for each in levels[1:])
+    alone = 1 + sum(1.0 if each else number_alone for each in levels[1:])
+    return within, min(levels[0], 2) * alone
+
+
+def _within_a_group(levels: tuple[int, ...]) -> Neighbors:
+    """Return two rows of one group: other levels, and numbers in the two farthest cells."""
+    _, _, k, _ = _number_distances()
+    far = float(cell_edges()[k])
+    one, other = [1.0 if each else -1.0 for each in levels], [2.0 if each else far for each in levels]
+    return pair(one, [1.0, *other[1:]])
+
+
+def _of_two_groups(levels: tuple[int, ...]) -> Neighbors:
+    """Return rows of two groups, or of one and none, with numbers in the longest cell."""
+    row = [1.0 if each else -1.0 for each in levels]
+    return pair(row, [2.0, *row[1:]])
+
+
+def _witness(params: Any, d: int) -> Neighbors:
+    """Return the pair whose distance is the maximum."""
+    levels = of_columns(params.levels, d)
+    within, across = _squares(levels)
+    return (_within_a_group if within > across else _of_two_groups)(levels)
+
+
+SUMS = Release("sums by group", table_sensitivity, _witness)
+
+
+def of_columns(levels: tuple[int, ...], d: int) -> tuple[int, ...]:
+    """Return the number of levels of each column; refuse another number of columns."""
+    return tuple(for_columns("levels", levels, d)[:, 0].astype(int).tolist())
+
+
+def check_columns(sample: Sample, params: Any) -> None:
+    """Refuse another number of columns."""
+    of_columns(params.levels, sample.n_features)
+
+
+@register(
+    title="Sums by group",
+    order=87,
+    task="sums",
+    reference="ours; cells by the square root of Fichtenberger, Henzinger & Upadhyay (2023)",
+    summary="Sizes, shares, means and quartiles by group, from one release of sums.",
+    calibrations=("tight",),
+    example={"levels": (2, 3, 0)},
+    no_interval="baseline tables made of its sums have limits",
+    releases=(SUMS,),
+    check_data=check_columns,
+    one_replicate=True,
+    forms={
+        "categories": Form(keywords={"levels": 2}),
+        "one group": Form(keywords={"levels": (1, 0, 0)}),
+        "people": Form(keywords={}, of_people=True),
+    },
+    takes_people=True,
+)
+def group_sums(sample: Sample, params: GroupSumsParams, transcript: Transcript) -> FloatArray:
+    """Return the sums of each group, one group after another, (G · sums per group, 1)."""
+    levels = of_columns(params.levels, sample.n_features)
+    n_groups, shape = levels[0], (levels[0], sums_per_group(levels), 1)
+    people = UnitParams().with_units(sample)
+    codes = map_groups(people, lambda group: _codes(group.X[:, 0], n_groups))
+    totals = codes.total(shape, lambda group, code: _sums(group, code, levels)[..., None])
+    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {SUMS: Planned(1.0)})
+    A = cell_strategy()
+    encoded = _through_cells(totals, levels, A).reshape(-1, 1)
+    released, _ = spend(SUMS, table_sensitivity.of(encoded, levels))
+    spend.check_complete()
+    return _through_cells(released.reshape(shape), levels, np.linalg.inv(A)).reshape(-1, 1)
+
+
+def _codes(values: FloatArray, n_codes: int) -> IntArray:
+    """Return codes from 0 to n_codes − 1, (n,), and ``n_codes`` for a value that is none of 1 … n_codes."""
+    is_code = (values >= 1) & (values <= n_codes) & (values == np.floor(values))
+    return np.where(is_code, values - 1, n_codes).astype(int)
+
+
+def _sums(group: Group, codes: IntArray, levels: tuple[int, ...]) -> FloatArray:
+    """Return the sums of each group over some rows, (G, width)."""
+    weights, n_groups = group.weighted(group.weights[:, 0]), levels[0]
+
+    def by_group(place: IntArray, n_places: int, values: FloatArray = weights) -> FloatArray:
+        """Return sums by group and place, (G, n_places), without the last group and place, which are none."""
+        sums = np.bincount(codes * (n_places + 1) + place, values, (n_groups + 1) * (n_places + 1))
+        return np.asarray(sums.reshape(n_groups + 1, n_places + 1)[:-1, :-1])
+
+    everywhere = np.zeros(len(codes), dtype=int)
+    parts = [by_group(everywhere, 1)]
+    for column, n_levels in enumerate(levels[1:], 1):
+        if n_levels:
+            parts.append(by_group(_codes(group.X[:, column], n_levels), n_levels))
+            continue
+        z = np.clip(group.X[:, column].astype(float), -1.0, 1.0)
+        parts += [by_group(everywhere, 1, weights * z), by_group(cell_of(z), N_CELLS)]
+    return np.hstack(parts)
+
+
+def _through_cells(sums: FloatArray, levels: tuple[int, ...], matrix: FloatArray) -> FloatArray:
+    """Multiply the cells of each number by a matrix, in sums (G, width, 1)."""
+    result, start = sums.copy(), 1
+    for n_levels in levels[1:]:
+        start += n_levels or 1
+        if not n_levels:
+            cells = slice(start, start + N_CELLS)
+            result[:, cells] = matrix @ sums[:, cells]
+            start += N_CELLS
+    return result

@@ -1,0 +1,113 @@
+"""Persons followed over time, as rows of person-periods and as cells of a table of counts.
+
+A person is followed from ``start`` to ``stop``, when the event happens or the person is censored. Cut points
+c_0 < … < c_K are public. The rules hold for each person alone:
+
+- A time that differs from a cut point by rounding is that cut point (:func:`rounded_to_cuts`).
+- With a public ``resolution`` u, times are multiples of u, and an event at t happened in (t − u, t]. It is
+  counted at t − u/2.
+- A person who leaves at a cut point leaves in the period before it.
+- A person followed to c_K or beyond is censored there, except for an event at c_K.
+- In person-periods, a person followed for no time, or only before c_0 or after c_K, has one row with the
+  minimum exposure, 1/50 of its period. An event at c_0 counts. So every person has from 1 to K rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+LEAST_EXPOSURE = 0.02  # of a period
+_ROUNDING = 1e-9  # of the range of cut points
+_SINGLE, _NARROW = 2.0**-24, 1e-4  # relative rounding of single precision; at most so much of a period
+
+
+def rounded_to_cuts(times: FloatArray, periods: FloatArray) -> FloatArray:
+    """Return times, (n,), with the cut point in place of a time that differs from it by rounding.
+
+    The tolerance is 10⁻⁹ of the range of cut points. It is at least the rounding of single precision, as far
+    as that is below 1/10,000 of the shortest period.
+    """
+    times, cuts = np.asarray(times, dtype=float), np.asarray(periods, dtype=float)
+    above = np.clip(np.searchsorted(cuts, times), 1, len(cuts) - 1)
+    near = np.where(times - cuts[above - 1] < cuts[above] - times, cuts[above - 1], cuts[above])
+    single = np.minimum(_SINGLE * np.abs(near), _NARROW * np.diff(cuts).min())
+    tolerance = np.maximum(_ROUNDING * (cuts[-1] - cuts[0]), single)
+    return np.asarray(np.where(np.abs(times - near) <= tolerance, near, times))
+
+
+def _moments_of_events(
+    stop: FloatArray, event: BoolArray, cuts: FloatArray, resolution: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return when persons leave, (n,), and whether that is an event between the first and last cut point."""
+    stop = rounded_to_cuts(stop, cuts)
+    happened = event & (stop <= cuts[-1]) & (stop >= cuts[0])
+    return np.where(happened, np.maximum(stop - resolution / 2, cuts[0]), stop), happened
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PersonPeriods:
+    """Rows of person-periods: person, period, exposure, and whether the event happens, (m,) each."""
+
+    person: IntArray
+    period: IntArray
+    exposure: FloatArray
+    event: BoolArray
+
+
+def person_periods(
+    start: FloatArray, stop: FloatArray, event: BoolArray, periods: FloatArray, resolution: float = 0.0
+) -> PersonPeriods:
+    """Return the rows of persons, (n,) each, ordered by person and period."""
+    cuts, last = np.asarray(periods, dtype=float), len(periods) - 2
+    stop, event = _moments_of_events(stop, event, cuts, resolution)
+    start, stop = np.clip(rounded_to_cuts(start, cuts), cuts[0], cuts[-1]), np.clip(stop, cuts[0], cuts[-1])
+    end = np.clip(np.searchsorted(cuts, stop, side="left") - 1, 0, last)
+    begin = np.minimum(np.clip(np.searchsorted(cuts, start, side="right") - 1, 0, last), end)
+    n_rows = end - begin + 1
+    person = np.repeat(np.arange(len(stop)), n_rows)
+    period = np.arange(len(person)) - np.repeat(np.cumsum(n_rows) - n_rows - begin, n_rows)
+    followed = np.minimum(stop[person], cuts[period + 1]) - np.maximum(start[person], cuts[period])
+    return PersonPeriods(
+        person=person,
+        period=period,
+        exposure=np.maximum(followed, LEAST_EXPOSURE * np.diff(cuts)[period]),
+        event=event[person] & (period == end[person]),
+    )
+
+
+def exposure_bounds(periods: FloatArray) -> tuple[float, float]:
+    """Return the public bounds of the exposure of a person-period."""
+    widths = np.diff(np.asarray(periods, dtype=float))
+    return LEAST_EXPOSURE * float(widths.min()), float(widths.max())
+
+
+def cell_rows(
+    time: FloatArray,
+    event: BoolArray,
+    group: IntArray,
+    n_groups: int,
+    periods: FloatArray,
+    resolution: float = 0.0,
+) -> FloatArray:
+    """Return a row for each person, (n, G · 2 · (2K + 1)), for ``cumulative_counts`` with times.
+
+    Cells are by group, event before other exits, then by period; the last one is after c_K. After each chain
+    of cells are K columns of the centered part of the period that was spent at risk. A person of no group (a
+    code outside 0 … G − 1), or followed only before c_0, has a row of zeros.
+    """
+    cuts = np.asarray(periods, dtype=float)
+    n_periods = len(cuts) - 1
+    time, happened = _moments_of_events(time, event, cuts, resolution)
+    period = np.searchsorted(cuts[1:], time, side="left")
+    period = np.where(~happened & (time >= cuts[-1]), n_periods, period)
+    known = np.flatnonzero((group >= 0) & (group < n_groups) & (time >= cuts[0]))
+    first = (2 * group + ~happened) * (2 * n_periods + 1)
+    rows = np.zeros((len(time), 2 * n_groups * (2 * n_periods + 1)))
+    rows[known, (first + period)[known]] = 1.0
+    inside = known[period[known] < n_periods]
+    k = period[inside]
+    spent = (time[inside] - cuts[k]) / (cuts[k + 1] - cuts[k])
+    rows[inside, first[inside] + n_periods + 1 + k] = spent - 0.5
+    return rows
