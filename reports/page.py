@@ -78,9 +78,9 @@ class FigureLine:
 class PrintedFigure:
     """A figure or table that a paper prints, and what of a study repeats it.
 
-    ``lines`` make our picture of it. With ``columns``, it is a table with a column for each of the ``values``
-    of this quantity, and ``printed`` has the paper's rows: a rule for δ, an ε and the entries. Without lines,
-    no run repeats it, and ``differs`` says why.
+    ``lines`` make our picture of it. With ``columns``, it is a table: each of the ``values`` of this quantity
+    has a column. The paper's rows are ``printed``: a rule for δ, an ε and the entries. Without lines, no run
+    repeats it, and ``differs`` says why.
     """
 
     paper: str  # a key of the papers in claims.toml

@@ -127,17 +127,19 @@ def rank(rows: Sequence[Row], x: float) -> Ranking:
 def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
     """Return the names of the lines that a chart begins with: zero, the best ones, and the page's subject.
 
-    The subject is shown as its paper has it, too; without one, the best estimate of any paper's calibration.
+    The subject is shown with its paper's calibration and with the tight one, in the same form. Without a
+    subject, the best estimate with a paper's calibration is shown.
     """
     ranking, every = rank(rows, x), list(dict.fromkeys(row.line for row in rows))
     new_sample = new_sample_error(rows, x, page) is not None
     about = [row for row in ranking.private if row.estimator == page.about]
-    tight = [row.line for row in about if row.calibration == "tight"] or [row.line for row in about]
-    printed = [row.line for row in (*about, *ranking.private) if row.calibration == "paper"]
+    printed = [row for row in (*about, *ranking.private) if row.calibration == "paper"][:1]
+    same_form = [row for row in about if row.form in {each.form for each in printed}]
+    tight = [row for row in (*same_form, *about) if row.calibration == "tight"][:1] or about[:1]
     preferred = [row.line for row in rows if row.role == "zero"][:1]
     preferred += [ranking.best.line] if ranking.best else []
     preferred += [ranking.non_private.line] if ranking.non_private and not new_sample else []
-    preferred += [*printed[:1], *tight[:1]]
+    preferred += [row.line for row in (*printed, *tight)]
     known = {row.estimator for row in rows if row.line in preferred}
     for row in ranking.private:
         if row.estimator not in known:

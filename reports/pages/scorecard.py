@@ -41,12 +41,13 @@ class FigureRow:
     why: str = ""  # why its shape is not the same, or not known to be
 
     @property
-    def cells(self) -> tuple[str, str, str, str, str, str]:
+    def cells(self) -> tuple[str, str, str, str, str]:
         settings, where = "yes" if self.same_settings else "no", f"{self.study}, {self.panel}"
-        return self.paper, self.name, where, settings, self.shape, f"{self.differs} {self.why}".strip()
+        printed, differs = f"{self.paper}, {self.name}", f"{self.differs} {self.why}".strip()
+        return printed, where, settings, self.shape, differs
 
 
-FIGURE_COLUMNS = ("Paper", "Printed", "Study, panel", "Same settings?", "Same shape?", "What differs")
+FIGURE_COLUMNS = ("Printed", "Study, panel", "Same settings?", "Same shape?", "What differs")
 
 
 def tally(judged: Sequence[Judged]) -> str:
@@ -89,11 +90,12 @@ def render_scorecard(
         ran=ran,
         trial=trial,
         without_figures=without_figures,
+        letters=[f"{key}: {papers[key]}" for key in dict.fromkeys(each.paper for each in figures)],
         command=command,
         tally=tally(judged),
         claims={name: rows for name, rows in claims.items() if rows},
         figures=PageTable(
-            FIGURE_COLUMNS, [each.cells for each in figures], "Printed figures", 6, stacked=True
+            FIGURE_COLUMNS, [each.cells for each in figures], "Printed figures", 5, stacked=True
         ),
         studies=sorted({(each.study, f"../{each.study}/report.html") for each in judged if each.has_run}),
         script=f"../{SCRIPT}",

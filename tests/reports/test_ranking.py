@@ -16,6 +16,7 @@ from reports.ranking import (
     best_by_size,
     enough_epsilon,
     first_below,
+    first_lines,
     index_errors,
     rows_for_the_same,
 )
@@ -271,3 +272,13 @@ def test_privacy_costs_next_to_nothing_only_if_its_limits_say_so(results, page):
         rows.loc[private, "value"] = (1.01 + spread * (-1.0) ** rows["replicate"])[private]
         *_, head = measured(rows, page)
         assert head.cost.is_negligible is negligible
+
+
+def test_a_chart_begins_with_the_papers_own_method_in_both_calibrations(results, page):
+    page, _, head = measured(results, replace(page, about="dp_linear_regression"))
+    lines = first_lines(head.rows, head.x, page)
+    of_subject = [line for line in lines if line.startswith("Noisy gradient descent")]
+    forms = {line.rpartition(", ")[0] for line in of_subject}
+    assert {line.rpartition(", ")[2] for line in of_subject} == {"tight", "paper's"}
+    assert len(forms) == 1
+    assert "Preconditioned regression, tight" in lines
