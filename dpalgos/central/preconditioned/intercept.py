@@ -9,8 +9,9 @@ cut:
 
 - Next to other releases, at twice the lowest power of two that no more counts exceed than noise may hide.
 - Alone, at 6 (e^(m/q) − 1). Here m is the released mean of log(1 + y), and q the share of counts above zero:
-  many zeros do not lower the cut. If noise hides it, q is 1. For m counts are cut at 2¹⁵, or lower: the scale
-  of its noise is at most a third. With L the largest logarithm, m and 0.3 L q are released together.
+  many zeros do not lower the cut. If q is less than four standard deviations of its noise, q is 1: a ratio of
+  two noisy numbers would lead far up. For m counts are cut at 2¹⁵, or lower: its noise scale is at most
+  a third. With L the largest logarithm, m and 0.3 L q are released together.
 
 Alone, noise is Laplace noise. If a neighbor moves one number by Δ, its standard deviation is √2 Δ/ε. That is
 less than the Δ/μ of Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶).
@@ -72,7 +73,7 @@ _ABOVE = 2.0  # times the power of two that is found
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
-_WEIGHT, _CLEAR, _MARGIN = 0.3, 3.0, 2.0  # of q next to m; standard deviations of the noise in q
+_WEIGHT, _CLEAR, _MARGIN = 0.3, 4.0, 2.0  # of q next to m; standard deviations of the noise in q
 _WIDEST = 2.0  # units of the response of a linear model
 _REACHES = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count

@@ -4,8 +4,8 @@ A plan brings each release to its share of μ² = μ(ε, δ)² and to how often 
 the intercept is estimated, noise is Laplace noise, and shares are of ε. Size is nμ: a mean of n numbers
 within ±1 that takes the whole budget would have noise 2/(nμ).
 
-- Below k √(d + 1), a model with an intercept estimates the intercept alone. k is 24 for events and 30 for
-  other models.
+- Below 10 √(d + 1) for events, and else below 20 √(d + 1) or 50, a model with an intercept estimates the
+  intercept alone.
 - Below 15 √d, a linear model without an intercept takes five steps at public thresholds.
 - From 30 √d, an interval is possible. It takes its shares first.
 - From 60 √d, rows may be whitened a second time, in place of the first step.
@@ -78,7 +78,8 @@ TAIL = Release("shares by size", tail_sensitivity)
 
 RELEASES = tuple(one for one in globals().values() if isinstance(one, Release))
 
-_FEW_ROWS, _FEW_EVENTS = 30.0, 24.0  # the nμ/√(d + 1) from which slopes are estimated
+_FEW_ROWS, _FEW_EVENTS = 20.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
+_FEWEST = 50.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 WHITENED_TWICE = 60.0  # the nμ/√d from which a first step may whiten
@@ -146,8 +147,9 @@ class Numbers:
 
 def plan_of(of: Numbers) -> Plan:
     """Return the releases in order, each with its share and how often it is made."""
-    few = _FEW_EVENTS if of.family.is_bounded else _FEW_ROWS
-    if of.intercept and of.size < few * np.sqrt(of.d + 1):
+    root = float(np.sqrt(of.d + 1))
+    few = _FEW_EVENTS * root if of.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
+    if of.intercept and of.size < few:
         return intercept_alone(of)
     of_interval = _interval(of)
     plan = {WEIGHT: Planned(of.share(*_WEIGHT))} if of.has_private_total else {}
