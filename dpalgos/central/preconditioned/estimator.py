@@ -200,10 +200,12 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     sample.check_response()
     sample = params.with_units(sample)
     numbers = Numbers.of(params, sample)
-    plan, family = plan_of(numbers), numbers.family
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=MOMENTS not in plan)
+    plan, family, budget = plan_of(numbers), numbers.family, (params.epsilon, params.delta)
+    spend = Spend.of_plan(transcript, *budget, plan, pure=MOMENTS not in plan and WEIGHT not in plan)
     if WEIGHT in plan:
-        sample = with_released_total(spend, sample, params.largest_change)
+        sample = with_released_total(spend, sample, params.largest_change, params.max_weight)
+        plan = plan_of(replace(numbers, n_rows=n_rows_of(sample)))
+        spend = spend.replanned(*budget, plan)
     numbers = replace(numbers, n_rows=n_rows_of(sample))
     start = released_start(spend, plan, sample, family)
     intercept = np.zeros((numbers.d, *family.classes))
