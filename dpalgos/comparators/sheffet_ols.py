@@ -69,6 +69,8 @@ class SheffetOLSParams(PrivateParams):
         default=None,
     )
 
+    by_forecast = ("n_sketch_rows",)
+
     def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, int]:
         return {"n_sketch_rows": best_sketch_rows(self, tables, n_rows)}
 
