@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -64,7 +64,12 @@ def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Keywords of a non-private estimator; the base class has none."""
+    """Keywords of a non-private estimator; the base class has none.
+
+    ``by_forecast`` names the keywords that a public rule can choose, in studies with "by forecast".
+    """
+
+    by_forecast: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):

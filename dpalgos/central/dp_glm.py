@@ -97,6 +97,7 @@ class NoisyDescentParams(PrivateParams):
             largest * np.sqrt(2 * np.log(2 * steps / self.delta)) * steps / (n_rows * self.epsilon)
         )
 
+    by_forecast = ("n_iterations", "step_size")
     candidates = CANDIDATES
 
     @property

@@ -49,6 +49,8 @@ class AdaSSPParams(PrivateParams):
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
+    by_forecast = ("covariate_bound", "response_bound")
+
     def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, float]:
         covariate_bound, response_bound = best_bounds(self, tables, n_rows)
         return {"covariate_bound": covariate_bound, "response_bound": response_bound}

@@ -50,6 +50,7 @@ class ClippedGradientDescentParams(PrivateParams):
     n_iterations: int = count("T, number of gradient steps", default=5)
     step_size: float = positive("η", default=1 / 3)
 
+    by_forecast = ("n_iterations", "step_size")
     candidates = CANDIDATES
     radius = None
 

@@ -62,6 +62,7 @@ class DPSGDGLMParams(PrivateFamilyParams):
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows", default=None
     )
 
+    by_forecast = ("step_size",)
     radius = None
 
     @property

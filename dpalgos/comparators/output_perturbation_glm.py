@@ -56,6 +56,8 @@ class OutputPerturbationGLMParams(PrivateFamilyParams):
         "the most Newton steps; nothing is released if they do not suffice", default=100
     )
 
+    by_forecast = ("ridge",)
+
     def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, float]:
         return {"ridge": best_ridge(self, tables, n_rows)}
 

@@ -69,6 +69,8 @@ class SheffetOLSParams(PrivateParams):
         default=None,
     )
 
+    by_forecast = ("n_sketch_rows",)
+
     def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, int]:
         return {"n_sketch_rows": best_sketch_rows(self, tables, n_rows)}
 
@@ -166,8 +168,8 @@ def best_sketch_rows(params: SheffetOLSParams, tables: Sequence[SyntheticTable],
 def _typical_table(params: SheffetOLSParams, d: int) -> SyntheticTable:
     """Return rows at their bound in evenly spread directions, and responses of half their bound.
 
-    Signs of columns alternate, so that no column correlates with another. The first half of the squares of y
-    is along the sum of the columns, the rest is orthogonal to them.
+    Signs of columns alternate. Therefore no column correlates with another. The first half of the squares of
+    y is along the sum of the columns, the rest is orthogonal to them.
     """
     signs = scipy.linalg.hadamard(1 << d.bit_length())
     X = params.covariate_bound / np.sqrt(d) * signs[:, :d]

@@ -21,7 +21,7 @@ import numpy as np
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray
 
-BY_FORECAST = "by forecast"  # the value of a keyword that the rule replaces
+BY_FORECAST = "by forecast"  # the value of a keyword that a rule replaces
 STEPS = (2, 3, 5, 7, 10, 14, 20, 30, 40, 60, 80, 110, 150, 200)
 CANDIDATES = tuple((T, 0.7) for T in STEPS)  # numbers of steps, with η λ_max
 _FLAT = 1.04

@@ -129,16 +129,15 @@ class EstimatorSpec(Strict):
             yield {**at_s, "T": steps} if steps else at_s
 
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Return its keywords at some sizes, without those that a forecast chooses."""
+        """Return its keywords at some sizes, without those that a forecast chooses; bounds are any."""
         keywords = evaluate_all(self.params, sizes)
-        known = describe_keywords(dpalgos.get_estimator(self.name).parameters)
-        needed = {each["name"] for each in known if each["required"]}
-        chosen = {name for name, value in keywords.items() if value == BY_FORECAST}
-        return {
-            name: _ANY_BOUND if name in chosen else value
-            for name, value in keywords.items()
-            if name not in chosen - needed
-        }
+        parameters = dpalgos.get_estimator(self.name).parameters
+        needed = {each["name"] for each in describe_keywords(parameters) if each["required"]}
+        for name in parameters.by_forecast:
+            if keywords.get(name) == BY_FORECAST:
+                del keywords[name]
+                keywords |= {name: _ANY_BOUND} if name in needed else {}
+        return keywords
 
     def cells(
         self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid, forecast: Forecast

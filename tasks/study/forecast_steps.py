@@ -50,7 +50,7 @@ def settings_by_forecast(
             at = [i for i, descent in enumerate(descents) if descent.calibration == calibration]
             for i, chosen in zip(at, choose_steps([(descents[i], n) for i in at], courses), strict=True):
                 every = {N_ITERATIONS: chosen.n_iterations, STEP_SIZE: round(chosen.step_size, 4)}
-                settings[i] = {name: value for name, value in every.items() if entry.takes(name)}
+                settings[i] = {name: every[name] for name in entry.parameters.by_forecast}
         return settings
 
     return _once([*of_courses, n, list(budgets)], choose)

@@ -31,7 +31,8 @@ def test_smoke_keeps_the_ends_and_one_budget():
     blocks = study.blocks("smoke", replicates=3, seed=0)
     assert {block.replicates.n for block in blocks} == {100, 20600}
     assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
-    assert {cell.delta_rule for block in blocks for cell in block.cells} == {"", "1/n^2"}
+    rules = {"public": {"", "1/n^2"}, "paper": {"", "10/n^1.1"}}
+    assert all({cell.delta_rule for cell in block.cells} == rules[block.replicates.panel] for block in blocks)
     whole = study.blocks("paper", replicates=3, seed=0)
     assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
     keys = [cell.key for block in whole for cell in block.cells]
