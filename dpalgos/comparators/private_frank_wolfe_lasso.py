@@ -20,7 +20,10 @@ Calibrations
     by up to Δ = 2 L₁ C₁/n. Then ρ is at most ε²/log(1/δ), about 2ε for a requested ε (a little less, as ‖θ‖₁
     < C₁ in early steps). The scores of a mean move by L₁ C₁/n, and ρ = ε²/(4 log(1/δ)).
 
-Departure: the reference gives T up to constants, (nε)^(2/3); here it is an argument.
+Number of steps: the reference gives T up to constants, (nε)^(2/3). If ``n_iterations`` is None, T = 10 C₁/R,
+at least 50 and at most 1000. For regression, R/x_max takes the place of R. A step moves a coordinate by about
+2 C₁/T, so the last steps move it by a fifth of its bound. With fewer steps, this resolution limits the
+estimate at any ε. More steps cost little, because noisy choices average out.
 
 Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
 """
@@ -43,18 +46,28 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray
 
+_RESOLUTION, _STEPS = 10, (50, 1000)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateFrankWolfeLassoParams(PrivateParams):
     """Keywords of :func:`private_frank_wolfe_lasso`."""
 
     coef_l1_bound: float = positive("C₁: the estimate lies in the ℓ1 ball of this radius")
-    n_iterations: int = count("T, number of Frank–Wolfe steps", default=50)
+    n_iterations: int | None = count("T, number of Frank–Wolfe steps; None: by C₁ and R", default=None)
     covariate_bound: float | None = positive(
         "x_max, for regression: entries of X are truncated to ± this bound", default=None
     )
     response_bound: float | None = positive("R, for regression: responses are truncated to ±R", default=None)
     value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
+
+    @property
+    def steps(self) -> int:
+        """Return T."""
+        if self.n_iterations is not None:
+            return self.n_iterations
+        bound = self.value_bound or (self.response_bound or 1.0) / (self.covariate_bound or 1.0)
+        return int(np.clip(np.ceil(_RESOLUTION * self.coef_l1_bound / bound), *_STEPS))
 
 
 @lemma("C₁ c/n")
@@ -91,11 +104,11 @@ def private_frank_wolfe_lasso(
     """Return the last iterate, (d, R)."""
     problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
     radius, log_term = params.coef_l1_bound, np.log(1 / params.delta)
-    printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.n_iterations * log_term)
+    printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.steps * log_term)
     budget = params.split_budget({VERTEX.label: 1.0}, gaussian=False)
-    noise = least_noise(split_plan(budget, selected={VERTEX.label: params.n_iterations}))
+    noise = least_noise(split_plan(budget, selected={VERTEX.label: params.steps}))
     theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for t in range(1, params.n_iterations + 1):
+    for t in range(1, params.steps + 1):
         # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
         ascent = radius * problem.negative_gradient(theta)
         scores = np.concatenate([ascent, -ascent])

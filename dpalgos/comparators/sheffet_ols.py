@@ -24,9 +24,15 @@ Calibrations
     smallest w² at which it is (ε, δ)-DP by that curve. y is scaled by covariate_bound / response_bound
     before sketching, and the estimate is scaled back. This reduces B² and the ridge.
 
+Number of sketch rows: the reference leaves r open. A sketch of few rows has a large error of its own, and one
+of many rows needs a large ridge. :func:`best_sketch_rows` takes the r with the smallest forecast error. In
+studies with ``"by forecast"``, it uses synthetic tables from public guesses. If ``n_sketch_rows`` is None, it
+uses a typical table. No row of the data is read.
+
 Reference: Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,14 +42,17 @@ import scipy
 from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors, Release, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
+from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import BoolArray, FloatArray
 
 _LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
@@ -55,7 +64,18 @@ class SheffetOLSParams(PrivateParams):
 
     covariate_bound: float = positive("rows of X are clipped to this ℓ2 norm")
     response_bound: float = positive("responses are truncated to ± this bound")
-    n_sketch_rows: int = count("r, rows of the sketch; at least the number of columns of [X, y]", default=50)
+    n_sketch_rows: int | None = count(
+        "r, rows of the sketch; at least the number of columns of [X, y]; None: by n, d, ε and δ",
+        default=None,
+    )
+
+    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, int]:
+        return {"n_sketch_rows": best_sketch_rows(self, tables, n_rows)}
+
+    @property
+    def response_scale(self) -> float:
+        """The factor of y before sketching."""
+        return self.covariate_bound / self.response_bound if self.calibration == "tight" else 1.0
 
 
 def _direction_left_empty(params: SheffetOLSParams, d: int) -> Neighbors:
@@ -84,13 +104,15 @@ SKETCH = Release("sketch", eigenvalue_sensitivity)
 )
 def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    d, rows = sample.n_features, params.n_sketch_rows
+    d = sample.n_features
+    n = int(sample.n_rows.min())
+    rows = params.n_sketch_rows or best_sketch_rows(params, [_typical_table(params, d)], n)
     if rows < d + 1:
         raise InputError(
             f"n_sketch_rows must be at least the columns of [X, y], {d + 1}, got {rows}; raise it"
         )
     tight = params.calibration == "tight"
-    response_scale = params.covariate_bound / params.response_bound if tight else 1.0
+    response_scale = params.response_scale
     row_bound = float(np.hypot(params.covariate_bound, response_scale * params.response_bound))
     row_bound_squared = float(eigenvalue_sensitivity(row_bound))
     gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
@@ -98,7 +120,7 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
         ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
         added = np.full(sample.n_replicates, ridge)
     else:
-        ridge = printed_ridge(params, row_bound_squared)
+        ridge = printed_ridge(params, row_bound_squared, rows)
         added = ridge * ~_passes_test(gram, ridge, row_bound, params, transcript)
     sketch = transcript.gaussian_sketch(
         gram, added=added, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
@@ -107,11 +129,51 @@ def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript
     return coef[:, :, 0].T / response_scale
 
 
-def printed_ridge(params: SheffetOLSParams, row_bound_squared: float) -> float:
+def printed_ridge(params: SheffetOLSParams, row_bound_squared: float, rows: float) -> float:
     """Return w² as Algorithm 1 prints it."""
     log_term = np.log(8 / params.delta)
-    spread = np.sqrt(2 * params.n_sketch_rows * log_term) + 2 * log_term
+    spread = np.sqrt(2 * rows * log_term) + 2 * log_term
     return float(8 * row_bound_squared / params.epsilon * spread)
+
+
+def best_sketch_rows(params: SheffetOLSParams, tables: Sequence[SyntheticTable], n_rows: int) -> int:
+    """Return the number of sketch rows with the smallest forecast error, a geometric mean over tables.
+
+    With second moments G of a clipped row and w = w²/n, the estimate has the mean β_w = (G_xx + w)⁻¹ G_xy and
+    the covariance s² (G_xx + w)⁻¹ / (r − d − 1), where s² = G_yy + w − G_yx β_w. Tight noise has about
+    w² = B² √r/μ: replacing a row is then a Gaussian release with parameter μ.
+    """
+    d = tables[0].X.shape[1]
+    rows = np.unique(np.geomspace(d + 3, max(n_rows, d + 4), 40).astype(int))
+    ridge = np.sqrt(rows) / gaussian_mu(params.epsilon, params.delta)
+    if params.calibration == "paper":
+        ridge = np.array([printed_ridge(params, 1.0, r) for r in rows])
+    scale = params.response_scale
+    ridge = ridge * (params.covariate_bound**2 + (scale * params.response_bound) ** 2) / n_rows
+    logs = []
+    for table in tables:
+        X, y = clip_rows_l2(table.X, params.covariate_bound), scale * truncate(table.y, params.response_bound)
+        gram, cross, square = X.T @ X / len(X), X.T @ y / len(X), y @ y / len(X)
+        values, basis = np.linalg.eigh(gram)
+        inverse, cross, target = 1 / (values + ridge[:, None]), basis.T @ cross, table.to_target @ basis
+        bias = (inverse * cross) @ target.T / scale - table.target
+        left = square + ridge - (inverse * cross**2).sum(axis=1)
+        variance = left * (inverse @ (target**2).sum(axis=0)) / (rows - d - 1) / scale**2
+        logs.append(np.log((bias**2).sum(axis=1) + variance))
+    return int(rows[np.mean(logs, axis=0).argmin()])
+
+
+def _typical_table(params: SheffetOLSParams, d: int) -> SyntheticTable:
+    """Return rows at their bound in evenly spread directions, and responses of half their bound.
+
+    Signs of columns alternate, so that no column correlates with another. The first half of the squares of y
+    is along the sum of the columns, the rest is orthogonal to them.
+    """
+    signs = scipy.linalg.hadamard(1 << d.bit_length())
+    X = params.covariate_bound / np.sqrt(d) * signs[:, :d]
+    coef = np.full(d, params.response_bound / np.sqrt(8) / params.covariate_bound)
+    y = X @ coef + params.response_bound / np.sqrt(8) * signs[:, d]
+    return SyntheticTable(X, y, np.eye(d), coef)
 
 
 @lru_cache(maxsize=4096)

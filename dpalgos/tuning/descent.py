@@ -9,7 +9,7 @@ curvature's eigenvalues λ, the iterate has mean m and variance v:
 
 σ_T is the noise on a gradient if there are T of them: the estimator's own, at its calibration. The rule takes
 η = 0.7 / λ_max. It takes the largest T whose forecast error is within 4% of the smallest. The forecast error
-is the geometric mean over the tables.
+is the geometric mean over the tables. If no number of steps beats the zero vector, the rule takes the fewest.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray
 
 BY_FORECAST = "by forecast"  # the value of a keyword that the rule replaces
-STEPS = (5, 7, 10, 14, 20, 30, 40, 60, 80, 110, 150, 200)
+STEPS = (2, 3, 5, 7, 10, 14, 20, 30, 40, 60, 80, 110, 150, 200)
 CANDIDATES = tuple((T, 0.7) for T in STEPS)  # numbers of steps, with η λ_max
 _FLAT = 1.04
 _NEWTON_STEPS, _DAMPING = 60, 0.7
@@ -167,7 +167,10 @@ def choose_steps(settings: Sequence[tuple[Descent, int]], courses: Sequence[Cour
     repeated = np.tile(T, len(settings)), np.tile(size, len(settings))
     by_table = forecast_errors(descent, courses, *repeated, scales)
     errors = np.exp(np.log(by_table).mean(axis=0)).reshape(len(settings), len(T))
-    best = [int(np.flatnonzero(each <= _FLAT * each.min())[-1]) for each in errors]
+    zero = np.exp(np.mean([np.log(np.linalg.norm(course.target)) for course in courses]))
+    best = [
+        int(np.flatnonzero(each <= _FLAT * each.min())[-1]) if each.min() < zero else 0 for each in errors
+    ]
     return [
         Steps(int(T[at]), float(size[at]), float(each[at])) for at, each in zip(best, errors, strict=True)
     ]

@@ -129,11 +129,15 @@ def figure(
         draw = partial(draw_figure, results, page)
     path = out or Path(f"{name}.{form}")
     files = path, path.with_name(f"{path.stem}-figure.csv")
-    check_outputs(files, inputs=inputs, force=force)
+    check_outputs([path], inputs=inputs, force=force)
     try:
         contents = draw(form, width)
     except FigureError as error:
         raise SpecError(str(error)) from None
+    if not (
+        files[1].is_file() and files[1].read_bytes() == contents[1]
+    ):  # of the same figure in another format
+        check_outputs([files[1]], inputs=inputs, force=force)
     if warning:
         say(f"note: {warning}")
     for file, content in zip(files, contents, strict=True):

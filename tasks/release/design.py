@@ -2,8 +2,11 @@
 
 The rows of a release are computed from a `RowDesign` and from nothing else that is public. The estimator runs
 with its `Params`. The ledger hashes everything of the two that decides the estimate, so two requests are one
-question only if they draw from the same inputs. Columns have an order in the question, except for estimators
-of means: these return the same numbers for columns in another order.
+question only if they draw from the same inputs. A question has one form for all spellings:
+
+- Columns are in order of their names, as long as no formula names the coefficients.
+- Marks of numbers have their default: the numbers that were read with them are in the digest of the content.
+- Cut points of a time are stated once, by the columns that are computed from it.
 """
 
 import hashlib
@@ -20,6 +23,7 @@ from dpalgos.catalog import Estimator
 from dpalgos.formula.allowed import plain_code
 from dpalgos.params import Params
 from dpalgos.typing import FloatArray
+from tasks.study.estimators import OFFSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +93,20 @@ def _markers(words: Sequence[str]) -> tuple[str, ...]:
 _LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
 
 
-def question_parameters(estimator: Estimator, params: Params, design: RowDesign) -> dict[str, Any]:
-    """Return every field that a release is drawn from, next to the data, as plain data."""
-    n_columns = design.n_columns
+def question_parameters(
+    estimator: Estimator, params: Params, design: RowDesign, *, as_in_3_0: bool = False
+) -> dict[str, Any]:
+    """Return every field that a release is drawn from, next to the data, as plain data.
+
+    ``as_in_3_0``: in the form of version 3.0, which depends on spellings.
+    """
+    n_columns, task = design.n_columns, estimator.task
     order = list(range(n_columns))
-    if estimator.task == "mean":
-        order.sort(key=lambda j: design.names[j])
-        design = _sorted(design, order)
+    if task == "mean" or (not as_in_3_0 and design.formula is None and task not in ("counts", "sums")):
+        first = int(getattr(params, OFFSET, None) is not None)  # an offset stays the first column
+        last = len(design.names) - int(bool(getattr(params, "intercept", False)) and not design.intercept)
+        order[first:last] = sorted(order[first:last], key=lambda j: design.names[j])
+        design = _sorted(design, [j for j in order if j < len(design.names)])
     keywords: dict[str, Any] = {}
     for item in fields(params):
         value = getattr(params, item.name)
@@ -104,7 +115,12 @@ def question_parameters(estimator: Estimator, params: Params, design: RowDesign)
             value = [of_column[j] for j in order]
         keywords[item.name] = value
     keywords = {name: each for name, each in keywords.items() if name not in _LATER or each != _LATER[name]}
-    return {"keywords": _plain(keywords), "rows": _plain(design.described)}
+    rows = _plain(design.described)
+    if not as_in_3_0 and (declaration := rows["declaration"]):
+        declaration["marks"] = {"decimal": "", "thousands": ""}
+        for column in declaration["columns"]:
+            column.pop("periods", None)
+    return {"keywords": _plain(keywords), "rows": rows}
 
 
 def model_of(parameters: Mapping[str, Any]) -> dict[str, Any]:

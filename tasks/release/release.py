@@ -57,6 +57,7 @@ class PlannedRelease:
     drawing: ReleasePlan
     sample: Sample
     question: Question
+    question_of_3_0: Question  # the same, as version 3.0 identified it
     cost: PrivacyCost
 
     @property
@@ -131,6 +132,9 @@ def release(
     others = {"allow_new_content": allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
+    ids = {each.question.id for each in account.charges}
+    if plan.question.id not in ids and plan.question_of_3_0.id in ids:
+        plan = replace(plan, question=plan.question_of_3_0)
     charges = [each for each in account.charges if each.question.id == plan.question.id]
     if not charges and not again:
         _refuse_unmatched(plan.question, account.charges)
@@ -173,20 +177,23 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     _check_plan(drawing, request)
     _warn_of_large_delta(request.delta, rows)
     check_data(drawing.estimator, drawing.params, sample)
+    inputs = request.estimator, drawing.params, rows.design
+    question = Question(
+        dataset=request.dataset,
+        content=rows.content,
+        estimator=name,
+        parameters=question_parameters(*inputs),
+        epsilon=request.epsilon,
+        delta=request.delta,
+        exact=rows.exact,
+    )
     return PlannedRelease(
         request=request,
         rows=rows,
         drawing=drawing,
         sample=sample,
-        question=Question(
-            dataset=request.dataset,
-            content=rows.content,
-            estimator=name,
-            parameters=question_parameters(request.estimator, drawing.params, rows.design),
-            epsilon=request.epsilon,
-            delta=request.delta,
-            exact=rows.exact,
-        ),
+        question=question,
+        question_of_3_0=replace(question, parameters=question_parameters(*inputs, as_in_3_0=True)),
         cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request)),
     )
 

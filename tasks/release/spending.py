@@ -72,9 +72,8 @@ def require_unit(budget: TotalBudget, charges: Sequence[Charge], unit: str) -> N
     """Refuse a release that protects another unit than the charges do; it needs no row."""
     if (charged := charged_unit(charges)) not in (None, unit):
         raise InputError(
-            f"the budget of {budget.name!r} protects each {charged}, got a release that protects each "
-            f"{unit}, and the two do not add up: this ledger protects each {charged} since its "
-            f"first charge; request releases that protect each {charged}"
+            f"the budget of {budget.name!r} protects each {charged} since its first charge, got a release "
+            f"that protects each {unit}; the two do not add up: request releases that protect each {charged}"
         )
 
 

@@ -10,7 +10,8 @@ import pandas as pd
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.catalog import Estimator
-from reports.cells import nearest_value
+from dpalgos.tuning.descent import BY_FORECAST
+from reports.cells import CALIBRATION_WORDS, nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num, with_form
 from tasks.papers import paper_names
@@ -210,7 +211,24 @@ def _assumptions(spec: StudySpec) -> tuple[tuple[str, str, str], ...]:
             value, unit = f"{column.center:,.10g} ± {column.scale:,.10g}", column.unit
             value = f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
             units.append((f"Center and scale of {column.name.replace('_', ' ')}", value, column.source))
-    return (*units, *((each.what, each.value, each.source) for each in spec.assumptions))
+    stated = ((each.what, each.value, each.source) for each in spec.assumptions)
+    return (*units, *stated, *_chosen_by_forecast(spec))
+
+
+def _chosen_by_forecast(spec: StudySpec) -> Iterator[tuple[str, str, str]]:
+    """Yield the settings that a forecast chose at the headline, by estimator and calibration."""
+    items = {(item.name, item.form): item for item in spec.estimators_of(spec.head_panel)}
+    if not any(item.by_forecast for item in items.values()):
+        return
+    for cell in spec.headline_cells(spec.blocks("standard", replicates=1, seed=0)):
+        item = items[cell.estimator, cell.form]
+        stated = {name for name, value in item.params.items() if value != BY_FORECAST}
+        values = [f"{name} = {value:.4g}" for name, value in cell.params.items() if name not in stated]
+        if item.by_forecast:
+            title = with_form(dpalgos.get_estimator(cell.estimator).title, cell.form)
+            setting = f"ε = {cell.epsilon:g}, n = {cell.n:,}"
+            what = f"{title}, {CALIBRATION_WORDS[cell.calibration]}, at {setting}"
+            yield what, ", ".join(values), "by forecast from the study's guesses; no row of the data"
 
 
 def _label_rate(exhibits: Mapping[str, Any]) -> float:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
-from dpalgos.params import check_settings
+from dpalgos.params import check_settings, describe_keywords
 from dpalgos.tuning.descent import BY_FORECAST
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Number, Strict
@@ -20,6 +20,7 @@ from tasks.study.forecast_steps import is_by_forecast
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
 MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
+_ANY_BOUND = 1.0  # in place of a bound that a forecast chooses, where keywords are checked
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3, "T": 10}
 
@@ -130,7 +131,14 @@ class EstimatorSpec(Strict):
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         """Return its keywords at some sizes, without those that a forecast chooses."""
         keywords = evaluate_all(self.params, sizes)
-        return {name: value for name, value in keywords.items() if value != BY_FORECAST}
+        known = describe_keywords(dpalgos.get_estimator(self.name).parameters)
+        needed = {each["name"] for each in known if each["required"]}
+        chosen = {name for name, value in keywords.items() if value == BY_FORECAST}
+        return {
+            name: _ANY_BOUND if name in chosen else value
+            for name, value in keywords.items()
+            if name not in chosen - needed
+        }
 
     def cells(
         self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid, forecast: Forecast

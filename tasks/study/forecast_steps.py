@@ -20,7 +20,7 @@ _KNOWN: dict[str, Any] = {}  # of this process: synthetic tables, courses and se
 
 
 def is_by_forecast(params: Mapping[str, Any]) -> bool:
-    return BY_FORECAST in (params.get(N_ITERATIONS), params.get(STEP_SIZE))
+    return BY_FORECAST in params.values()
 
 
 def settings_by_forecast(
@@ -31,7 +31,7 @@ def settings_by_forecast(
     problem: RowSource,
     guesses: StatedGuesses,
 ) -> list[dict[str, Any]]:
-    """Return ``n_iterations`` and ``step_size`` for each budget: ε, δ and calibration."""
+    """Return the settings that a forecast chooses for each budget: ε, δ and calibration."""
     of_tables = [problem.model_dump_json(), guesses.model_dump_json(), problem.sizes(n)["d"]]
     of_courses = [*of_tables, estimator, keywords]
 
@@ -39,6 +39,8 @@ def settings_by_forecast(
         entry = dpalgos.get_estimator(estimator)
         descents: list[Any] = [build_params(entry, {**keywords, **budget}) for budget in budgets]
         tables = _once(of_tables, lambda: _synthetic_tables(problem, guesses, n))
+        if hasattr(descents[0], "forecast_settings"):
+            return [each.forecast_settings(tables, n) for each in descents]
         courses = _once(
             of_courses,
             lambda: [Course.of(table, descents[0].clipped_rows(table.X, table.y)) for table in tables],

@@ -44,14 +44,17 @@ def check_cron(text: str) -> str:
     from cronsim import CronSim, CronSimError
 
     try:
-        if text and (len(text.split()) != 5 or "LW" in text.upper()):
-            raise CronSimError("Wrong number of fields")
+        if text and (len(text.split()) != 5 or "LW" in text.upper() or not text.isprintable()):
+            raise CronSimError("It must have five fields in one line")
         words = text.split() or ["*"] * 5
         days = CronSim(" ".join(words), datetime(2024, 1, 1)).weekdays
         every_day = days >= set(range(1, 7)) and not days.isdisjoint((0, 7))
         next(CronSim(" ".join([*words[:4], "*"]) if every_day else text, datetime(2024, 1, 1)))
     except (CronSimError, StopIteration) as fault:
-        raise ValueError(f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}") from None
+        raise ValueError(
+            f"schedule must be cron, e.g. '0 4 * * 1', got {text!r}: {fault}; the fields are minute, hour, "
+            "day, month (1 to 12 or JAN to DEC) and weekday (0 to 7 or SUN to SAT)"
+        ) from None
     return text
 
 
@@ -61,6 +64,7 @@ class Panel(Strict):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9 -]*$")]  # it becomes a part of keys
     about: str = ""  # what is particular about it, for the report
     smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
+    standard: bool = True  # whether profile standard runs it too; false where profile paper alone does
     problem: AnyProblem
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()
@@ -167,7 +171,7 @@ class StudySpec(Strict):
                 raise ValueError(f"panels ({panel.name}) needs a grid; add one there, or [grid] for all")
             self._check_problem(panel)
             self._check_estimators(panel)
-        always = [panel.name for panel in self.panels if panel.smoke]
+        always = [panel.name for panel in self.panels_at("smoke")]
         allowed: dict[str, tuple[Any, ...]] = {"panel": (*always,)}
         if self.headline.panel in always:
             grid = self.grid_of(self.head_panel)
@@ -265,7 +269,8 @@ class StudySpec(Strict):
                 yield panel, panel.problem
 
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
-        return tuple(panel for panel in self.panels if panel.smoke or profile != "smoke")
+        panels = [panel for panel in self.panels if panel.standard or profile == "paper"]
+        return tuple(panel for panel in panels if panel.smoke or profile != "smoke")
 
     def datasets_at(self, profile: Profile) -> tuple[str, ...]:
         """Return the datasets that a profile reads; none if all their data are simulated."""

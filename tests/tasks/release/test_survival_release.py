@@ -146,6 +146,13 @@ def test_a_figure_of_curves_has_the_noisy_numbers_at_risk(ledger, tmp_path, comm
     status, *_ = command_line("figure", tmp_path / "curves", "--format", "svg", "--out", tmp_path / "a.svg")
     assert status == 0
     at_risk = by_group_of(record["release"]).curves()["at_risk"]
+    another = command_line("figure", tmp_path / "curves", "--format", "png", "--out", tmp_path / "a.png")
+    assert another[0] == 0  # its data file is the same
+    (tmp_path / "a-figure.csv").write_text("mine")
+    assert command_line("figure", tmp_path / "curves", "--format", "pdf", "--out", tmp_path / "a.pdf")[0] == 2
+    assert (tmp_path / "a-figure.csv").read_text() == "mine"
+    args = "figure", tmp_path / "curves", "--format", "svg", "--out", tmp_path / "a.svg", "--force"
+    assert command_line(*args)[0] == 0
     drawn = (tmp_path / "a.svg").read_text()
     assert all(f">{round(each):,}<" in drawn for each in at_risk)
     assert len((tmp_path / "a-figure.csv").read_text().splitlines()) == 1 + len(at_risk)

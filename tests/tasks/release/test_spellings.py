@@ -1,0 +1,78 @@
+"""Twenty spellings of questions: each is the stored result at no cost, or is refused by its name."""
+
+import numpy as np
+import pytest
+
+import tasks.release.release
+from data.ledger import Ledger
+from tasks.errors import SpecError
+from tests.dpalgos.test_group_tables import PUBLIC, trial
+from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release
+
+BOUNDS = {"time": (0, 5), "died": (0, 1), "age": (40, 80)}
+BUDGET = {"epsilon": 1e3, "delta": 1e-6}
+COLUMNS = '[columns]\nx = ["age", "died"]\ny = "time"\n'
+QUESTIONS = {
+    "columns": ("preconditioned_regression", "", COLUMNS),
+    "table1": ("group_sums", 'table1 = "arm ~ age + stage"\n', ""),
+    "survival": ("cumulative_counts", 'survival = "Surv(time, died) ~ arm"\n', ""),
+    "hazard": ("preconditioned_glm", 'formula = "Surv(time, died) ~ arm + age"\n', ""),
+    "formula": ("preconditioned_regression", 'formula = "time ~ age + stage"\n', ""),
+}
+MISSING = 'missing = "refuse"'
+POINT, QUOTE = ((MISSING, f"{MISSING}\n{mark}") for mark in ('decimal = "."', 'thousands = "\'"'))
+CUTS = np.linspace(0, 5, 17).tolist()
+PERIODS = ('name = "time"', f'name = "time"\nperiods = {CUTS}')
+# The kind of question, changes of its study, and of its release file
+SPELLINGS = [
+    ("columns", [], [('["age", "died"]', '["died", "age"]')]),
+    ("columns", [POINT], []),
+    ("columns", [QUOTE], []),
+    ("columns", [POINT], [('["age", "died"]', '["died", "age"]')]),
+    ("columns", [], [("[params]", '[params]\ninterval_target = "robust"')]),
+    ("columns", [], [("[params]", '[params]\nperson_weight = "equal"')]),
+    ("columns", [("upper = 80", "upper = 80.0")], []),
+    ("table1", [], [("age + stage", "stage + age")]),
+    ("table1", [], [("age + stage", "stage+`age`")]),
+    ("table1", [], [("arm ~ age", "Q('arm') ~ age")]),
+    ("table1", [POINT], [("age + stage", "stage + age")]),
+    ("table1", [PERIODS], []),
+    ("survival", [PERIODS], []),
+    ("survival", [], [("(time, died)", "( time,died )")]),
+    ("survival", [PERIODS, QUOTE], [("~ arm", "~`arm`")]),
+    ("hazard", [], [("arm + age", "age + arm")]),
+    ("hazard", [], [("arm + age", "1 + arm  + age")]),
+    ("formula", [POINT], []),
+    ("formula", [], [("age + stage", "stage + age")]),
+    ("formula", [], [("time ~ age", "`time` ~ 1 + age")]),
+]
+
+
+def asked(ledger, folder, kind, study, config):
+    estimator, head, columns = QUESTIONS[kind]
+    file = folder / "mine.toml"
+    if not file.exists():
+        initialized(folder, trial(600).round(6), bounds=BOUNDS, categories=PUBLIC["levels"])
+    for old, new in study:
+        edited(file, old, new)
+    path = folder / "release.toml"
+    path.write_text(f'{head}[dataset]\nname = "trial"\nstudy = "mine.toml"\n{columns}[params]\n')
+    for old, new in config:
+        edited(path, old, new)
+    return release(ledger, estimator, folder / "table.csv", path, **BUDGET)
+
+
+@pytest.mark.parametrize(("kind", "study", "config"), SPELLINGS)
+def test_a_question_in_another_spelling_is_replayed_or_refused(tmp_path, monkeypatch, kind, study, config):
+    monkeypatch.setattr(tasks.release.release, "draw_release", drawn_from_a_seed)
+    ledger = Ledger(tmp_path / "home")
+    ledger.open_dataset("trial", 1e7, 1e-3)
+    first = asked(ledger, tmp_path, kind, [], [])
+    try:
+        second = asked(ledger, tmp_path, kind, study, config)
+        assert second.replayed
+        assert second.estimate == first.estimate
+    except SpecError as error:
+        assert kind in ("hazard", "formula")
+        assert "formula must be spelled as in the charge" in str(error)  # noqa: PT017
+    assert len(ledger.account("trial").charges) == 1
