@@ -150,7 +150,8 @@ def of_study(make):
 PAGES = {
     "report": lambda request: request.getfixturevalue("report").files["report.html"].decode(),
     "data card": lambda request: data_card(request.getfixturevalue("standin_report")),
-    "own table": of_study(own_table_page), "printed figures": of_study(printed_page), "index": of_study(index_page),
+    "own table": of_study(own_table_page), "printed figures": of_study(printed_page),
+    "index": of_study(index_page),
     "release": release_page, "attack": attack_page, "league": league_page, "scorecard": scorecard,
     "protocol": protocol_page,
 }  # fmt: skip
