@@ -8,6 +8,7 @@ import numpy as np
 UNRESOLVED = "unresolved_directions"
 UNSURE_MEAN = "mean_response_unsure"
 SLOPES_HELP = "slopes_help"  # the probability that slopes predict better than the intercept alone
+UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 
 
@@ -27,6 +28,16 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
         sentences.append(
             "The mean response, or the share of the rarer label, is not known within a factor of two. More "
             "rows or a larger ε would help."
+        )
+    if np.any(notes.get(UNSURE_WEIGHT, False)):
+        sentences.append(
+            "The total weight is not known well, and the estimate may be far off. A smaller max_weight or "
+            "max_rows, more rows or a larger ε would help."
+        )
+    if np.any(notes.get(CLIPPED_WEIGHTS, False)):
+        sentences.append(
+            "More than 2% of the total weight belongs to rows whose weights were clipped to max_weight. If "
+            "weights are informative, the estimate is for another population. A larger max_weight would help."
         )
     if any(np.any(notes.get(name, False)) for name in (ROWS_BEYOND, SCORES_BEYOND)):
         sentences.append(

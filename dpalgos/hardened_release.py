@@ -117,7 +117,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
     """
     transcript = secure_transcript(plan.estimator, sample, plan.inflation)
     released = run_estimator(plan.estimator, sample, plan.params, transcript)
-    if spending(transcript.events) != plan.cost:
+    if not spending(transcript.events).is_within(plan.cost):
         raise InputError(
             "the events drawn differ from the events charged, so the release is withheld; report this"
         )

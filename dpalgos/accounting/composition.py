@@ -173,6 +173,9 @@ def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatAr
     return np.asarray(curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))
 
 
+_ROUNDING = 1e-9  # of costs: less than what is left below the budget
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spending:
     """The cost of releases: ρ of zCDP, the sum of ε (infinite unless all are pure), and δ of failures."""
@@ -205,6 +208,15 @@ class Spending:
         if remaining == 0:
             return self.pure_epsilon
         return min(self.pure_epsilon, _renyi_epsilon(lambda orders: orders * self.rho, remaining))
+
+    def is_within(self, planned: "Spending") -> bool:
+        """Return whether it is at most another cost, up to rounding: sums may be in another order."""
+        pairs = [
+            (self.rho, planned.rho),
+            (self.pure_epsilon, planned.pure_epsilon),
+            (self.failure, planned.failure),
+        ]
+        return all(own <= other * (1 + _ROUNDING) for own, other in pairs)
 
 
 def spending(events: Sequence[Event]) -> Spending:

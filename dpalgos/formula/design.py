@@ -38,6 +38,7 @@ from dpalgos.formula.columns import (
 )
 from dpalgos.models.families import Family
 from dpalgos.release.checks import LARGEST_VALUE
+from dpalgos.rows.products import row_products
 from dpalgos.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:  # imported if a response is a time
@@ -197,7 +198,7 @@ class FormulaDesign:
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return the fitted columns, (n, m)."""
         offset = [self.offset.values(rows) - self.offset.center] if self.offset else []
-        fitted = self.code.values(rows) @ self.back[:, len(offset) :]
+        fitted = row_products(self.code.values(rows), self.back[:, len(offset) :])
         if self.constant:
             fitted[:, -1] = 1.0
         return np.column_stack([*offset, fitted])

@@ -3,9 +3,12 @@
 from typing import Any
 
 import numpy as np
+import scipy
 
 from dpalgos.params import choice
 from dpalgos.typing import FloatArray
+
+_SMALLEST = 1e-200
 
 
 def prune_noise(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
@@ -29,3 +32,21 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
     """
     squares = np.maximum((released**2).sum(axis=0), np.finfo(float).tiny)
     return np.asarray(released * np.maximum(0.0, 1 - max(len(released) - 2, 0) * noise_variance / squares))
+
+
+def posterior_kept(squares: float, noise: float, d: int) -> float:
+    """Return the part of a vector (d,) that its posterior mean keeps, between 0 and 1 and never 0.
+
+    ``squares`` A is its squared length, of which ``noise`` V is expected from noise alone. If the vector has
+    a normal prior of unknown variance, dA/V is a chi-squared variable over b = V/(V + signal). With b uniform
+    on (0, 1) a priori, the density of b given A is in proportion to b^(d/2) e^(−bx), x = dA/(2V). Then
+
+        1 − E[b] = 1 − (d/2 + 1)/x · P(d/2 + 2, x)/P(d/2 + 1, x)
+
+    P is the regularized lower incomplete gamma function.
+    """
+    shape, x = d / 2 + 1, d * squares / (2 * noise)
+    lower = float(scipy.special.gammainc(shape, x))
+    if lower < _SMALLEST:  # the limit for A → 0
+        return float(1 / (shape + 1))
+    return float(1 - shape / x * scipy.special.gammainc(shape + 1, x) / lower)

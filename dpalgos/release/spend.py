@@ -94,6 +94,29 @@ class Spend:
         """Return what spends a plan whose shares sum to 1: of μ², or with ``pure`` of ε, by Laplace noise."""
         return cls(transcript, planned_events(epsilon, delta, plan, pure=pure))
 
+    def replanned(self, epsilon: float, delta: float, plan: Mapping[Release, Planned]) -> Self:
+        """Return what spends another plan, which may depend on what was released before.
+
+        The releases made so far must be the same in it. All noise is Gaussian, and shares of each plan sum to
+        1: a filter of μ², and of ρ, stops nowhere below the budget (Feldman & Zrnic 2021, Individual privacy
+        accounting via a Rényi filter; Smith & Thakurta 2022, Fully adaptive composition for Gaussian
+        differential privacy).
+        """
+        other = type(self)(self._transcript, planned_events(epsilon, delta, plan))
+        for label in self._made:
+            noise, allowed = (
+                getattr(each._planned.get(label), "noise_multiplier", 0.0) for each in (self, other)
+            )
+            if not np.isclose(noise, allowed, rtol=1e-9, atol=0) or allowed == 0:
+                raise RuntimeError(f"the release {label!r} was made with noise {noise}, planned is {allowed}")
+        other._planned = {**other._planned, **{label: self._planned[label] for label in self._made}}
+        other._made.update(self._made)
+        return other
+
+    def noise_per_unit(self, release: Release) -> float:
+        """Return the scale of a planned release's noise for a sensitivity of 1."""
+        return self.multiplier(release) if self.is_gaussian(release) else 1 / self.epsilon(release)
+
     def __contains__(self, release: Release) -> bool:
         return release.label in self._planned
 

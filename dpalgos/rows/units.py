@@ -14,7 +14,8 @@ Without weights w_i, rows of equal persons weigh 1/m, and a unit weighs 1. In al
 weights is private. It is released, and replaces n in means and sensitivities (:func:`Sample.with_total`).
 
 Bit by bit, what is computed for one unit depends on no other unit. Products with rows are computed column by
-column (:func:`row_products`), since the last rows of a matrix product are summed in another order.
+column (:func:`dpalgos.rows.products.row_products`), since the last rows of a matrix product are summed in
+another order.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from dpalgos.rows.users import public_positions
 from dpalgos.typing import FloatArray
 
 EQUAL, BY_ROWS = "equal", "rows"
-_PLANNED_WEIGHT = 1 / 3  # the mean weight of units by which a budget is split, where it is private
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +82,7 @@ class UnitParams(Params):
         self.check_units(sample)
         if sample.user_codes is None and sample.row_weights is None:
             return sample
-        part = _PLANNED_WEIGHT if self.has_private_total else 1.0
-        planned = part * (sample.planned_rows if sample.user_codes is None else sample.planned_users)
+        planned = sample.planned_rows if sample.user_codes is None else float(sample.planned_users)
         if sample.user_codes is not None and not sample.rows.streamed:
             sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
         n = len(sample.rows)
@@ -93,7 +92,7 @@ class UnitParams(Params):
         if sample.row_weights is not None and self.max_weight is not None:
             weights[used] = np.clip(sample.row_weights[used] / self.max_weight, 0.0, 1.0)
         if sample.user_codes is None:
-            return sample.with_units(PrivacyUnits(None, weights, float(used.sum())), planned)
+            return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])), planned)
         sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
         codes = (np.cumsum(sizes > 0) - 1)[sample.user_codes]  # without gaps
         sizes = sizes[sizes > 0]

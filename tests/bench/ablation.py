@@ -36,8 +36,12 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     "centers of the columns": [(plan, "_origin", lambda _: {})],
     "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, *_: self.scales)],
     "the intercept again if events are few": [(intercept.Start, "hides_slopes", NEVER)],
-    "the intercept alone if rows are few": [(plan, "_FEW_ROWS", 0.0), (plan, "_FEW_EVENTS", 0.0)],
-    "slopes only if they stand out": [(steps, "_STANDS_OUT", 0.0)],
+    "the intercept alone if rows are few": [
+        (plan, "_FEW_ROWS", 0.0),
+        (plan, "_FEW_EVENTS", 0.0),
+        (plan, "_FEWEST", 0.0),
+    ],
+    "slopes shrunk to their posterior mean": [(steps, "posterior_kept", lambda *_: 1.0)],
     "the combination of steps": [(newton_steps, "combination_weights", last_alone)],
     "rows shortened to their reach": [(estimator, "_REACH", np.inf)],
 }

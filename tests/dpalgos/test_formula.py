@@ -12,6 +12,7 @@ import patsy
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from threadpoolctl import threadpool_limits
 
 import dpalgos
 import dpalgos.formula as private
@@ -290,3 +291,31 @@ def test_a_category_is_what_its_levels_equal_in_any_type_of_column(levels, store
     fit = private.ols("y ~ treated", frame, random_state=0, **settings)
     for rows in (frame[:2], frame[:1]):
         np.testing.assert_allclose(fit.predict(rows), [2, 1][: len(rows)], atol=0.05)
+
+
+def test_a_row_of_a_design_depends_on_no_other_row_bit_by_bit():
+    """A matrix product sums its last rows in another order, and by the number of threads."""
+    wide = (
+        "smoker ~ bs(age, df=6, degree=3) + cr(visits, df=5, constraints='center') + C(region) * sex "
+        "+ np.log(cost) * sex + I(cost**2) + offset(np.log(visits + 1))"
+    )
+    design, rng, found = design_of(wide, DECLARED), np.random.default_rng(3), []
+    for n_others, n_threads in [(1, 1), (2, 2), (7, 4), (4098, 2), (30_001, 4)]:
+        n = 40 + n_others
+        numbers = {
+            name: np.r_[np.random.default_rng(5).uniform(low, high, 40), rng.uniform(low, high, n_others)]
+            for name, (low, high) in {
+                "age": (18, 90),
+                "visits": (0, 30),
+                "smoker": (0, 1),
+                "cost": (10, 1e4),
+            }.items()
+        }
+        levels = {
+            "region": np.resize(["north", "south", "west"], n).astype(object),
+            "sex": np.resize(["f", "m"], n).astype(object),
+        }
+        with threadpool_limits(n_threads):
+            found.append(design.matrix({**numbers, **levels})[:40])
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

@@ -1,13 +1,19 @@
 """People with several rows, and rows with weights, in the preconditioned regressions."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from threadpoolctl import threadpool_limits
 
 import dpalgos
-from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, mean_within
+from dpalgos.central.preconditioned.intercept import with_released_total
+from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, mean_within, row_norms
 from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.hardened_release import rehearse_release, secure_transcript
 from dpalgos.models.families import get_family
+from dpalgos.release.spend import Noisy
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from tests.contract.moves import largest_moves
@@ -66,6 +72,84 @@ def test_weights_are_clipped_to_their_public_maximum():
     np.testing.assert_array_equal(one.estimate, other.estimate)
 
 
+class Recorded:
+    """Returns queries without noise of any size, and keeps them."""
+
+    def __init__(self, std):
+        self.std, self.notes, self.query = std, {}, None
+
+    def __call__(self, release, query):
+        self.query = query
+        return Noisy(query.value, self.std)
+
+    def note(self, name, value):
+        self.notes[name] = value
+
+
+@pytest.mark.parametrize("counting", [{}, {"person_weight": "rows", "max_rows": 2}])
+def test_a_weight_moves_the_released_total_by_no_more_than_its_sensitivity(counting):
+    """A unit with the largest weights against one with the smallest attains four fifths of it."""
+    for ids in (np.arange(400) // 2,) if counting else (None, np.arange(400) // 2):
+        params, queries = UnitParams(max_weight=2.0, **counting), []
+        for first in (0.0, 1.0, 2.0, 9.0):
+            weights = np.where(np.arange(400) < (1 if ids is None else 2), first, 1.0)
+            sample = Sample(np.ones((400, 2)), np.zeros(400), user_ids=ids, row_weights=weights)
+            spend = Recorded(1e-9)
+            with_released_total(spend, params.with_units(sample), params.largest_change, params.max_weight)
+            queries.append(spend.query)
+        moves = [np.linalg.norm(one.value - other.value) for one in queries for other in queries]
+        largest = float(np.max(queries[0].sensitivity))
+        assert 0.75 * largest <= max(moves) <= largest * (1 + 1e-9)
+
+
+WIDE = {  # weights with a maximum of 10 to 100 times the mean, and very small ones
+    "uniform": lambda rng, n: (rng.uniform(0.5, 1.5, n), 30.0),
+    "far maximum": lambda rng, n: (rng.uniform(0.5, 1.5, n), 100.0),
+    "Pareto": lambda rng, n: ((rng.pareto(1.5, n) + 1) / 3, 15.0),
+    "tiny": lambda rng, n: (np.full(n, 1e-7), 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_weights_far_below_their_maximum_lead_to_no_wild_estimate(family, kind):
+    """Plans knew a third of all rows: estimates were off by up to 3·10¹²."""
+    for seed in range(6):
+        rng, n = np.random.default_rng(seed), (2000, 6000)[seed % 2]
+        X = np.column_stack([rng.standard_normal((n, 2)).clip(-3, 3), np.ones(n)])
+        weights, largest = WIDE[kind](rng, n)
+        y = responses(family, X @ [0.4, -0.3, 0.2], rng)
+        found = fit(X, y, seed, weights=weights, max_weight=largest, family=family, interval=0.95, **B)
+        off = np.abs(found.estimate - [0.4, -0.3, 0.2]).max()
+        assert off < 1 or found.cautions
+        assert family != "gaussian" or np.abs(found.estimate[-1]) <= 2
+        assert off < 6
+
+
+def test_clipped_weights_are_a_caution():
+    X, y, _ = visits(4000, most=1)
+    weights = np.where(X[:, 0] > 0.8, 9.0, 1.0)
+    clipped, whole = (fit(X, y, weights=weights, max_weight=most, **B) for most in (3.0, 9.0))
+    assert [any("clipped" in one for one in each.cautions) for each in (clipped, whole)] == [True, False]
+
+
+def test_rows_and_people_with_a_moved_cell_count_as_far_away():
+    X, y, people = visits(100)
+    for family, ids in product(("gaussian", "poisson"), (None, people)):
+        sides = np.zeros((len(X), 4))
+        sides[[3, 50], 1] = 1
+        sample = UnitParams().with_units(Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides))
+        scores = WhiteRows(sample, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
+        moved = 2 if ids is None else len(set(people[[3, 50]]))
+        assert scores.far_rows(1e9).value.item() == moved
+
+
+def test_secure_noise_is_for_the_number_of_people():
+    X, y, people = visits(50)
+    plan = rehearse_release("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
+    assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
+
+
 def test_people_of_one_row_each_are_rows():
     X, y, _ = visits(3000, most=1)
     rows, people = fit(X, y, interval=0.95, **B), fit(X, y, interval=0.95, user_ids=np.arange(3000), **B)
@@ -93,13 +177,18 @@ def units_of(n_first, family="gaussian", counting=None, more=0):
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
-    sums = []
-    for n_first in (1, 2, 5, 4099):
+    sums, lengths = [], []
+    for n_first, n_threads in product((1, 2, 5, 4099), (1, 2, 4)):
         sample = units_of(n_first, family, more=14)
+        with threadpool_limits(n_threads):
+            norms = row_norms(joined_rows(sample), np.eye(18) + 0.1)
+        lengths.append(np.concatenate([own[n_first:] for _, own in norms._lengths]))
         rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
         sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
     for other in sums[1:]:
         np.testing.assert_array_equal(other, sums[0])
+    for other in lengths[1:]:
+        np.testing.assert_array_equal(other, lengths[0])
 
 
 @pytest.mark.parametrize("counting", [{}, {"person_weight": "rows", "max_rows": 3}])

@@ -2,7 +2,7 @@
 
     W = M_xx^(−1/2),  M = the released second moments of clipped rows z         (whitening)
     θ ← θ + (H(θ) + λ I)⁻¹ ( mean_i w_i u_i (y_i − ψ'(u_i'θ))' + noise ),   u_i = W'x_i          (T steps)
-    β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
+    β̂ = W θ̄,  θ̄ a combination of the steps, shrunk to its posterior mean
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Rows, responses and coefficients need no bound.
 Each row adds its score, clipped to a threshold C that is public or released. Columns should be in public
@@ -28,11 +28,10 @@ an intercept, events start at zero.
 Few events: if the released mean response shows that slopes are not worth their noise, steps release it again,
 at the same cost. With an interval, all steps release scores.
 
-Few rows: below nμ = 30 √(d + 1), a model with an intercept estimates the intercept alone, with Laplace noise.
-For events, the limit is 24 √(d + 1). Slopes that do not stand out of their noise are 0, too: their
-released squares must be at least twice what noise explains. ``diagnostics["slopes_help"]`` is the
-probability that slopes predict better than the intercept alone
-(:mod:`dpalgos.central.preconditioned.steps`).
+Few rows: below nμ = 20 √(d + 1), and below 50, a model with an intercept estimates the intercept alone, with
+Laplace noise. For events, the limit is 10 √(d + 1). Above it, slopes are shrunk to their posterior mean, but
+never to 0. ``diagnostics["slopes_help"]`` is the probability that slopes predict better than the intercept
+alone (:mod:`dpalgos.central.preconditioned.steps`).
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
@@ -201,10 +200,12 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     sample.check_response()
     sample = params.with_units(sample)
     numbers = Numbers.of(params, sample)
-    plan, family = plan_of(numbers), numbers.family
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=MOMENTS not in plan)
+    plan, family, budget = plan_of(numbers), numbers.family, (params.epsilon, params.delta)
+    spend = Spend.of_plan(transcript, *budget, plan, pure=MOMENTS not in plan and WEIGHT not in plan)
     if WEIGHT in plan:
-        sample = with_released_total(spend, sample, params.largest_change)
+        sample = with_released_total(spend, sample, params.largest_change, params.max_weight)
+        plan = plan_of(replace(numbers, n_rows=n_rows_of(sample)))
+        spend = spend.replanned(*budget, plan)
     numbers = replace(numbers, n_rows=n_rows_of(sample))
     start = released_start(spend, plan, sample, family)
     intercept = np.zeros((numbers.d, *family.classes))
@@ -233,12 +234,9 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
         if start.hides_slopes(numbers) or not state.points:
             spend.note(SLOPES_HELP, 0.0)
             return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
-    estimate, slopes_help, stand_out = state.estimate(clipped_share, intercept=numbers.intercept)
+    estimate, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
     spend.note(SLOPES_HELP, slopes_help)
-    coef = rows.coef(estimate)
-    if not stand_out:
-        coef[:-1] = 0.0
-    return coef if stand_out or numbers.intercept else np.zeros_like(coef)
+    return rows.coef(estimate)
 
 
 def _released_whitening(

@@ -9,8 +9,9 @@ cut:
 
 - Next to other releases, at twice the lowest power of two that no more counts exceed than noise may hide.
 - Alone, at 6 (e^(m/q) − 1). Here m is the released mean of log(1 + y), and q the share of counts above zero:
-  many zeros do not lower the cut. If noise hides it, q is 1. For m counts are cut at 2¹⁵, or lower: the scale
-  of its noise is at most a third. With L the largest logarithm, m and 0.3 L q are released together.
+  many zeros do not lower the cut. If q is less than four standard deviations of its noise, q is 1: a ratio of
+  two noisy numbers would lead far up. For m counts are cut at 2¹⁵, or lower: its noise scale is at most
+  a third. With L the largest logarithm, m and 0.3 L q are released together.
 
 Alone, noise is Laplace noise. If a neighbor moves one number by Δ, its standard deviation is √2 Δ/ε. That is
 less than the Δ/μ of Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻⁶).
@@ -30,6 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from dpalgos.cautions import CLIPPED_WEIGHTS, UNSURE_WEIGHT
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -59,6 +61,7 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.release.spend import Noisy, Spend
+from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -72,7 +75,8 @@ _ABOVE = 2.0  # times the power of two that is found
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
-_WEIGHT, _CLEAR, _MARGIN = 0.3, 3.0, 2.0  # of q next to m; standard deviations of the noise in q
+_WEIGHT, _CLEAR, _MARGIN = 0.3, 4.0, 2.0  # of q next to m; standard deviations of the noise in q
+_CLIPPED_PART, _SURE_WEIGHT, _MOST_CLIPPED = 0.3, 0.15, 0.02  # next to a mean weight; parts of it
 _WIDEST = 2.0  # units of the response of a linear model
 _REACHES = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
@@ -186,11 +190,29 @@ class Start:
         return replace(self, value=value, std=float((precision + other) ** -0.5))
 
 
-def with_released_total(spend: Spend, sample: Sample, largest: float) -> Sample:
-    """Release the mean weight of units, at least its noise; return the sample with the sum of weights."""
-    count = n_rows_of(sample)
-    released = spend(WEIGHT, mean_within(sample, lambda group: np.ones(len(group.X)), largest))
-    mean = min(max(float(released.value), float(released.std), 1 / count), 1.0)
+def with_released_total(
+    spend: Spend, sample: Sample, largest: float, max_weight: float | None = None
+) -> Sample:
+    """Release the mean weight of units, at least its noise; return the sample with the sum of weights.
+
+    With weights of rows, the part of it that belongs to rows whose weights were clipped is released, too. Two
+    units differ by at most ``largest`` in the first and by 1 in the second, which counts by 0.3.
+    """
+
+    def values(group: Group) -> FloatArray:
+        ones = np.ones(len(group.X))
+        if sample.row_weights is None or max_weight is None:
+            return ones[:, None]
+        return np.column_stack([ones, _CLIPPED_PART * (sample.row_weights[group.rows] > max_weight)])
+
+    count, has_weights = n_rows_of(sample), max_weight is not None
+    width = largest + _CLIPPED_PART * has_weights
+    released = spend(WEIGHT, mean_within(sample, values, width))
+    std, found = float(released.std), released.value
+    mean = min(max(float(found[0]), std, 1 / count), 1.0)
+    spend.note(UNSURE_WEIGHT, std > _SURE_WEIGHT * mean)
+    if has_weights:
+        spend.note(CLIPPED_WEIGHTS, float(found[1]) - _NORMAL * std > _CLIPPED_PART * _MOST_CLIPPED * mean)
     return sample.with_total(mean * count)
 
 
@@ -202,7 +224,7 @@ def released_start(spend: Spend, plan: Plan, sample: Sample, family: Family) -> 
         return start
     if family.is_linear:  # the width of declared bounds
         mean = mean_within(sample, lambda group: np.clip(group.y, -_WIDEST, _WIDEST), 2 * _WIDEST)
-        return replace(start, value=spend(CONSTANT, mean).value)
+        return replace(start, value=np.clip(spend(CONSTANT, mean).value, -_WIDEST, _WIDEST))
     if family.classes:
         return replace(start, value=_class_predictors(spend, sample, family))
     if family.has_counts:
@@ -239,7 +261,8 @@ def _searched_cut(spend: Spend, sample: Sample) -> float:
 def _cut_alone(spend: Spend, sample: Sample) -> float:
     """Return where counts are cut, from the released means of logarithms and of counts above zero."""
     n_rows = n_rows_of(sample)
-    largest = float(min(_LARGEST_SCALE * n_rows * spend.epsilon(LOGARITHM), np.log1p(_LARGEST_COUNT)))
+    noise = spend.noise_per_unit(LOGARITHM)
+    largest = float(min(_LARGEST_SCALE * n_rows / noise, np.log1p(_LARGEST_COUNT)))
     weight = _WEIGHT * largest
     released = spend(LOGARITHM, mean_logarithm(sample, largest, weight))
     std = float(released.std)

@@ -4,8 +4,12 @@ A plan brings each release to its share of μ² = μ(ε, δ)² and to how often 
 the intercept is estimated, noise is Laplace noise, and shares are of ε. Size is nμ: a mean of n numbers
 within ±1 that takes the whole budget would have noise 2/(nμ).
 
-- Below k √(d + 1), a model with an intercept estimates the intercept alone. k is 24 for events and 30 for
-  other models.
+If rows have weights, or count up to a maximum per person, the sum of all weights is private. It is released
+first, with Gaussian noise and a share by the public number of units. The rest is then planned again, with it
+in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian.
+
+- Below 10 √(d + 1) for events, and else below 20 √(d + 1) or 50, a model with an intercept estimates the
+  intercept alone.
 - Below 15 √d, a linear model without an intercept takes five steps at public thresholds.
 - From 30 √d, an interval is possible. It takes its shares first.
 - From 60 √d, rows may be whitened a second time, in place of the first step.
@@ -78,20 +82,22 @@ TAIL = Release("shares by size", tail_sensitivity)
 
 RELEASES = tuple(one for one in globals().values() if isinstance(one, Release))
 
-_FEW_ROWS, _FEW_EVENTS = 30.0, 24.0  # the nμ/√(d + 1) from which slopes are estimated
+_FEW_ROWS, _FEW_EVENTS = 20.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
+_FEWEST = 50.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 WHITENED_TWICE = 60.0  # the nμ/√d from which a first step may whiten
 _MANY, _MANY_PER_ROOT = 140.0, 100.0  # the nμ from which the response's unit is found; per √d for medians
 
 # Shares of μ², or of what is left of it. A share (needed/nμ)² is cut to a minimum and a maximum.
-_WEIGHT, _RATE, _EXPOSURE = (10.0, 0.005, 0.05), (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
+_WEIGHT = (300.0, 0.02, 0.05)  # with 1/10 of the rows' weight, a total is known to a few percent
+_RATE, _EXPOSURE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
 _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
 _MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
 _FAR = 0.012  # for each round of means
-_ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25, WEIGHT: 0.25}  # of ε, among those that are released
+_ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _LATE = 0.8  # of the steps' share, for the last ones
@@ -115,21 +121,22 @@ class Numbers:
     has_offset: bool = False
     interval: bool = False
     target: str = ROBUST
-    has_private_total: bool = False
+    weight_share: float = 0.0  # of μ², for the total weight if it is private
 
     @classmethod
     def of(cls, params: Any, sample: Sample) -> "Numbers":
         """Return the public numbers of a run."""
+        mu = gaussian_mu(params.epsilon, params.delta)
         return cls(
             n_rows=sample.planned_rows,
             d=sample.n_features,
-            mu=gaussian_mu(params.epsilon, params.delta),
+            mu=mu,
             family=params.family_object(),
             intercept=params.intercept,
             has_offset=sample.offset_bounds is not None,
             interval=params.interval is not None,
             target=params.interval_target,
-            has_private_total=params.has_private_total,
+            weight_share=_share(sample.planned_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
         )
 
     @property
@@ -141,19 +148,29 @@ class Numbers:
         return float(np.sqrt(self.d))
 
     def share(self, needed: float, least: float, most: float) -> float:
-        return float(np.clip((needed / self.size) ** 2, least, most))
+        return _share(self.size, needed, least, most)
+
+
+def _share(size: float, needed: float, least: float, most: float) -> float:
+    return float(np.clip((needed / size) ** 2, least, most))
 
 
 def plan_of(of: Numbers) -> Plan:
-    """Return the releases in order, each with its share and how often it is made."""
-    few = _FEW_EVENTS if of.family.is_bounded else _FEW_ROWS
-    if of.intercept and of.size < few * np.sqrt(of.d + 1):
+    """Return the releases in order, each with its share and how often it is made.
+
+    If the total weight is private, its share follows from the public number of units. It is released first,
+    and the rest is planned again with it in place of the number of units.
+    """
+    return _after_weight(of, _plan_of_rows(of))
+
+
+def _plan_of_rows(of: Numbers) -> Plan:
+    root = float(np.sqrt(of.d + 1))
+    few = _FEW_EVENTS * root if of.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
+    if of.intercept and of.size < few:
         return intercept_alone(of)
     of_interval = _interval(of)
-    plan = {WEIGHT: Planned(of.share(*_WEIGHT))} if of.has_private_total else {}
-    first = 1 - plan[WEIGHT].share if plan else 1.0
-    start = _intercept(of) | _origin(of)
-    plan |= {release: one.times_share(first) for release, one in start.items()}
+    plan = _intercept(of) | _origin(of)
     left = 1 - _total(plan)
     if of.family.is_linear and not of.intercept and of.size < _NO_SEARCH * of.root:
         return plan | {
@@ -174,13 +191,23 @@ def plan_of(of: Numbers) -> Plan:
     return {release: one.times_share(rest) for release, one in plan.items()} | of_interval
 
 
+def _after_weight(of: Numbers, plan: Plan) -> Plan:
+    """Return a plan whose shares are those left by the total weight."""
+    if not of.weight_share:
+        return plan
+    rest = 1 - of.weight_share
+    return {WEIGHT: Planned(of.weight_share)} | {
+        release: one.times_share(rest) for release, one in plan.items()
+    }
+
+
 def _total(plan: Plan) -> float:
     return sum(one.share for one in plan.values())
 
 
 def intercept_alone(of: Numbers) -> Plan:
-    """Return the plan of the intercept alone; shares are of ε."""
-    parts = [WEIGHT] * of.has_private_total + [LOGARITHM] * of.family.has_counts
+    """Return the plan of the intercept alone; shares are of ε, or of μ² after a total weight."""
+    parts = [LOGARITHM] * of.family.has_counts
     parts += [CONSTANT] + [EXPOSURE] * (of.has_offset and not of.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Planned(_ALONE[part] / total) for part in parts}

@@ -25,6 +25,7 @@ from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.products import row_products
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -172,23 +173,6 @@ def times(
 def _product(group: Group, block: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return rows times a matrix (p, k); where units have several rows, each row by itself."""
     return block @ matrix if group.unit_weights is None else row_products(block, matrix)
-
-
-def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return rows (m, p) times a matrix (p, k), (m, k) by column; no row's numbers depend on another row.
-
-    A matrix product sums its last rows in another order. Then one person's number of rows would change the
-    last bits of what is computed for others.
-    """
-    products = np.zeros((matrix.shape[1], len(rows)))
-    term = np.empty(min(_CACHED_ROWS, len(rows)))
-    for start in range(0, len(rows), _CACHED_ROWS):
-        block = np.ascontiguousarray(rows[start : start + _CACHED_ROWS].T)
-        own, few = products[:, start : start + block.shape[1]], term[: block.shape[1]]
-        for k, sums in enumerate(own):
-            for j, column in enumerate(block):
-                sums += np.multiply(column, matrix[j, k], out=few)
-    return products.T
 
 
 # Means of bounded values.

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of, row_products
+from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
@@ -24,6 +24,7 @@ from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped, map_groups
+from dpalgos.rows.products import row_products
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray

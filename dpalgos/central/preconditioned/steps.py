@@ -14,14 +14,18 @@ noise does not explain it. A step of counts is at most 0.4 long. Their ψ'' has 
 a predictor changes by several times the length of a step.
 
 **Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
-(:func:`dpalgos.models.newton_steps.combination_weights`). James–Stein shrinks the slopes, orthogonal to the
-intercept, by the part that noise explains. For events and counts, it shrinks the change that steps made to
-the intercept in the same way. The noise of a step stays in all later ones as far as they are damped.
-The ridge of a Newton step takes only a part of it. Slopes stand out if A = ‖slopes‖² is at least twice V, the
-variance that noise explains. If they do not, they are 0. The probability that slopes predict better than the
-intercept alone is 1/(1 + e^−u),
+(:func:`dpalgos.models.newton_steps.combination_weights`). The slopes, orthogonal to the intercept, are shrunk
+to their posterior mean (:func:`dpalgos.models.shrinkage.posterior_kept`). They are never 0. For events and
+counts, the change that steps made to the intercept is shrunk in the same way. The noise of a step stays in
+all later ones as far as they are damped. The ridge of a Newton step takes only a part of it.
 
-    u = a + b log(A/V),   (a, b) fitted once on public tables, for each kind of family
+A is the squared length of the slopes, V the variance that noise explains. A direction below the floor of the
+whitening varies less than a white one. Its square counts by its released moment over the floor, but at
+least by 1/2. For counts, it counts by at least 0.1, and V is multiplied by 1 + the mean part that is not
+resolved: steps along such directions are short, and leave an error that V does not contain. The probability
+that slopes predict better than the intercept alone is 1/(1 + e^−u),
+
+    u = a + b log(A/V),   (a, b) fitted once on synthetic tables, for each kind of family
 """
 
 from typing import NamedTuple
@@ -35,7 +39,7 @@ from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.models.normal_curvature import normal_curvature
-from dpalgos.models.shrinkage import james_stein
+from dpalgos.models.shrinkage import james_stein, posterior_kept
 from dpalgos.release.spend import Noisy
 from dpalgos.typing import FloatArray
 
@@ -47,8 +51,8 @@ _OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
-_STANDS_OUT = 2.0  # A/V
-_HELP = {"linear": (0.27, 0.54), "events": (-0.87, 1.88), "counts": (-0.71, 0.69)}  # (a, b)
+_LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
+_HELP = {"linear": (0.20, 0.60), "events": (0.97, 1.11), "counts": (0.28, 0.66)}  # (a, b)
 
 
 class Steps(NamedTuple):
@@ -220,8 +224,8 @@ class Steps(NamedTuple):
         points, scores = np.array(self.points[-len(self.scores) :]), np.array(self.scores)
         return NewtonSteps(points, scores, np.array(self.stds), self.threshold, self.theta)
 
-    def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float, bool]:
-        """Return white coefficients, the probability that slopes help, and whether they stand out of noise.
+    def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float]:
+        """Return white coefficients, and the probability that slopes help.
 
         About a ``clipped_share`` of rows is clipped.
         """
@@ -237,18 +241,18 @@ class Steps(NamedTuple):
         middle, variance = combined(full, known, self.variance, own)
         if family.classes:
             shrunk = james_stein(middle[:, None], variance[0])[:, 0]
-            return shrunk.reshape(self.theta.shape), np.nan, True
+            return shrunk.reshape(self.theta.shape), np.nan
         one = white.one / np.linalg.norm(white.one)
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
-        slopes, explained = middle - constant, max(float(variance.sum()), _TINY)
-        squares = max(float(slopes @ slopes), _TINY)
+        slopes, resolved = middle - constant, white.curvature
+        explained = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
+        least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
+        squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
         kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
         first, slope = _HELP[kind]
         slopes_help = float(scipy.special.expit(first + slope * np.log(squares / explained)))
-        if squares < _STANDS_OUT * explained:
-            return constant if family.is_linear else np.zeros_like(constant), slopes_help, False
-        kept = max(0.0, 1 - max(len(slopes) - 2, 0) / len(slopes) * explained / squares)
-        return (constant if family.is_linear else kept * constant) + kept * slopes, slopes_help, True
+        kept = posterior_kept(squares, explained, max(len(slopes) - intercept, 1))
+        return (constant if family.is_linear else kept * constant) + kept * slopes, slopes_help
 
 
 def _gain(curvatures: FloatArray, ridge: float) -> tuple[float, float]:
