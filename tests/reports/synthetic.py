@@ -10,11 +10,12 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 from data.datasets import get_dataset
 from dpalgos.catalog import get_estimator
 from reports.cells import cells_of
-from reports.page import Axis, DataCard, Guide, Section, StudyPage
+from reports.page import Axis, DataCard, Guide, PrintedFigure, Section, StudyPage
 from reports.pages.index import Entry
 from reports.ranking import headline_of
 from reports.results import COLUMNS, PRIVACY_COLUMNS, summarize, validate_results
@@ -110,6 +111,17 @@ def synthetic_page(results):
         guides=(Guide(*rate), Guide("the more frequent label", (), (0.051,), "public")),
         manifest=FACTS["manifest"],
     )
+
+
+def figure_4b(**changes):
+    lines = [
+        {"estimator": "dp_linear_regression", "calibration": "paper"},
+        {"estimator": "dp_linear_regression", "calibration": "tight"},
+        {"estimator": "ols", "label": "without privacy"},
+    ]
+    about = {"paper": "A", "name": "Figure 4b", "panel": "paper", "same_settings": True, "lines": lines}
+    about |= {"differs": "Nothing differs.", "epsilon": 0.5, "delta": "10/n^1.1", "x_range": [1000, 20000]}
+    return TypeAdapter(PrintedFigure).validate_python(about | changes)
 
 
 def measured(results, page):

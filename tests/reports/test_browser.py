@@ -29,7 +29,7 @@ from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.builders import CHROMIUM
 from tests.reports.devtools import opened_tab
-from tests.reports.synthetic import entry, replaced
+from tests.reports.synthetic import entry, figure_4b, replaced
 from tests.tasks.test_membership import study  # noqa: F401
 
 pytestmark = pytest.mark.browser
@@ -97,6 +97,13 @@ def release_page(*_):
     return render_release({**record, "release": {**record["release"], **release}}).decode()
 
 
+def printed_page(_, results, page):
+    table = {"name": "Figure 3", "columns": "d", "values": [5], "printed": [["1/n^2", 0.5, "0.25 (0.01)"]]}
+    figures = figure_4b(), figure_4b(**table)
+    with_figures = replace(page, figures=figures, papers={"A": "The paper"})
+    return render_study(results, with_figures).files["report.html"].decode()
+
+
 def own_table_page(_, results, page):
     rows = [[f"C(region)[T.{'south' * 5}]:age_{j}", 1.0, -123.456, 2345.678, 0.9] for j in range(3)]
     about = {"estimator": "adassp", "form": "", "epsilon": 0.5, "n": 20_000, "numbers": "terms"}
@@ -143,7 +150,8 @@ def of_study(make):
 PAGES = {
     "report": lambda request: request.getfixturevalue("report").files["report.html"].decode(),
     "data card": lambda request: data_card(request.getfixturevalue("standin_report")),
-    "own table": of_study(own_table_page), "index": of_study(index_page),
+    "own table": of_study(own_table_page), "printed figures": of_study(printed_page),
+    "index": of_study(index_page),
     "release": release_page, "attack": attack_page, "league": league_page, "scorecard": scorecard,
     "protocol": protocol_page,
 }  # fmt: skip

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import TypeAdapter
 
 from dpalgos import get_estimator
 from flows.studies.find_study import find_study, study_names
@@ -21,14 +20,14 @@ from reports.charts.study import StudyChart
 from reports.error_table import error_table
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
-from reports.page import ZERO, PrintedFigure
+from reports.page import ZERO
 from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
 from reports.results import summarize
 from reports.writing import error_bar, num
-from tests.reports.synthetic import entry, measured, replaced
+from tests.reports.synthetic import entry, figure_4b, measured, replaced
 
 
 class Loads(HTMLParser):
@@ -327,17 +326,6 @@ def test_a_legend_offers_what_its_panel_has(results, page):
         for offered in by_rule.values():
             assert "Ordinary least squares" in offered
             assert any(line.startswith("AdaSSP") for line in offered) is (panel == "paper")
-
-
-def figure_4b(**changes):
-    lines = [
-        {"estimator": "dp_linear_regression", "calibration": "paper"},
-        {"estimator": "dp_linear_regression", "calibration": "tight"},
-        {"estimator": "ols", "label": "without privacy"},
-    ]
-    about = {"paper": "A", "name": "Figure 4b", "panel": "paper", "same_settings": True, "lines": lines}
-    about |= {"differs": "Nothing differs.", "epsilon": 0.5, "delta": "10/n^1.1", "x_range": [1000, 20000]}
-    return TypeAdapter(PrintedFigure).validate_python(about | changes)
 
 
 def repeated(results, page, **changes):
