@@ -303,7 +303,7 @@ def _released_steps(
             rows = rows or WhiteRows(sample, family, matrix, intercept, reach)
             scores = rows.at(state.theta)
         if SCORES_ABOVE in spend and t < N_SEARCHES:
-            unit = origin.unit if family.is_linear else start.unit
+            unit = origin.unit if family.is_linear else start.unit * numbers.row_weight
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
             norms = scores.norms() if scores else row_norms(plain, matrix)
@@ -311,7 +311,9 @@ def _released_steps(
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
                 spend.note(SCORES_BEYOND, threshold >= largest)
-                state = state._replace(threshold=max(threshold, numbers.root * start.least))
+                state = state._replace(
+                    threshold=max(threshold, numbers.root * numbers.row_weight * start.least)
+                )
             clipped_share = target / numbers.n_rows
         if hides:  # all that is left goes to the mean response
             better = start.after(spend(CONSTANT, start.query(sample), in_place_of=step))

@@ -122,6 +122,7 @@ class Numbers:
     interval: bool = False
     target: str = ROBUST
     weight_share: float = 0.0  # of μ², for the total weight if it is private
+    row_weight: float = 1.0  # the weight of a row in its unit, if that is the same for all rows
 
     @classmethod
     def of(cls, params: Any, sample: Sample) -> "Numbers":
@@ -137,6 +138,7 @@ class Numbers:
             interval=params.interval is not None,
             target=params.interval_target,
             weight_share=_share(sample.planned_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
+            row_weight=1 / (params.max_rows or 1),
         )
 
     @property
