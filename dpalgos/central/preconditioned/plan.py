@@ -27,6 +27,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors
+from dpalgos.central.preconditioned.queries import ROOM
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
@@ -100,6 +101,7 @@ _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
+_SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
 _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
@@ -148,6 +150,11 @@ class Numbers:
     @property
     def root(self) -> float:
         return float(np.sqrt(self.d))
+
+    def row_clip(self, threshold: float) -> float:
+        """Return the length over √d to which rows are shortened so that a unit's score has the threshold."""
+        room = ROOM if self.family.has_counts else 1.0
+        return threshold / (self.root * self.row_weight * room)
 
     def share(self, needed: float, least: float, most: float) -> float:
         return _share(self.size, needed, least, most)
@@ -209,7 +216,7 @@ def _total(plan: Plan) -> float:
 
 def intercept_alone(of: Numbers) -> Plan:
     """Return the plan of the intercept alone; shares are of ε, or of μ² after a total weight."""
-    parts = [LOGARITHM] * of.family.has_counts
+    parts = [LOGARITHM] * (of.family.has_counts and not of.family.is_bounded)
     parts += [CONSTANT] + [EXPOSURE] * (of.has_offset and not of.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Planned(_ALONE[part] / total) for part in parts}
@@ -222,7 +229,8 @@ def _intercept(of: Numbers) -> Plan:
     if not of.family.has_counts:
         return {CONSTANT: Planned(of.share(*_RATE))}
     cut = Planned(of.share(*_CUT), counts_needed(N_COUNT_CUTS))
-    plan = {RESPONSES_ABOVE: cut, CONSTANT: Planned(of.share(*_MEAN_OF_COUNTS))}
+    plan = {} if of.family.is_bounded else {RESPONSES_ABOVE: cut}
+    plan |= {CONSTANT: Planned(of.share(*_MEAN_OF_COUNTS))}
     return plan | ({EXPOSURE: Planned(of.share(*_EXPOSURE))} if of.has_offset else {})
 
 
@@ -260,7 +268,8 @@ def _interval(of: Numbers) -> Plan:
     if not of.interval or of.size < RESOLVABLE * of.root:
         return {}
     plan = {CURVATURES_ABOVE: Planned(0.012, counts_needed(N_LEVELS)), CURVATURE: Planned(0.04)}
-    plan[SCORE_MOMENTS] = Planned(0.015)
+    single = of.family.has_counts and of.family.is_bounded
+    plan[SCORE_MOMENTS] = Planned(_SCORE_MOMENTS[single])
     if of.target == LEAST_SQUARES:
         plan |= {FAR_ROWS: Planned(0.32)} if of.family.is_linear else {}
         return plan | {WIDE_SCORE: Planned(0.06), TAIL: Planned(0.19)}
@@ -316,7 +325,7 @@ def public_threshold(of: Numbers) -> float:
     """
     if of.family.is_linear:
         return of.root * max(0.07, of.size / 200)
-    return float(_CLIP * of.root * (of.size / of.root) ** 0.2)
+    return float(_CLIP * of.row_weight * of.root * (of.size / of.root) ** 0.2)
 
 
 def _target(of: Numbers, base: float) -> float:

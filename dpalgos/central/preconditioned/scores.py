@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of
+from dpalgos.central.preconditioned.queries import ROOM, Counts, Norms, n_rows_of
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
@@ -55,7 +55,9 @@ class WhiteRows:
         whitening: FloatArray,
         origin: FloatArray,
         reach: float = np.inf,
+        row_weight: float = 1.0,
     ) -> None:
+        self.row_weight = row_weight
         self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
         self.n_rows = n_rows_of(sample)
         keeps = not sample.rows.streamed and self.n_rows * sample.n_features <= _MOST_KEPT
@@ -80,8 +82,21 @@ class WhiteRows:
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
-        of_units = self.sample.units is not None and not family.is_bounded
-        return (UnitScores if of_units else Scores)(self, self._groups.map(scores))
+        kind = Scores
+        if self.sample.units is not None:
+            kind = Scores if not family.has_counts and family.is_bounded else UnitScores
+            kind = SingleEventScores if family.has_counts and family.is_bounded else kind
+        return kind(self, self._groups.map(scores))
+
+    def row_factor(self, norms: FloatArray, threshold: float) -> FloatArray:
+        """Return the factors that shorten rows with scores of these norms at a unit's threshold."""
+        room = ROOM if self.family.has_counts else 1.0
+        return clip_factor(self.row_weight * room * norms, threshold)
+
+    def row_clip(self, threshold: float) -> float:
+        """Return the length over √d to which rows are shortened at a unit's threshold."""
+        room = ROOM if self.family.has_counts else 1.0
+        return threshold / (float(np.sqrt(self.sample.n_features)) * self.row_weight * room)
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
@@ -169,7 +184,7 @@ class Scores:
         def second(group: Group, score: _RowScores) -> _RowCurvature:
             weight = family.second_derivative(score.predictor[:, None])[:, 0]
             if family.is_bounded:
-                weight = weight * clip_factor(score.norms, threshold)
+                weight = weight * self.rows.row_factor(score.norms, threshold)
             kept = (self._lengths(group, score) <= threshold) | family.is_bounded
             return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept, score.white)
 
@@ -284,6 +299,23 @@ class UnitScores(Scores):
     def _far_rows(self, threshold: float) -> float:
         sizes = np.maximum(np.abs(self._residuals), self._norms / np.sqrt(self.sample.n_features))
         return float(np.count_nonzero((sizes > threshold) | self._is_moved))
+
+
+class SingleEventScores(UnitScores):
+    """The scores of persons who have at most one event, as sums over their rows.
+
+    A row is shortened by a factor that depends on its covariates alone, so the mean of the sum stays 0: the
+    event less its cumulative hazard is a martingale. The sum is then clipped. Few sums are longer than an
+    event's row.
+    """
+
+    def _clipped(self, threshold: float) -> FloatArray:
+        def shortened(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
+            factor = self.rows.row_factor(score.norms, threshold)
+            return group.weighted(score.residual * factor), self.rows.rows_of(group, score.white)
+
+        sums = sums_of_units(self._parts, shortened, self.sample.n_features)
+        return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
 
 
 class UnitNorms(Norms):
