@@ -314,11 +314,10 @@ def _released_steps(
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
-            rows = rows or WhiteRows(sample, family, matrix, intercept, reach, numbers.row_weight)
+            rows = rows or WhiteRows(sample, family, matrix, intercept, reach, numbers.row_length)
             scores = rows.at(state.theta)
         if SCORES_ABOVE in spend and t < N_SEARCHES:
-            unit = origin.unit if family.is_linear else start.unit * numbers.row_weight
-            least = numbers.root * numbers.row_weight * start.least
+            unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
             norms = scores.norms() if scores else row_norms(plain, matrix)
@@ -326,7 +325,7 @@ def _released_steps(
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
                 spend.note(SCORES_BEYOND, threshold >= largest)
-                state = state._replace(threshold=max(threshold, least))
+                state = state._replace(threshold=max(threshold, numbers.root * start.least))
             clipped_share = target / numbers.n_rows
         if hides:  # all that is left goes to the mean response
             better = start.after(spend(CONSTANT, start.query(sample), in_place_of=step))

@@ -27,7 +27,6 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors
-from dpalgos.central.preconditioned.queries import ROOM
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
@@ -104,6 +103,8 @@ _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
 _LATE = 0.8  # of the steps' share, for the last ones
 
+_ROOM = 1.4  # the threshold of a person's score, over the length of an event's row
+
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
@@ -124,7 +125,7 @@ class Numbers:
     interval: bool = False
     target: str = ROBUST
     weight_share: float = 0.0  # of μ², for the total weight if it is private
-    row_weight: float = 1.0  # the weight of a row in its unit, if that is the same for all rows
+    row_weight: float = 1.0  # of a row in the score of a person who has at most one event
 
     @classmethod
     def of(cls, params: Any, sample: Sample) -> "Numbers":
@@ -140,7 +141,7 @@ class Numbers:
             interval=params.interval is not None,
             target=params.interval_target,
             weight_share=_share(sample.planned_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
-            row_weight=1 / (params.max_rows or 1),
+            row_weight=1 / params.max_rows if getattr(params, "single_event", False) else 1.0,
         )
 
     @property
@@ -152,9 +153,13 @@ class Numbers:
         return float(np.sqrt(self.d))
 
     def row_clip(self, threshold: float) -> float:
-        """Return the length over √d to which rows are shortened so that a unit's score has the threshold."""
-        room = ROOM if self.family.has_counts else 1.0
-        return threshold / (self.root * self.row_weight * room)
+        """Return the length over √d to which rows are shortened at a threshold of scores."""
+        return threshold / (self.root * self.row_length)
+
+    @property
+    def row_length(self) -> float:
+        """The factor of rows' lengths before they are compared with a threshold of scores."""
+        return _ROOM * self.row_weight if self.family.has_counts and self.family.is_bounded else 1.0
 
     def share(self, needed: float, least: float, most: float) -> float:
         return _share(self.size, needed, least, most)

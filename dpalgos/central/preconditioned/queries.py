@@ -29,7 +29,6 @@ from dpalgos.rows.products import row_products
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
-ROOM = 1.4  # the threshold of a person's score, over the length of the row of an event
 _CACHED_ROWS = 2**12
 Counts = Callable[[int], float]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from dpalgos.central.preconditioned.queries import ROOM, Counts, Norms, n_rows_of
+from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
@@ -45,7 +45,7 @@ class WhiteRows:
 
     ``whitening`` (d, d) is W. ``origin`` is β₀, (d,) or (d, K), the coefficients at θ = 0. Both are public
     or released. A row longer than ``reach`` is shortened to that length, together with its response. Its
-    score is that of the shortened pair.
+    score is that of the shortened pair. ``row_length`` is a public factor of lengths in clip factors of rows.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class WhiteRows:
         whitening: FloatArray,
         origin: FloatArray,
         reach: float = np.inf,
-        row_weight: float = 1.0,
+        row_length: float = 1.0,
     ) -> None:
-        self.row_weight = row_weight
+        self.row_length = row_length
         self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
         self.n_rows = n_rows_of(sample)
         keeps = not sample.rows.streamed and self.n_rows * sample.n_features <= _MOST_KEPT
@@ -83,20 +83,19 @@ class WhiteRows:
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
         kind = Scores
-        if self.sample.units is not None:
-            kind = Scores if not family.has_counts and family.is_bounded else UnitScores
-            kind = SingleEventScores if family.has_counts and family.is_bounded else kind
+        if self.sample.units is not None and family.has_counts and family.is_bounded:
+            kind = SingleEventScores
+        elif self.sample.units is not None and not family.is_bounded:
+            kind = UnitScores
         return kind(self, self._groups.map(scores))
 
     def row_factor(self, norms: FloatArray, threshold: float) -> FloatArray:
-        """Return the factors that shorten rows with scores of these norms at a unit's threshold."""
-        room = ROOM if self.family.has_counts else 1.0
-        return clip_factor(self.row_weight * room * norms, threshold)
+        """Return the factors that shorten rows with scores of these norms at a threshold."""
+        return clip_factor(self.row_length * norms, threshold)
 
     def row_clip(self, threshold: float) -> float:
-        """Return the length over √d to which rows are shortened at a unit's threshold."""
-        room = ROOM if self.family.has_counts else 1.0
-        return threshold / (float(np.sqrt(self.sample.n_features)) * self.row_weight * room)
+        """Return the length over √d to which rows are shortened at a threshold."""
+        return threshold / (float(np.sqrt(self.sample.n_features)) * self.row_length)
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
