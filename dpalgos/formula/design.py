@@ -228,8 +228,10 @@ class FormulaDesign:
         return center * self.back[:, -1] if self.constant else 0.0
 
 
-def design_of(formula: str, declared: Declared) -> FormulaDesign:
+def design_of(formula: str, declared: Declared, n_periods: int = 1) -> FormulaDesign:
     """Return the design of a formula; refuse undeclared columns, and terms that are not identified.
+
+    A time to an event without declared periods has ``n_periods`` of equal length.
 
     Raises
     ------
@@ -243,7 +245,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     if reading.response and call_of(reading.response)[0] == SURVIVAL:
         from dpalgos.formula.survival_time import SurvivalTime
 
-        survival = SurvivalTime.of(reading, declared)
+        survival = SurvivalTime.of(reading, declared, n_periods)
         assert survival is not None
         reading, declared = survival.of_periods(reading), survival.columns
     columns = {name: declared[name] for name in dict.fromkeys((*reading.left, *reading.right))}

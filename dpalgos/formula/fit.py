@@ -337,7 +337,8 @@ def fit_design(
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     result = FormulaResult(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
-    warn_of_none(result.coefficients().interval, result.intervals, columns)
+    remedy = "fewer periods" if design.survival and len(design.survival.labels) > 1 else ""
+    warn_of_none(result.coefficients().interval, result.intervals, columns, remedy)
     return vars(result)
 
 

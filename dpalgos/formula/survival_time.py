@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.answers.names import cut_names
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
@@ -24,7 +25,7 @@ from dpalgos.release.checks import as_levels
 from dpalgos.survival.periods import cell_rows, exposure_bounds, person_periods
 from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
 
-N_PERIODS = 8  # of a regression
+_PERIODS = {2_000.0: 1, 8_000.0: 2, 30_000.0: 4, np.inf: 8}  # of a regression, below nμ
 _ROUNDING = 1e-9
 
 
@@ -54,7 +55,7 @@ class SurvivalTime:
     declared: Declared = field(repr=False)
 
     @classmethod
-    def of(cls, reading: Reading, declared: Declared, n_periods: int = N_PERIODS) -> SurvivalTime | None:
+    def of(cls, reading: Reading, declared: Declared, n_periods: int = 1) -> SurvivalTime | None:
         """Return the time that is a formula's response, if it is one; by default, it has ``n_periods``."""
         if not reading.response or call_of(reading.response)[0] != SURVIVAL:
             return None
@@ -151,7 +152,7 @@ class SurvivalTime:
     def settings(self, given: Mapping[str, Any], *, of_users: bool) -> dict[str, Any]:
         """Return settings of the regression of person-periods; refuse those that leave out periods."""
         n_periods = len(self.labels)
-        fixed = {"family": "poisson", "person_weight": "rows"}
+        fixed = {"family": "poisson", "person_weight": "rows", "single_event": True}
         settings = {**fixed, "max_rows": n_periods * (1 + of_users), **given}
         for name, value in fixed.items():
             if settings[name] != value:
@@ -205,6 +206,12 @@ class SurvivalTime:
         declared = self.declared[self.event]
         assert isinstance(declared, CategoryColumn)
         return declared.levels
+
+
+def default_periods(n_persons: int, epsilon: float = 1.0, delta: float = 1e-6) -> int:
+    """Return how many periods a regression of so many persons has by default, from public numbers."""
+    size = n_persons * gaussian_mu(epsilon, delta)
+    return next(number for limit, number in _PERIODS.items() if size < limit)
 
 
 def _equal_periods(first: float, last: float, n_periods: int, resolution: float) -> tuple[float, ...]:

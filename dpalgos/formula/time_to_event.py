@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +16,16 @@ from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
     CategoryColumn,
+    Declared,
     NumberColumn,
     checked_periods,
+    column_of,
     declared_columns,
     declared_rows,
 )
 from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
-from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.formula.survival_time import SurvivalTime, default_periods
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
 
 
@@ -149,7 +151,9 @@ def phreg(
         A row per person; several with ``user``. The event is 1, or the second of two levels. Persons followed
         beyond the last cut point are censored there.
     periods : sequence of float, optional
-        Public cut points. By default, eight periods of equal length up to the upper bound of the time.
+        Public cut points. By default, periods of equal length up to the upper bound of the time. Their number
+        follows from the number of persons n and from μ(ε, δ): 1, 2, 4 or 8 for nμ below 2,000, 8,000, 30,000,
+        or above. At ε = 1 and δ = 10⁻⁶, μ is 0.24.
     resolution : float, optional
         The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
         happened in the time of that length before t, on average in its middle.
@@ -169,7 +173,8 @@ def phreg(
         If something is undeclared, or would be learned from rows; no value of the rows is ever printed.
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
-    design = _design(formula, periods, resolution, options)
+    n_periods = 1 if periods is not None else _default_periods(formula, frame, user, options)
+    design = _design(formula, declared_times(formula, periods, resolution, options), n_periods)
     settings = _time_of(design).settings(options, of_users=user is not None)
     return SurvivalResult(**fit_design(settings.pop("family"), design, frame, user=user, **settings))
 
@@ -183,11 +188,20 @@ def _time_of(design: FormulaDesign) -> SurvivalTime:
     return design.survival
 
 
-def _design(formula: str, periods: Any, resolution: Any, options: dict[str, Any]) -> FormulaDesign:
-    design = design_of(formula, declared_times(formula, periods, resolution, options))
+def _design(formula: str, declared: Declared, n_periods: int) -> FormulaDesign:
+    design = design_of(formula, declared, n_periods)
     if not design.has_intercept:
         raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
     return design
+
+
+def _default_periods(formula: str, frame: Any, user: str | None, options: Mapping[str, Any]) -> int:
+    """Return the number of periods that suits the public number of persons and the budget."""
+    given = read_formula(formula, [*(options.get("bounds") or ()), *(options.get("levels") or ())]).left
+    persons = column_of(frame, user or given[-1], "user" if user else "the formula")
+    n_persons = len(np.unique(np.asarray(persons))) if user else len(persons)
+    budget = [check_positive(name, options.get(name)) for name in ("epsilon", "delta")]
+    return default_periods(n_persons, *budget)
 
 
 def declared_times(

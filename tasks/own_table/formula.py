@@ -7,6 +7,7 @@ from data.columns import Column
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import public_rows
 from dpalgos.formula.design import FormulaDesign, design_of
+from dpalgos.formula.survival_time import default_periods
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import declared_as
@@ -22,7 +23,8 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
     """
     declared = tuple(column for column in table.columns if not column.derived)
     try:
-        design = design_of(formula, {column.name: declared_as(column) for column in declared})
+        columns = {column.name: declared_as(column) for column in declared}
+        design = design_of(formula, columns, default_periods(table.units[0]))
     except InputError as error:
         raise SpecError(str(error)) from None
     if not design.has_intercept:

@@ -83,6 +83,10 @@ SETTINGS = calibrated(
 )
 _OTHERS = {"residual_bound": 0.8}, {"sparsity": 2}
 SETTINGS += [(_with("dp_sparse_linear_regression", **setting), "tight") for setting in _OTHERS]
+_BY_ROWS = {"person_weight": "rows", "max_rows": 2, "intercept": True, "interval": 0.95}
+_EVENTS = _with("preconditioned_glm", family="poisson", single_event=True, **_BY_ROWS)
+SINGLE_EVENTS = [(replace(_EVENTS, relation=Relation.USER), "tight")]
+SETTINGS += SINGLE_EVENTS
 
 
 _STAGES = tomllib.loads(Path(__file__).with_name("stages.toml").read_text())

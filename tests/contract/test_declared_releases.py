@@ -25,6 +25,7 @@ from tests.contract.forms import (
     FAMILIES,
     IDS,
     RELEASED_AT,
+    SINGLE_EVENTS,
     STAGES,
     answered,
     keywords,
@@ -34,7 +35,9 @@ from tests.contract.forms import (
 
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
 IN_FAMILIES = [(estimator, calibration) for estimator, calibration in FAMILIES if estimator.private]
-each_form = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + IN_FAMILIES, **IDS)
+each_form = pytest.mark.parametrize(
+    ("estimator", "calibration"), PRIVATE + IN_FAMILIES + SINGLE_EVENTS, **IDS
+)
 
 
 def released(estimator, calibration, monkeypatch, d=3):
@@ -195,7 +198,9 @@ def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(est
 
 
 FROM_RELEASES = [
-    (e, c) for e, c in EVERY + FAMILIES + STAGES if e.relation in (Relation.CENTRAL, Relation.USER)
+    (e, c)
+    for e, c in EVERY + FAMILIES + STAGES + SINGLE_EVENTS
+    if e.relation in (Relation.CENTRAL, Relation.USER)
 ]
 
 

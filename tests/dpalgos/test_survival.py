@@ -427,6 +427,40 @@ def test_survival_at_covariates_has_limits_that_contain_the_truth():
     assert list(found["time"]) == [1, 2, 3, 5] * 2
 
 
+def trial_of_two_arms(seed, n=3000):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"arm": rng.integers(0, 2, n), "z": rng.normal(0, 1, n).clip(-2, 2)})
+    frame["w"] = rng.integers(0, 2, n) - 0.5
+    hazard = 0.25 * np.exp(frame @ [-0.5, 0.4, 0.3])
+    event, exits = rng.exponential(size=n) / hazard, np.minimum(rng.uniform(2, 6, n), 5.0)
+    return frame.assign(time=np.minimum(event, exits), died=(event <= exits) * 1)
+
+
+def test_a_hazard_regression_of_few_persons_has_narrow_intervals_that_cover():
+    options = {"levels": {"arm": [0, 1]}, "bounds": {"time": (0, 5)}, "epsilon": 1.0, "delta": 1e-6}
+    bounds = {"bounds": {"time": (0, 5), "z": (-2, 2), "w": (-0.5, 0.5)}}
+    half, covered, counts = [], [], []
+    for seed in range(100):
+        frame = trial_of_two_arms(seed)
+        fit = phreg("Surv(time, died) ~ arm + z + w", frame, **{**options, **bounds}, random_state=seed)
+        low, high = fit.conf_int().loc[["arm[T.1]", "z", "w"]].to_numpy().T
+        half.append((high - low)[0] / 2)
+        covered.append((low <= [-0.5, 0.4, 0.3]) & (high >= [-0.5, 0.4, 0.3]))
+        if seed < 20:
+            ratio = survival("Surv(time, died) ~ arm", frame, **options, random_state=seed).hazard_ratios()
+            counts.append(np.log(ratio["ci_high"] / ratio["ci_low"])[0] / 2)
+    assert np.isfinite(half).all()
+    assert np.mean(half) < 1.4 * np.mean(counts)
+    assert np.mean(covered) > 0.9
+
+
+@pytest.mark.parametrize(("epsilon", "n_periods"), [(1.0, 1), (3.0, 2), (30.0, 4), (1000.0, 8)])
+def test_the_default_number_of_periods_follows_from_persons_and_budget(epsilon, n_periods):
+    options = {"levels": {"arm": [0, 1]}, "bounds": {"time": (0, 5)}, "delta": 1e-6, "random_state": 0}
+    fit = phreg("Surv(time, died) ~ arm", trial_of_two_arms(0, 4000), epsilon=epsilon, **options)
+    assert len(fit.time.labels) == n_periods
+
+
 def test_a_person_with_several_rows_is_one_unit():
     """Persons who are split at a time, with the same covariates, are the same persons."""
     frame = patients(3000).assign(start=0.0, person=np.arange(3000))

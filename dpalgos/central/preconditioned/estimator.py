@@ -9,6 +9,11 @@ Each row adds its score, clipped to a threshold C that is public or released. Co
 units in which they are of order one, such as a quarter of the width of their bounds. Units affect accuracy
 only.
 
+Times to an event (``single_event``): a person has at most one event in all rows, person-periods. Rows are
+shortened by their covariates alone, to C/1.4. A person's sum of scores is clipped at C. It has mean 0 at the
+true coefficients, since an event less its cumulative hazard is a martingale. Its length is about that of an
+event's row, whatever the number of periods.
+
 Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
 Stefanski & Carroll 1989). For other responses r_i is the size of the residual.
@@ -90,9 +95,11 @@ from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows,
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.params import choice, count
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
@@ -121,15 +128,22 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+    single_event: bool = choice(
+        "with family='poisson' and max_rows: whether a person has at most one event in all rows",
+        (False, True),
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.single_event and (self.family != "poisson" or self.max_rows is None):
+            raise InputError("single_event must be left out without family='poisson' and max_rows, got True")
         self.check_offset(self.family_object())
         self.check_family(self.family_object())
 
     def family_object(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
-        return get_family(self.family, n_classes=self.n_classes)
+        return SingleEvents() if self.single_event else get_family(self.family, n_classes=self.n_classes)
 
 
 _INTERVALS = {
@@ -293,14 +307,14 @@ def _released_steps(
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend:
         public = public_threshold(numbers)
-        state = state._replace(clip=public / numbers.root, threshold=public)
+        state = state._replace(clip=numbers.row_clip(public), threshold=public)
     for t in range(sum(spend.times(step) for step in (STEP, LAST_STEP))):
         step = STEP if spend.is_left(STEP) else LAST_STEP
         hides = start.hides_slopes(numbers)
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
-            rows = rows or WhiteRows(sample, family, matrix, intercept, reach)
+            rows = rows or WhiteRows(sample, family, matrix, intercept, reach, numbers.row_length)
             scores = rows.at(state.theta)
         if SCORES_ABOVE in spend and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit

@@ -227,7 +227,7 @@ def released_start(spend: Spend, plan: Plan, sample: Sample, family: Family) -> 
         return replace(start, value=np.clip(spend(CONSTANT, mean).value, -_WIDEST, _WIDEST))
     if family.classes:
         return replace(start, value=_class_predictors(spend, sample, family))
-    if family.has_counts:
+    if family.has_counts and not family.is_bounded:
         cut = _cut_alone(spend, sample) if LOGARITHM in plan else _searched_cut(spend, sample)
         start = replace(start, largest=cut)
     released = spend(CONSTANT, start.query(sample))

@@ -179,7 +179,7 @@ def _released_curvature(
     """Release the curvature at the last of the steps."""
     family, n_rows, d, theta = rows.family, rows.n_rows, rows.sample.n_features, steps.points[-1]
     parts = rows.at(theta).curvature(steps.threshold)
-    clip = steps.threshold / float(np.sqrt(d)) if family.is_bounded else np.inf
+    clip = rows.row_clip(steps.threshold) if family.is_bounded else np.inf
     typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
     unit = (d + 1) * max(typical, 1e-3)
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))

@@ -100,7 +100,10 @@ _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
+_SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
 _LATE = 0.8  # of the steps' share, for the last ones
+
+_ROOM = 1.4  # the threshold of a person's score, over the length of an event's row
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
@@ -122,6 +125,7 @@ class Numbers:
     interval: bool = False
     target: str = ROBUST
     weight_share: float = 0.0  # of μ², for the total weight if it is private
+    row_weight: float = 1.0  # of a row in the score of a person who has at most one event
 
     @classmethod
     def of(cls, params: Any, sample: Sample) -> "Numbers":
@@ -137,6 +141,7 @@ class Numbers:
             interval=params.interval is not None,
             target=params.interval_target,
             weight_share=_share(sample.planned_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
+            row_weight=1 / params.max_rows if getattr(params, "single_event", False) else 1.0,
         )
 
     @property
@@ -146,6 +151,15 @@ class Numbers:
     @property
     def root(self) -> float:
         return float(np.sqrt(self.d))
+
+    def row_clip(self, threshold: float) -> float:
+        """Return the length over √d to which rows are shortened at a threshold of scores."""
+        return threshold / (self.root * self.row_length)
+
+    @property
+    def row_length(self) -> float:
+        """The factor of rows' lengths before they are compared with a threshold of scores."""
+        return _ROOM * self.row_weight if self.family.has_counts and self.family.is_bounded else 1.0
 
     def share(self, needed: float, least: float, most: float) -> float:
         return _share(self.size, needed, least, most)
@@ -207,7 +221,7 @@ def _total(plan: Plan) -> float:
 
 def intercept_alone(of: Numbers) -> Plan:
     """Return the plan of the intercept alone; shares are of ε, or of μ² after a total weight."""
-    parts = [LOGARITHM] * of.family.has_counts
+    parts = [LOGARITHM] * (of.family.has_counts and not of.family.is_bounded)
     parts += [CONSTANT] + [EXPOSURE] * (of.has_offset and not of.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Planned(_ALONE[part] / total) for part in parts}
@@ -220,7 +234,8 @@ def _intercept(of: Numbers) -> Plan:
     if not of.family.has_counts:
         return {CONSTANT: Planned(of.share(*_RATE))}
     cut = Planned(of.share(*_CUT), counts_needed(N_COUNT_CUTS))
-    plan = {RESPONSES_ABOVE: cut, CONSTANT: Planned(of.share(*_MEAN_OF_COUNTS))}
+    plan = {} if of.family.is_bounded else {RESPONSES_ABOVE: cut}
+    plan |= {CONSTANT: Planned(of.share(*_MEAN_OF_COUNTS))}
     return plan | ({EXPOSURE: Planned(of.share(*_EXPOSURE))} if of.has_offset else {})
 
 
@@ -258,7 +273,8 @@ def _interval(of: Numbers) -> Plan:
     if not of.interval or of.size < RESOLVABLE * of.root:
         return {}
     plan = {CURVATURES_ABOVE: Planned(0.012, counts_needed(N_LEVELS)), CURVATURE: Planned(0.04)}
-    plan[SCORE_MOMENTS] = Planned(0.015)
+    single = of.family.has_counts and of.family.is_bounded
+    plan[SCORE_MOMENTS] = Planned(_SCORE_MOMENTS[single])
     if of.target == LEAST_SQUARES:
         plan |= {FAR_ROWS: Planned(0.32)} if of.family.is_linear else {}
         return plan | {WIDE_SCORE: Planned(0.06), TAIL: Planned(0.19)}
@@ -314,7 +330,7 @@ def public_threshold(of: Numbers) -> float:
     """
     if of.family.is_linear:
         return of.root * max(0.07, of.size / 200)
-    return float(_CLIP * of.root * (of.size / of.root) ** 0.2)
+    return float(_CLIP * of.row_weight * of.root * (of.size / of.root) ** 0.2)
 
 
 def _target(of: Numbers, base: float) -> float:

@@ -45,7 +45,7 @@ class WhiteRows:
 
     ``whitening`` (d, d) is W. ``origin`` is β₀, (d,) or (d, K), the coefficients at θ = 0. Both are public
     or released. A row longer than ``reach`` is shortened to that length, together with its response. Its
-    score is that of the shortened pair.
+    score is that of the shortened pair. ``row_length`` is a public factor of lengths in clip factors of rows.
     """
 
     def __init__(
@@ -55,7 +55,9 @@ class WhiteRows:
         whitening: FloatArray,
         origin: FloatArray,
         reach: float = np.inf,
+        row_length: float = 1.0,
     ) -> None:
+        self.row_length = row_length
         self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
         self.n_rows = n_rows_of(sample)
         keeps = not sample.rows.streamed and self.n_rows * sample.n_features <= _MOST_KEPT
@@ -80,8 +82,20 @@ class WhiteRows:
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
-        of_units = self.sample.units is not None and not family.is_bounded
-        return (UnitScores if of_units else Scores)(self, self._groups.map(scores))
+        kind = Scores
+        if self.sample.units is not None and family.has_counts and family.is_bounded:
+            kind = SingleEventScores
+        elif self.sample.units is not None and not family.is_bounded:
+            kind = UnitScores
+        return kind(self, self._groups.map(scores))
+
+    def row_factor(self, norms: FloatArray, threshold: float) -> FloatArray:
+        """Return the factors that shorten rows with scores of these norms at a threshold."""
+        return clip_factor(self.row_length * norms, threshold)
+
+    def row_clip(self, threshold: float) -> float:
+        """Return the length over √d to which rows are shortened at a threshold."""
+        return threshold / (float(np.sqrt(self.sample.n_features)) * self.row_length)
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
@@ -169,7 +183,7 @@ class Scores:
         def second(group: Group, score: _RowScores) -> _RowCurvature:
             weight = family.second_derivative(score.predictor[:, None])[:, 0]
             if family.is_bounded:
-                weight = weight * clip_factor(score.norms, threshold)
+                weight = weight * self.rows.row_factor(score.norms, threshold)
             kept = (self._lengths(group, score) <= threshold) | family.is_bounded
             return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept, score.white)
 
@@ -284,6 +298,23 @@ class UnitScores(Scores):
     def _far_rows(self, threshold: float) -> float:
         sizes = np.maximum(np.abs(self._residuals), self._norms / np.sqrt(self.sample.n_features))
         return float(np.count_nonzero((sizes > threshold) | self._is_moved))
+
+
+class SingleEventScores(UnitScores):
+    """The scores of persons who have at most one event, as sums over their rows.
+
+    A row is shortened by a factor that depends on its covariates alone, so the mean of the sum stays 0: the
+    event less its cumulative hazard is a martingale. The sum is then clipped. Few sums are longer than an
+    event's row.
+    """
+
+    def _clipped(self, threshold: float) -> FloatArray:
+        def shortened(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
+            factor = self.rows.row_factor(score.norms, threshold)
+            return group.weighted(score.residual * factor), self.rows.rows_of(group, score.white)
+
+        sums = sums_of_units(self._parts, shortened, self.sample.n_features)
+        return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
 
 
 class UnitNorms(Norms):

@@ -43,4 +43,14 @@ class Poisson(Unbounded):
         return np.asarray(2 * (scipy.special.xlogy(y, y) - y + self.loss(u, y)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class SingleEvents(Poisson):
+    """Events of persons, of whom each has at most one in all rows: a residual is at most 1."""
+
+    response_bound: float | None = 1.0
+
+    def widest_residual(self, mean: FloatArray) -> FloatArray:
+        return np.ones_like(mean)
+
+
 FAMILY = Poisson

@@ -6,18 +6,20 @@ is uniform from −2 to 2. Persons are censored uniformly from 1.5 to 4.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 import dpalgos
-from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.survival.periods import LEAST_EXPOSURE, cell_rows, person_periods
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits, fit_cell
 from tasks.size_rules import RuleError
+
+if TYPE_CHECKING:
+    from dpalgos.survival.curves import SurvivalCurves
 
 _CUTS, _HAZARDS, _EFFECTS = np.arange(5.0), np.array([0.15, 0.25, 0.2, 0.3]), np.array([-0.5, 0.4])
 _BANDS = np.linspace(-2, 2, 5)  # of ages, for counts
@@ -88,6 +90,7 @@ def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Resu
     """Return curves, or log hazard ratios, as the first numbers of an estimate from counts."""
     from dpalgos.central.cumulative_counts import noise_covariance, part_weights
     from dpalgos.formula.group_table import noise_std_of
+    from dpalgos.survival.curves import SurvivalCurves
 
     result = fit_cell(draw, cell, replicates)
     released, chain = result.estimate.reshape(-1, 2, 2 * len(_CUTS) - 1), len(_CUTS)
@@ -111,7 +114,7 @@ def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Resu
     return replace(result, estimate=estimate)
 
 
-def _ratios(curves: SurvivalCurves) -> np.ndarray:
+def _ratios(curves: "SurvivalCurves") -> np.ndarray:
     """Return two log hazard ratios by Poisson regression of events by period, arm and quarter of the ages."""
     events, exposure = (np.array(each) for each in zip(*curves.events_and_times, strict=True))
     exposure = exposure.ravel()
