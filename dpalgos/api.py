@@ -214,7 +214,7 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
             return np.asarray(estimator.function(own.means_of_users(), params, part))
 
         return each_replicate(sample, transcript, of_means)
-    if estimator.one_replicate:
+    if estimator.one_replicate or not sample.has_one_size:  # plans and draws depend on the number of rows
         return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))

@@ -52,7 +52,9 @@ def private_constant(sample: Sample, params: PrivateConstantParams, transcript: 
     """Return the coefficients, (d, 1), or (d, K, 1) with classes: all except the last are 0."""
     sample.check_response()
     family = params.family_object()
-    plan = intercept_alone(Numbers(n_rows=sample.planned_rows, d=1, mu=1.0, family=family, intercept=True))
+    plan = intercept_alone(
+        Numbers(n_rows=float(sample.n_rows[0]), d=1, mu=1.0, family=family, intercept=True)
+    )
     spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=True)
     coef = np.zeros((sample.n_features, *family.classes))
     coef[-1] = released_start(spend, plan, sample, family).predictor

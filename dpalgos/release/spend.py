@@ -75,11 +75,15 @@ class Spend:
     transcript : Transcript
     planned : mapping of str to Event
         Label → the releases as events of sensitivity 1, whose noise and count the plan allows.
+    made : mapping of str to int
+        Label → how often it was made before.
     """
 
-    def __init__(self, transcript: Transcript, planned: Mapping[str, Event]) -> None:
+    def __init__(
+        self, transcript: Transcript, planned: Mapping[str, Event], made: Mapping[str, int] | None = None
+    ) -> None:
         self._transcript, self._planned = transcript, planned
-        self._made: Counter[str] = Counter()
+        self._made: Counter[str] = Counter(made or {})
 
     @classmethod
     def of_plan(
@@ -98,20 +102,20 @@ class Spend:
         """Return what spends another plan, which may depend on what was released before.
 
         The releases made so far must be the same in it. All noise is Gaussian, and shares of each plan sum to
-        1: a filter of μ², and of ρ, stops nowhere below the budget (Feldman & Zrnic 2021, Individual privacy
-        accounting via a Rényi filter; Smith & Thakurta 2022, Fully adaptive composition for Gaussian
-        differential privacy).
+        1. Then a filter of μ², and of ρ, stops nowhere below the budget.
+
+        References: Feldman & Zrnic (2021), Individual privacy accounting via a Rényi filter. Smith & Thakurta
+        (2022), Fully adaptive composition for Gaussian differential privacy.
         """
-        other = type(self)(self._transcript, planned_events(epsilon, delta, plan))
+        planned = planned_events(epsilon, delta, plan)
         for label in self._made:
-            noise, allowed = (
-                getattr(each._planned.get(label), "noise_multiplier", 0.0) for each in (self, other)
+            made, allowed = (
+                float(getattr(each.get(label), "noise_multiplier", 0.0)) for each in (self._planned, planned)
             )
-            if not np.isclose(noise, allowed, rtol=1e-9, atol=0) or allowed == 0:
-                raise RuntimeError(f"the release {label!r} was made with noise {noise}, planned is {allowed}")
-        other._planned = {**other._planned, **{label: self._planned[label] for label in self._made}}
-        other._made.update(self._made)
-        return other
+            if abs(made - allowed) > 1e-9 * allowed or allowed == 0:
+                raise RuntimeError(f"the release {label!r} was made with noise {made}, planned is {allowed}")
+            planned[label] = self._planned[label]
+        return type(self)(self._transcript, planned, self._made)
 
     def noise_per_unit(self, release: Release) -> float:
         """Return the scale of a planned release's noise for a sensitivity of 1."""

@@ -92,11 +92,17 @@ class Transcript:
         self._noise = self._noise.select(slice(0, self.n_replicates))
 
     def join(self, parts: Sequence["Transcript"]) -> None:
-        """Add the releases of all replicates' transcripts, which made the same ones."""
-        for events in zip(*(part.events for part in parts), strict=True):
+        """Add the releases of all replicates' transcripts.
+
+        Replicates differ in their releases if their plans do: by their numbers of rows, or by released
+        totals of weights. Then the events are those of the first one.
+        """
+        same = all(_alike(part.events, parts[0].events) for part in parts)
+        for events in zip(*(part.events for part in parts), strict=True) if same else zip(parts[0].events):
             self.events.append(_joined_event(events))
         for name in parts[0].diagnostics:
-            self.diagnostics[name] = np.concatenate([part.diagnostics[name] for part in parts])
+            if all(name in part.diagnostics for part in parts):
+                self.diagnostics[name] = _joined_notes([part.diagnostics[name] for part in parts])
         intervals = [part.interval for part in parts if part.interval is not None]
         if intervals:
             self.interval = intervals[0] if len(intervals) == 1 else Interval.joined(intervals)
@@ -289,6 +295,20 @@ def _standard_draws(event: Event, noise: Noise, size: int) -> FloatArray:
     if isinstance(event, GaussianNoiseEvent):
         return noise.normal(size)
     return noise.box(size) if isinstance(event, BoxNoiseEvent) else noise.laplace(size)
+
+
+def _joined_notes(notes: Sequence[Any]) -> FloatArray:
+    """Return notes with an axis of replicates: the first one, or where that is longer than 1 the last."""
+    arrays = [np.asarray(note) for note in notes]
+    if arrays[0].ndim == 0:
+        return arrays[0] if all((each == arrays[0]).all() for each in arrays) else np.stack(arrays)
+    return np.concatenate(arrays, axis=0 if arrays[0].shape[0] == 1 else -1)
+
+
+def _alike(events: Sequence[Event], others: Sequence[Event]) -> bool:
+    """Return whether two runs made the same releases."""
+    kinds = [[(type(event), event.label) for event in each] for each in (events, others)]
+    return kinds[0] == kinds[1]
 
 
 def _joined_event(events: Sequence[Event]) -> Event:

@@ -167,14 +167,12 @@ class Sample:
             one.leaves_out_unused_rows = True
         else:
             one = self.derived(rows=self.row_mask[:, r], n_replicates=1)
-        one.n_rows, one.planned_rows = self.n_rows[[r]], self.planned_rows
-        if self.user_codes is not None:
-            one.planned_users = self.planned_users
+        one.n_rows = self.n_rows[[r]]
         return one
 
-    def with_units(self, units: PrivacyUnits, planned: float) -> "Sample":
-        """Return the same rows of one replicate in units of privacy; ``planned`` counts those of the plan."""
-        return self._with(units=units, n_rows=np.array([units.n_units]), planned_rows=planned)
+    def with_units(self, units: PrivacyUnits) -> "Sample":
+        """Return the same rows of one replicate in units of privacy."""
+        return self._with(units=units, n_rows=np.array([units.n_units]))
 
     def with_total(self, total: float) -> "Sample":
         """Return the same rows with a released sum of weights in place of the number of units."""
@@ -186,9 +184,7 @@ class Sample:
 
     def _with(self, **changes: Any) -> "Sample":
         copy = self.derived(row_mask=self.row_mask)
-        kept = {"n_rows": self.n_rows, "planned_rows": self.planned_rows}
-        if self.user_codes is not None:
-            kept |= {"n_users": self.n_users, "planned_users": self.planned_users}
+        kept = {"n_rows": self.n_rows} | ({} if self.user_codes is None else {"n_users": self.n_users})
         vars(copy).update(kept | changes)
         return copy
 
@@ -221,10 +217,11 @@ class Sample:
             return np.full(self.n_replicates, float(len(self.rows)))
         return np.asarray(self.row_mask.sum(axis=0), dtype=float)
 
-    @cached_property
-    def planned_rows(self) -> float:
-        """The number of rows by which a budget is split: the smallest over the replicates of a run."""
-        return float(self.n_rows.min())
+    @property
+    def has_one_size(self) -> bool:
+        """Whether all replicates have as many rows, or as many users where there are user ids."""
+        sizes = self.n_rows if self.user_codes is None else self.n_users
+        return bool((sizes == sizes[0]).all())
 
     @property
     def users(self) -> UserRows:
@@ -238,11 +235,6 @@ class Sample:
         masks = [slice(None)] if self.row_mask is None else self.row_mask.T
         counts = [np.count_nonzero(np.bincount(self._codes[rows])) for rows in masks]
         return np.broadcast_to(counts, (self.n_replicates,))
-
-    @cached_property
-    def planned_users(self) -> int:
-        """The number of users by which phases are planned: the smallest over the replicates of a run."""
-        return int(self.n_users.min())
 
     @property
     def _codes(self) -> IntArray:

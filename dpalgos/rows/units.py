@@ -82,7 +82,6 @@ class UnitParams(Params):
         self.check_units(sample)
         if sample.user_codes is None and sample.row_weights is None:
             return sample
-        planned = sample.planned_rows if sample.user_codes is None else float(sample.planned_users)
         if sample.user_codes is not None and not sample.rows.streamed:
             sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
         n = len(sample.rows)
@@ -92,7 +91,7 @@ class UnitParams(Params):
         if sample.row_weights is not None and self.max_weight is not None:
             weights[used] = np.clip(sample.row_weights[used] / self.max_weight, 0.0, 1.0)
         if sample.user_codes is None:
-            return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])), planned)
+            return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])))
         sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
         codes = (np.cumsum(sizes > 0) - 1)[sample.user_codes]  # without gaps
         sizes = sizes[sizes > 0]
@@ -101,4 +100,4 @@ class UnitParams(Params):
             weights[used] /= sizes[codes[used]]
         else:
             weights[used] *= (public_positions(codes[used]) < self.max_rows) / self.max_rows
-        return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts), planned)
+        return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts))

@@ -70,11 +70,11 @@ def user_level_phased_erm(
 ) -> FloatArray:
     """Return the iterate at the end of the last phase, (d, 1)."""
     users, d = params.users(sample), sample.n_features
-    n_phases = len(phase_sizes(sample.planned_users, d, params))
-    ridge = printed_regularization(sample.planned_users, d, params)
-    groups = _groups(users.n_users, phase_sizes(users.n_users, d, params))
+    sizes = phase_sizes(users.n_users, d, params)
+    ridge = printed_regularization(users.n_users, d, params)
+    groups = _groups(users.n_users, sizes)
     coef: FloatArray = np.zeros((d, 1))
-    for t in range(n_phases):
+    for t in range(len(sizes)):
         pull = 4.0 ** (t + 1) * ridge
         objective = UserObjective(
             users=users.taken(groups == t), loss=LINEAR_LOSSES[params.loss], radius=params.radius, ridge=pull

@@ -46,7 +46,7 @@ def with_weights(sample: dpalgos.Sample, weights: np.ndarray | None) -> dpalgos.
     """Return the same rows with weights (n,), for estimators without privacy."""
     if weights is None:
         return sample
-    return sample.with_units(PrivacyUnits(None, weights, float(len(weights))), len(weights))
+    return sample.with_units(PrivacyUnits(None, weights, float(len(weights))))
 
 
 def reference_answer(

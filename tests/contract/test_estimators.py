@@ -496,11 +496,12 @@ def test_the_seed_decides(estimator, calibration):
 
 
 @every_family
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_batch_equals_a_loop(estimator, calibration, masked):
+@pytest.mark.parametrize("sizes", [None, (180, 180), (40, 280)])
+def test_a_batch_equals_a_loop(estimator, calibration, sizes):
+    """Also if its replicates have different numbers of rows: plans and draws depend on them."""
     X, y = problem(300)
-    n_replicates = 2
-    mask = np.random.default_rng(9).random((300, n_replicates)) < 0.6 if masked else None
+    n_replicates, rng = 2, np.random.default_rng(9)
+    mask = sizes and np.column_stack([rng.permutation(300) < size for size in sizes])
     batch = answered(estimator, calibration, X, y, seed=7, replicates=n_replicates, row_mask=mask)
     assert batch.estimate.shape[-1] == n_replicates
     assert estimator.task == "sums" or len(batch.estimate) == 3
@@ -514,7 +515,9 @@ def test_a_batch_equals_a_loop(estimator, calibration, masked):
             np.testing.assert_allclose(bins[..., replicate], own, rtol=1e-10, atol=1e-10)
         if batch.interval is not None:
             np.testing.assert_allclose(batch.interval[..., replicate], single.interval, rtol=1e-7, atol=1e-9)
-        assert single.certified_epsilon == pytest.approx(batch.certified_epsilon, nan_ok=True)
+        # Plans that differ prove the same ε up to the rounding of noise scales.
+        unlike = 1e-3 if sizes and sizes[0] != sizes[1] else 1e-6
+        assert single.certified_epsilon == pytest.approx(batch.certified_epsilon, rel=unlike, nan_ok=True)
 
 
 @every

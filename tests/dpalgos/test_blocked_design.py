@@ -256,16 +256,6 @@ def test_an_interrupt_in_a_pass_ends_all_of_them(sample, monkeypatch):
     assert not any(thread.is_alive() for thread in own)
 
 
-def test_parts_of_a_sample_keep_the_number_of_rows_that_all_replicates_plan_with():
-    """A plan of releases depends on it: replicates of other sizes would plan other ones."""
-    mask = np.arange(40)[:, None] < [10, 20, 40]
-    sample = Sample(np.ones((40, 2)), np.ones(40), row_mask=mask, n_replicates=3)
-    assert sample.planned_rows == 10
-    assert sample.with_offset((-1.0, 1.0)).planned_rows == 10
-    for r in range(3):
-        assert sample.for_replicate(r).planned_rows == 10
-
-
 def test_noise_of_every_kind_has_mean_zero_and_variance_one():
     for kind in ("gaussian", "exponential", "student"):
         noise = centered_noise(np.random.default_rng(0), kind, 400_000)

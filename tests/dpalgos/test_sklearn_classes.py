@@ -60,7 +60,7 @@ def test_fits_take_people_and_weights():
     people, y = np.arange(len(X)) // 2, u + 0.1 * rng.standard_normal(len(X))
     for model, response in (
         (ours.DPLinearRegression, y),
-        (ours.DPLogisticRegression, np.where(y > 0, "b", "a")),
+        (ours.DPLogisticRegression, np.where(u + rng.logistic(size=len(u)) > 0, "b", "a")),
         (ours.DPPoissonRegressor, np.round(np.exp(y))),
     ):
         weights = rng.uniform(0, 2, len(X))

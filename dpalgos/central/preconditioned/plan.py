@@ -130,9 +130,9 @@ class Numbers:
     @classmethod
     def of(cls, params: Any, sample: Sample) -> "Numbers":
         """Return the public numbers of a run."""
-        mu = gaussian_mu(params.epsilon, params.delta)
+        mu, n_rows = gaussian_mu(params.epsilon, params.delta), float(sample.n_rows[0])
         return cls(
-            n_rows=sample.planned_rows,
+            n_rows=n_rows,
             d=sample.n_features,
             mu=mu,
             family=params.family_object(),
@@ -140,7 +140,7 @@ class Numbers:
             has_offset=sample.offset_bounds is not None,
             interval=params.interval is not None,
             target=params.interval_target,
-            weight_share=_share(sample.planned_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
+            weight_share=_share(n_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
             row_weight=1 / params.max_rows if getattr(params, "single_event", False) else 1.0,
         )
 

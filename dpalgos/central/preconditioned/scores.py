@@ -303,9 +303,9 @@ class UnitScores(Scores):
 class SingleEventScores(UnitScores):
     """The scores of persons who have at most one event, as sums over their rows.
 
-    A row is shortened by a factor that depends on its covariates alone, so the mean of the sum stays 0: the
-    event less its cumulative hazard is a martingale. The sum is then clipped. Few sums are longer than an
-    event's row.
+    A row is shortened by a factor that depends on its covariates alone. The mean of the sum stays 0, since an
+    event less its cumulative hazard is a martingale. The sum is then clipped. Few sums are longer than the
+    row of an event.
     """
 
     def _clipped(self, threshold: float) -> FloatArray:

@@ -20,9 +20,9 @@ counts, the change that steps made to the intercept is shrunk in the same way. T
 all later ones as far as they are damped. The ridge of a Newton step takes only a part of it.
 
 A is the squared length of the slopes, V the variance that noise explains. A direction below the floor of the
-whitening varies less than a white one. Its square counts by its released moment over the floor, but at
-least by 1/2. For counts, it counts by at least 0.1, and V is multiplied by 1 + the mean part that is not
-resolved: steps along such directions are short, and leave an error that V does not contain. The probability
+whitening varies less than a white one. The weight of its square is its released moment over the floor, but
+at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
+resolved. Steps along such directions are short, and leave an error that V does not contain. The probability
 that slopes predict better than the intercept alone is 1/(1 + e^−u),
 
     u = a + b log(A/V),   (a, b) fitted once on synthetic tables, for each kind of family
