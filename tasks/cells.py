@@ -39,7 +39,8 @@ class Cell:
     def question(self) -> str:
         """The key of the run and its seed; shared by cells that differ in an unused s or read one path."""
         key = replace(self, steps=None).key_at_any_s if self.of_path else self.key_at_any_s
-        return f"{key}:{json.dumps(self.params, sort_keys=True)}" if self.s or self.of_path else self.key
+        has_params = self.s or self.of_path or not self.noise
+        return f"{key}:{json.dumps(self.params, sort_keys=True)}" if has_params else self.key
 
     @property
     def iterate(self) -> int | None:

@@ -90,7 +90,7 @@ def test_printed_noise():
     printed = 4 * (R + c1) * sigma_x * np.sqrt(2 * d * np.log(2 * T / delta)) * T / (n * epsilon)
     asked = {"family": "logistic", "epsilon": epsilon, "delta": delta, "calibration": "paper"}
     params = DPGLMParams(**asked, covariate_bound=sigma_x * np.sqrt(d), n_iterations=T)
-    assert params.printed_noise_std(np.array([n])) == pytest.approx(printed)
+    assert params.printed_noise_std(np.array([n]), T) == pytest.approx(printed)
     X, y, _ = problem("logistic")
     result = estimated("dp_glm", X, y, **asked, covariate_bound=1.0, n_iterations=T)
     assert result.certified_epsilon == pytest.approx(gaussian_epsilon(delta, total_mu(result.events)))
