@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from reports.cells import errors_of, rows_at, settings_of
+from reports.cells import errors_of, repetitions, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.error_table import error_table, setting_title
 from reports.exhibits import draw_exhibits
@@ -53,6 +53,13 @@ class Layout:
 _NO_PRIVATE = "it has no private error above 0"
 
 
+def _why_not(compared: Mapping[str, tuple[float, float]], has_errors: bool) -> str:
+    """Return why the index leaves the study out, if it does."""
+    if not has_errors:
+        return "it has one repetition, and no standard error"
+    return _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0"
+
+
 def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
     """Say what privacy costs at one setting, in at most 30 words and the setting's name in brackets."""
     return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
@@ -81,7 +88,8 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         for each in settings_of(errors, page)
     ]
     limited = limited_lines(cells, page, head.where)
-    compared = index_errors(head, page)
+    has_errors = repetitions(errors)[1] > 1  # one repetition has no standard error
+    compared = index_errors(head, page) if has_errors else {}
     rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
     fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
     sections = [
@@ -93,13 +101,13 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         *([Section("same_rows", same)] if same else []),
     ]
     return Layout(
-        headline_sentence(page, head),
+        headline_sentence(page, head) if has_errors else render_sentence("one_repetition"),
         pictures,
-        number_to_quote(page, head),
+        number_to_quote(page, head) if has_errors else None,
         render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
         sections,
         [each.facts["answer"] for each in exhibits if "answer" in each.facts],
         compared if {"private", "zero"} <= set(compared) else None,
-        _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0",
+        _why_not(compared, has_errors),
         repeat_figures(page, cells),
     )

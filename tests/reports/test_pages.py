@@ -426,3 +426,12 @@ def test_an_audit_of_zero_is_explained(results, page):
     cells = [row[-1] for row in table.cells if row[-1].text == "0"]
     assert cells
     assert all(dict(table.key)[cell.flags].startswith("the audit proves") for cell in cells)
+
+
+def test_one_repetition_has_no_headline_no_number_to_quote_and_no_place_on_the_index(results, page):
+    report = render_study(results[results["replicate"] == results["replicate"].min()], page)
+    markdown = report.files["report.md"].decode()
+    assert "There is no headline" in markdown
+    assert "The number to quote" not in markdown
+    assert report.about["errors"] is None
+    assert "one repetition" in report.about["not_compared"]

@@ -14,7 +14,7 @@ from data.fetch.raw import RawFile
 from data.prepare.frame_features import stream_frames
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
-from flows.studies.find_study import find_study
+from flows.studies.find_study import find_study, study_names
 from reports.exhibits import genome
 from reports.exhibits.group_panels import draw as draw_panels
 from reports.exhibits.paper_rule import draw
@@ -209,3 +209,8 @@ def test_without_noise_all_estimates_are_near_the_truth():
     assert mean["counts", "cumulative_counts", 3.0] < 0.1
     assert mean["curves", "cumulative_counts", 1000.0] < 0.03
     assert mean["scores", "zero", 0.0] == pytest.approx(np.hypot(0.5, 0.4))
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_a_trial_run_has_at_least_three_repetitions(name):
+    assert find_study(name).replicates["smoke"] >= 3
