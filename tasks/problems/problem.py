@@ -21,7 +21,6 @@ from data.datasets import get_dataset
 from data.prepare.design_file import read_design
 from data.prepare.table_design import PreparedTable
 from data.store.references import DatasetRef
-from dpalgos.noise_off import estimate_without_noise
 from dpalgos.tuning.descent import SyntheticTable
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
@@ -35,7 +34,9 @@ def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
     seed, count = replicates.seed_of(cell), draw.replicates
     seeds = np.random.SeedSequence(seed, n_children_spawned=draw.first)
     rng = replicate_generator(seed, draw.first) if count == 1 else np.random.default_rng(seeds)
-    estimate = dpalgos.estimate if cell.noise else estimate_without_noise
+    estimate: Callable[..., dpalgos.Result] = dpalgos.estimate
+    if not cell.noise:
+        from dpalgos.noise_off import estimate_without_noise as estimate  # comparisons alone need it
     return estimate(cell.estimator, draw.sample, rng=rng, replicates=count, **cell.keywords())
 
 

@@ -15,7 +15,6 @@ from dpalgos.tuning.descent import BY_FORECAST
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Number, Strict
 from tasks.size_rules import delta_at, evaluate_all
-from tasks.study.forecast_steps import is_by_forecast
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
@@ -103,7 +102,7 @@ class EstimatorSpec(Strict):
     @property
     def by_forecast(self) -> bool:
         """Return whether a forecast chooses number and size of its steps."""
-        return is_by_forecast(self.params)
+        return BY_FORECAST in self.params.values()
 
     def takes_path(self, grid: Grid) -> bool:
         """Return whether its steps are iterates of one run."""

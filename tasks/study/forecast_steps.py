@@ -8,7 +8,7 @@ import numpy as np
 
 import dpalgos
 from dpalgos.api import build_params
-from dpalgos.tuning.descent import BY_FORECAST, Course, SyntheticTable, choose_steps
+from dpalgos.tuning.descent import Course, SyntheticTable, choose_steps
 from tasks.errors import SpecError
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.problems.problem import RowSource
@@ -17,10 +17,6 @@ T = TypeVar("T")
 N_ITERATIONS, STEP_SIZE = "n_iterations", "step_size"
 _SEED, _TABLES = 1, 5  # of synthetic tables
 _KNOWN: dict[str, Any] = {}  # of this process: synthetic tables, courses and settings, by all they depend on
-
-
-def is_by_forecast(params: Mapping[str, Any]) -> bool:
-    return BY_FORECAST in params.values()
 
 
 def settings_by_forecast(

@@ -33,7 +33,6 @@ from tasks.study.estimators import (
     structure_of,
 )
 from tasks.study.expand import Block, bundle
-from tasks.study.forecast_steps import settings_by_forecast
 
 SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -416,4 +415,6 @@ class StudySpec(Strict):
         keywords: Mapping[str, Any],
         budgets: Sequence[Mapping[str, Any]],
     ) -> list[dict[str, Any]]:
+        from tasks.study.forecast_steps import settings_by_forecast  # few studies have one
+
         return settings_by_forecast(estimator, keywords, budgets, n, problem, self.guesses)
