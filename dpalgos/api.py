@@ -111,7 +111,8 @@ def estimate(
     counted = _counted_in(budget, estimator)
     if counted is not None:
         generators = [_generator_within(counted, generators)]
-    transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
+    relation = sample.relation or estimator.relation or Relation.CENTRAL
+    transcript = Transcript(Noise(generators), relation)
     with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
     _warn(estimator, sample, params, seeded=seeded)
@@ -164,7 +165,7 @@ def result_of(
             estimator=estimator.name,
             n=_n_units(estimator, sample),
             epsilon=getattr(params, "epsilon", math.nan),
-            unit=estimator.unit_of_privacy,
+            unit=_unit_of_privacy(estimator, sample),
             level=getattr(params, "interval", None),
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
@@ -184,6 +185,10 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
             "pass the same replicates, no others"
         )
     return X
+
+
+def _unit_of_privacy(estimator: Estimator, sample: Sample) -> str:
+    return sample.relation.unit_of_privacy if sample.relation else estimator.unit_of_privacy
 
 
 def _n_units(estimator: Estimator, sample: Sample) -> int:
@@ -240,7 +245,7 @@ def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool)
             SeededNoiseWarning,
             stacklevel=3,
         )
-    unit, d = estimator.unit_of_privacy, sample.n_features
+    unit, d = _unit_of_privacy(estimator, sample), sample.n_features
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())
     if isinstance(params, PrivateParams):

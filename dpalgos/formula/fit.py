@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.events import Relation
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
@@ -43,6 +44,7 @@ _FAMILIES = {
     "logistic": "preconditioned_glm",
     "poisson": "preconditioned_glm",
 }
+ROW_OF_PERSON = "row (a row is taken as a person)"  # the unit of privacy of times without a column of persons
 # Keywords that follow from the formula, the frame and random_state.
 OF_DESIGN = (
     *("name", "X", "y", "rng", "replicates", "row_mask", "user_ids"),
@@ -300,7 +302,7 @@ def fit_design(
 ) -> dict[str, Any]:
     """Fit a formula's design to the rows of a frame; return the fields of its result.
 
-    If the response is a time to an event, each row is a person unless ``user`` names their column.
+    If the response is a time to an event, each row is taken as a person unless ``user`` names their column.
     """
     response = design.response
     if response is None:
@@ -333,8 +335,11 @@ def fit_design(
     y = (response.values(rows) - units[0]) / units[1]
     X = design.matrix(rows)
     moved = None if interval is None else np.broadcast_to(is_clipped[:, None], X.shape).astype(np.int8)
-    sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=row_weights)
+    relation = Relation.CENTRAL if persons is not None and user is None else None
+    sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=row_weights, relation=relation)
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
+    if relation:
+        plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
     result = FormulaResult(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
     remedy = "fewer periods" if design.survival and len(design.survival.labels) > 1 else ""

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.events import Relation
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.api import estimate
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.formula.columns import Declared, column_of, declared_columns, declared_rows
-from dpalgos.formula.group_table import group_numbers, noise_std_of
+from dpalgos.formula.fit import ROW_OF_PERSON
+from dpalgos.formula.group_table import GroupNumbers, group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
 from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import generator_of
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.users import user_codes
 from dpalgos.survival.curves import SurvivalCurves
+from dpalgos.typing import FloatArray
 
+_NUMBERS_AT_ONCE = 2**22
 _OPTIONS = ("epsilon", "delta", "bounds", "levels", "budget", "random_state", "interval", "calibration")
 
 
@@ -26,6 +34,7 @@ def survival(
     *,
     periods: Sequence[float] | None = None,
     resolution: float | None = None,
+    user: str | None = None,
     **options: Any,
 ) -> SurvivalCurves:
     """Release survival curves by group.
@@ -36,6 +45,9 @@ def survival(
         ``"Surv(time, event) ~ arm"``, by the levels of a category; ``"Surv(time, event) ~ 1"`` for all.
     frame : pandas.DataFrame or mapping of arrays
         A row per person.
+    user : str, optional
+        The column of persons. The guarantee is then for persons, and a person with two rows is refused.
+        Without it, the guarantee is for rows: each is taken as a person.
     periods : sequence of float, optional
         Public cut points. By default, sixteen periods of equal length up to the upper bound of the time.
     resolution : float, optional
@@ -50,9 +62,9 @@ def survival(
     SurvivalCurves
         Curves, numbers at risk, the logrank test and restricted means, from one release of counts.
     """
-    curves: SurvivalCurves = _released(
-        "survival", formula, frame, declared_times(formula, periods, resolution, options), None, **options
-    )
+    columns = declared_times(formula, periods, resolution, options)
+    persons = None if user is None else column_of(frame, user, "user")
+    curves: SurvivalCurves = _released("survival", formula, frame, columns, persons, **options)
     return curves
 
 
@@ -102,10 +114,32 @@ def _released(
     if interval is not None:
         check_probability("interval", interval)
     numbers = group_numbers(kind, formula, declared)
-    X = numbers.matrix(declared_rows(frame, numbers.declared))
+    rows = declared_rows(frame, numbers.declared)
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
-    if kind == "survival":
-        persons = np.arange(len(X))
-    found = estimate(numbers.estimator, X, rng=rng, user_ids=persons, **numbers.keywords, **options)
-    facts = {"promise": found.promise, "events": found.events, "certified_epsilon": found.certified_epsilon}
-    return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **facts)
+    facts: dict[str, Any] = {"rng": rng, **numbers.keywords, **options}
+    if numbers.survival:
+        found = estimate(numbers.estimator, _curve_sample(numbers, rows, persons), **facts)
+        if persons is None:
+            found = replace(found, about=replace(found.about, unit=ROW_OF_PERSON))
+    else:
+        found = estimate(numbers.estimator, numbers.matrix(rows), user_ids=persons, **facts)
+    about = {"promise": found.promise, "events": found.events, "certified_epsilon": found.certified_epsilon}
+    return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **about)
+
+
+def _curve_sample(numbers: GroupNumbers, rows: Mapping[str, Any], persons: Any) -> Sample:
+    """Return the sample of a table with one row per person, whose wide rows are made block by block."""
+    n = len(next(iter(rows.values())))
+    if persons is not None and len(set(user_codes(persons, n).tolist())) < n:
+        raise InputError(
+            "user must be a column in which each person has one row, got a person with several; survival "
+            "needs the follow-up of a person in one row: join the rows, or call phreg with start and stop"
+        )
+    size = max(1, _NUMBERS_AT_ONCE // len(numbers.names))
+
+    def blocks() -> Iterator[FloatArray]:
+        for start in range(0, n, size):
+            yield numbers.matrix({name: each[start : start + size] for name, each in rows.items()})
+
+    X = numbers.matrix(rows) if n <= size else StreamedRows(blocks, n)
+    return Sample(X, relation=Relation.CENTRAL if persons is None else Relation.USER)

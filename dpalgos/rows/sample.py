@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import (
     HeldRows,
@@ -27,7 +28,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array, so that the cache holds two more of their size
 _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a group of its own
-_OF_ALL_ROWS = ("offset_bounds", "leaves_out_unused_rows", "public_rows", "public_groups", "units")
+_OF_ALL_ROWS = "offset_bounds", "leaves_out_unused_rows", "public_rows", "public_groups", "units", "relation"
 _BY_ROW = ("moved", "_held_y", "user_codes", "row_weights")
 Bounds = tuple[float, float] | None
 
@@ -56,6 +57,9 @@ class Sample:
         The user of every row, for estimators that protect whole users.
     row_weights : (n,) array_like, optional
         The private weight of every row, for estimators that take weights.
+    relation : Relation, optional
+        The neighboring relation, if it is not the estimator's for these arguments: rows of data of which each
+        is a person, or rows that were made of one row of data, whose number is in ``user_ids``.
     public_rows : (m, d) array, optional
         Rows of people who have published them, which come with the data; an estimator's keyword comes first.
     public_groups : (m,) array of int, optional
@@ -84,7 +88,9 @@ class Sample:
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
         moved: Any = None,
+        relation: Relation | None = None,
     ) -> None:
+        self.relation = relation
         self.offset_bounds: Bounds = None
         self.units: PrivacyUnits | None = None
         self.leaves_out_unused_rows = False
