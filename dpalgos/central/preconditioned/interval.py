@@ -241,11 +241,10 @@ def _intercept_shift(
     assert state.threshold is not None
     n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
     threshold = _residual_threshold(params, scores, curvature, moments.value)
-    query = scores.residual_moments(threshold)
     if isinstance(scores, LimitedScores):
-        released = spend(PEOPLE_RESIDUAL, query, in_place_of=RESIDUAL)
+        released = spend(PEOPLE_RESIDUAL, scores.residual_moments(threshold), in_place_of=RESIDUAL)
     else:
-        released = spend(RESIDUAL, query)
+        released = spend(RESIDUAL, scores.residual_moments(threshold))
     # Per unit of the intercept the mean response changes by its derivative.
     unit = threshold / (curvature.total if has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
