@@ -255,8 +255,8 @@ def _intercept_shift(
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     lost, skews = 0.0, False
     if isinstance(scores, LimitedScores):  # clipping moves the intercept alone
-        square, chance, noise_of_square = *released.value[1:], float(released.std)
-        skews = bool(square + noise_of_square > _DISPERSED * chance)
+        _, square, chance = released.value
+        skews = bool(square + released.std > _DISPERSED * chance)
     elif has_counts:
         # The mean square with one standard deviation of its noise: overdispersion may hide in it.
         dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
