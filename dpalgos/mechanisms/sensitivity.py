@@ -63,6 +63,12 @@ def residual_sensitivity(n_rows: Number) -> FloatArray:
     return np.asarray(np.divide(2, n_rows))
 
 
+@lemma("√5/n")
+def people_residual_sensitivity(n_rows: Number) -> FloatArray:
+    """Return √5/n: (t, t², q) with q in [0, 1]: 4 by the first two, 1 by the last; both are attained."""
+    return np.asarray(np.divide(np.sqrt(5), n_rows))
+
+
 @lemma("√2 L/n")
 def curvature_sensitivity(threshold: Number, n_rows: Number) -> FloatArray:
     """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""

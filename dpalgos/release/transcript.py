@@ -94,10 +94,10 @@ class Transcript:
     def join(self, parts: Sequence["Transcript"]) -> None:
         """Add the releases of all replicates' transcripts.
 
-        Replicates differ in their releases if their plans do: by their numbers of rows, or by released
-        totals of weights. Then the events are those of the first one.
+        Replicates differ in the number of their releases if their plans do: by their numbers of rows, or by
+        released totals of weights. Then the events are those of the first one.
         """
-        same = all(_alike(part.events, parts[0].events) for part in parts)
+        same = len({len(part.events) for part in parts}) == 1
         for events in zip(*(part.events for part in parts), strict=True) if same else zip(parts[0].events):
             self.events.append(_joined_event(events))
         for name in parts[0].diagnostics:
@@ -303,12 +303,6 @@ def _joined_notes(notes: Sequence[Any]) -> FloatArray:
     if arrays[0].ndim == 0:
         return arrays[0] if all((each == arrays[0]).all() for each in arrays) else np.stack(arrays)
     return np.concatenate(arrays, axis=0 if arrays[0].shape[0] == 1 else -1)
-
-
-def _alike(events: Sequence[Event], others: Sequence[Event]) -> bool:
-    """Return whether two runs made the same releases."""
-    kinds = [[(type(event), event.label) for event in each] for each in (events, others)]
-    return kinds[0] == kinds[1]
 
 
 def _joined_event(events: Sequence[Event]) -> Event:

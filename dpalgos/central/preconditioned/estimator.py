@@ -84,6 +84,7 @@ from dpalgos.central.preconditioned.plan import (
     WHITE_MOMENTS,
     Numbers,
     Plan,
+    people_limit,
     plan_of,
     public_threshold,
     row_search,
@@ -314,7 +315,17 @@ def _released_steps(
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
-            rows = rows or WhiteRows(sample, family, matrix, intercept, reach, numbers.row_length)
+            rows = rows or WhiteRows(
+                sample,
+                family,
+                matrix,
+                intercept,
+                reach,
+                numbers.row_length,
+                people_limit=people_limit(numbers),
+            )
+            if step is LAST_STEP and rows.limits is None:  # the interval's curvature takes them as constant
+                rows.fix_limits(state.theta)
             scores = rows.at(state.theta)
         if SCORES_ABOVE in spend and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit

@@ -29,7 +29,10 @@ only:
   a linear model has one.
 - The slopes of counts have a bound on the bias, too. Residuals are clipped at about c = C/√d. If they are
   overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope.
-  The dispersion is that within Λ. Therefore the bound is multiplied by 1.4, too.
+  The dispersion is that within Λ. Therefore the bound is multiplied by 1.4, too. Counts of people need none:
+  a person's score is clipped to a threshold that follows from covariates, which moves the intercept alone
+  (:class:`dpalgos.central.preconditioned.scores.LimitedScores`). With t and t² the mean variance of Poisson
+  residuals is released. If t² exceeds 1.4 times of it, the intercept has no interval.
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
@@ -49,6 +52,7 @@ from dpalgos.central.preconditioned.plan import (
     LEAST_SQUARES,
     N_CENTERED,
     N_LEVELS,
+    PEOPLE_RESIDUAL,
     RESIDUAL,
     ROBUST,
     SCORE_MOMENTS,
@@ -56,7 +60,7 @@ from dpalgos.central.preconditioned.plan import (
     WIDE_SCORE,
     Plan,
 )
-from dpalgos.central.preconditioned.scores import Scores, WhiteRows
+from dpalgos.central.preconditioned.scores import LimitedScores, Scores, WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.errors import InputError
@@ -237,7 +241,10 @@ def _intercept_shift(
     assert state.threshold is not None
     n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
     threshold = _residual_threshold(params, scores, curvature, moments.value)
-    released = spend(RESIDUAL, scores.residual_moments(threshold))
+    if isinstance(scores, LimitedScores):
+        released = spend(PEOPLE_RESIDUAL, scores.residual_moments(threshold), in_place_of=RESIDUAL)
+    else:
+        released = spend(RESIDUAL, scores.residual_moments(threshold))
     # Per unit of the intercept the mean response changes by its derivative.
     unit = threshold / (curvature.total if has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
@@ -246,11 +253,16 @@ def _intercept_shift(
     one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=has_intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
-    # The mean square with one standard deviation of its noise: overdispersion may hide in it.
-    dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
-    skews = has_counts and threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
-    # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
-    lost = has_counts * _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
+    lost, skews = 0.0, False
+    if isinstance(scores, LimitedScores):  # clipping moves the intercept alone
+        _, square, chance = released.value
+        skews = bool(square + released.std > _DISPERSED * chance)
+    elif has_counts:
+        # The mean square with one standard deviation of its noise: overdispersion may hide in it.
+        dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
+        skews = threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
+        # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
+        lost = _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
     for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
     return InterceptShift(
         moved=one * mean,

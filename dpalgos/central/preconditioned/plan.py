@@ -35,6 +35,7 @@ from dpalgos.mechanisms.sensitivity import (
     histogram,
     interval,
     outer_product,
+    people_residual_sensitivity,
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
@@ -76,6 +77,7 @@ CURVATURES_ABOVE = Release("curvatures above a level", count)
 CURVATURE = Release("curvature", curvature_sensitivity)
 SCORE_MOMENTS = Release("score moments", outer_product)
 RESIDUAL = Release("mean residual", residual_sensitivity)
+PEOPLE_RESIDUAL = Release("mean residual of people", people_residual_sensitivity)  # in place of the former
 FAR_ROWS = Release("rows far away", count)
 WIDE_SCORE = Release("wide gradient", ball_mean)
 TAIL = Release("shares by size", tail_sensitivity)
@@ -290,6 +292,7 @@ _WHITE_ROWS, _USUAL = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
+_PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 
 
@@ -331,6 +334,15 @@ def public_threshold(of: Numbers) -> float:
     if of.family.is_linear:
         return of.root * max(0.07, of.size / 200)
     return float(_CLIP * of.row_weight * of.root * (of.size / of.root) ** 0.2)
+
+
+def people_limit(of: Numbers) -> float | None:
+    """Return κ of the thresholds of people's counts, which rises with the budget.
+
+    There are none for least squares, nor above κ = 8: one threshold then clips few people.
+    """
+    limit = float(_PEOPLE_LIMIT * max((of.size / _MUCH) ** 0.25, 1.0))
+    return limit if of.target != LEAST_SQUARES and limit <= _NO_LIMIT else None
 
 
 def _target(of: Numbers, base: float) -> float:

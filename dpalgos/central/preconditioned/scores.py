@@ -17,6 +17,7 @@ from dpalgos.mechanisms.sensitivity import (
     count,
     curvature_sensitivity,
     outer_product,
+    people_residual_sensitivity,
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
@@ -30,6 +31,8 @@ from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
 T = TypeVar("T")
+_TINY = float(np.finfo(float).tiny)
+_FRAILTY, _LOWEST = 1.0, 0.6  # the assumed variance of a factor on people's means; parts of t
 _MOST_KEPT = 2**26  # numbers in white rows that are kept between steps
 
 
@@ -56,9 +59,14 @@ class WhiteRows:
         origin: FloatArray,
         reach: float = np.inf,
         row_length: float = 1.0,
+        *,
+        people_limit: float | None = None,
     ) -> None:
         self.row_length = row_length
         self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
+        self.limits: FloatArray | None = None
+        can_differ = family.has_counts and not family.is_bounded and sample.units is not None
+        self.people_limit = people_limit if can_differ else None
         self.n_rows = n_rows_of(sample)
         keeps = not sample.rows.streamed and self.n_rows * sample.n_features <= _MOST_KEPT
 
@@ -83,7 +91,9 @@ class WhiteRows:
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
         kind = Scores
-        if self.sample.units is not None and family.has_counts and family.is_bounded:
+        if self.people_limit is not None:
+            kind = LimitedScores
+        elif self.sample.units is not None and family.has_counts and family.is_bounded:
             kind = SingleEventScores
         elif self.sample.units is not None and not family.is_bounded:
             kind = UnitScores
@@ -96,6 +106,11 @@ class WhiteRows:
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold."""
         return threshold / (float(np.sqrt(self.sample.n_features)) * self.row_length)
+
+    def fix_limits(self, theta: FloatArray) -> None:
+        """Take the thresholds of people's counts from θ, (d,), from now on."""
+        if isinstance(scores := self.at(theta), LimitedScores):
+            self.limits = scores.limits
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
@@ -315,6 +330,83 @@ class SingleEventScores(UnitScores):
 
         sums = sums_of_units(self._parts, shortened, self.sample.n_features)
         return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
+
+
+class LimitedScores(UnitScores):
+    """The scores of units with counts, which may differ by more than covariates and chance explain.
+
+    A unit's score g = Σ w u (y − μ) is clipped to a threshold t of its own, and then multiplied by C/t if t
+    exceeds the threshold C:
+
+        t = max(κ √(v ‖h‖² + q), √(Σ w² ‖u‖²)),   h = Σ w u μ,   q = Σ w² ‖u‖² μ
+
+    h is how the score answers to a factor on the unit's mean, q its variance for Poisson counts. t follows
+    from covariates and θ alone. If such a factor is independent of the covariates, clipping takes a part of
+    the mean score that is nearly in proportion to h. Then it moves the intercept alone. A single event is
+    never clipped.
+    """
+
+    @cached_property
+    def limits(self) -> FloatArray:
+        """t of each unit, (units,)."""
+        if self.rows.limits is not None:
+            return self.rows.limits
+        family = self.rows.family
+
+        def means(score: _RowScores) -> FloatArray:
+            return family.second_derivative(score.predictor[:, None])[:, 0]
+
+        answer = sums_of_units(
+            self._parts,
+            lambda group, score: (group.weighted(means(score)), self.rows.rows_of(group, score.white)),
+            self.sample.n_features,
+        )
+        chance = self._of_units(
+            lambda group, score: group.weighted(group.weighted(means(score))) * score.white.norms**2
+        )
+        longest = self._of_units(
+            lambda group, score: group.weighted(
+                group.weighted(np.ones(len(score.norms))) * score.white.norms**2
+            )
+        )
+        spread = _FRAILTY * (answer**2).sum(axis=1) + chance
+        return np.asarray(np.maximum(self.rows.people_limit * np.sqrt(spread), np.sqrt(longest)))
+
+    def residual_moments(self, threshold: float) -> Bounded:
+        """Return the means of (t, t², q), (3,): √5/n together.
+
+        t is the residual over ``threshold`` cut to [−1, 1]. q is the variance of a Poisson residual, Σ w² μ,
+        over its square, cut to 1.
+        """
+
+        def chances(group: Group, score: _RowScores) -> FloatArray:
+            mean = self.rows.family.second_derivative(score.predictor[:, None])[:, 0]
+            return group.weighted(group.weighted(mean))
+
+        chance = np.minimum(self._of_units(chances) / threshold / threshold, 1).sum()
+        sums = np.append(self._residual_moments(threshold), chance)
+        return people_residual_sensitivity.of(sums / self.n_rows, self.n_rows)
+
+    def norms(self) -> Norms:
+        """Return lengths by which the common threshold is found, at least 0.6 t.
+
+        If it were far below most t, scores would lose more curvature than noise.
+        """
+        lengths = np.minimum(self._norms, self.limits)
+        return UnitNorms(self._parts.sample, np.maximum(lengths, _LOWEST * self.limits), self._is_moved)
+
+    def curvature(self, threshold: float) -> "Curvatures":
+        family, part, kept = self.rows.family, clip_factor(self.limits, threshold), self._norms <= self.limits
+
+        def second(group: Group, score: _RowScores) -> _RowCurvature:
+            weight = family.second_derivative(score.predictor[:, None])[:, 0] * part[group.units]
+            return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept[group.units], score.white)
+
+        return Curvatures(self.rows, self._parts.map(second))
+
+    def _clipped(self, threshold: float) -> FloatArray:
+        factor = np.minimum(self.limits / np.maximum(self._norms, _TINY), 1)
+        return np.asarray(self._sums * (factor * clip_factor(self.limits, threshold))[:, None])
 
 
 class UnitNorms(Norms):
