@@ -58,8 +58,8 @@ class Sample:
     row_weights : (n,) array_like, optional
         The private weight of every row, for estimators that take weights.
     relation : Relation, optional
-        The neighboring relation, if it is not the estimator's for these arguments: rows of data of which each
-        is a person, or rows that were made of one row of data, whose number is in ``user_ids``.
+        The neighboring relation, if it is not the estimator's for these arguments. Examples are rows of data
+        of which each is a person, and rows that were made of one row of data.
     public_rows : (m, d) array, optional
         Rows of people who have published them, which come with the data; an estimator's keyword comes first.
     public_groups : (m,) array of int, optional
