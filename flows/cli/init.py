@@ -35,6 +35,7 @@ _MODELS = {
     "logistic": ("logistic regression", "glm", "preconditioned_glm"),
     "poisson": ("Poisson regression", "glm", "preconditioned_glm"),
     "multinomial": ("multinomial regression", "glm", "preconditioned_glm"),
+    "hazard": ("hazard ratios", "glm", "preconditioned_glm"),
 }
 
 
@@ -86,11 +87,15 @@ def init(
     special = {user_id, weights}
     if formula:
         reading = _read_formula(formula, schema, response, special)
-        response = reading.left[0]
+        response = reading.left[0] if len(reading.left) == 1 else ""
         used = {*reading.left, *reading.right, *special}
         schema = {column: kind for column, kind in schema.items() if column in used}
-    model = _model(schema, response, family or "", user_id)
-    _check_weights(schema, weights, response, user_id)
+        schema |= dict.fromkeys(_categories_of(reading), "text")
+    times = reading.left if reading and not response else ()
+    model = "hazard" if times else _model(schema, response, family or "", user_id)
+    if times and family:
+        raise SpecError(f"--family must be left out with times to an event, got {family}")
+    _check_weights(schema, weights, response, user_id, formula)
     users = count_users(data, user_id, marks) if user_id else None
     n, units = (found.n_rows, "rows") if users is None else (users, "users")
     if n < FEWEST_ROWS:
@@ -110,6 +115,8 @@ def init(
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
         "largest_epsilon": LARGEST_EPSILON,
         "formula": toml(formula),
+        "times": [toml(column) for column in times[:-1]],
+        "event": toml(times[-1]) if times else "",
         "user_id": toml(user_id),
         "weights": toml(weights),
     }
@@ -207,10 +214,9 @@ def _read_formula(formula: str, schema: Mapping[str, str], response: str, specia
         reading = read_formula(formula, [name for name in schema if name not in special])
     except InputError as error:
         raise SpecError(f"--{error}") from None
-    if len(reading.left) != 1:
+    if len(reading.left) != 1 and not formula.lstrip().startswith("Surv("):
         raise SpecError(
-            f"--formula must have one column on its left, got {formula!r}; a study has no times to an event: "
-            "leave it out, and write the formula with Surv(…) into the release file or a plan"
+            f"--formula must have one column, or Surv(time, event), on its left, got {formula!r}; correct it"
         )
     for name in (*reading.left, *reading.right):
         if name not in schema:
@@ -218,14 +224,22 @@ def _read_formula(formula: str, schema: Mapping[str, str], response: str, specia
     return reading
 
 
-def _check_weights(schema: Mapping[str, str], weights: str, response: str, user_id: str) -> None:
+def _categories_of(reading: "Reading") -> list[str]:
+    """Return the columns that a formula calls categories, as in C(region)."""
+    factors = {factor for term in reading.terms for factor in term}
+    return [name for alias, name in reading.names.columns.items() if f"C({alias})" in factors]
+
+
+def _check_weights(
+    schema: Mapping[str, str], weights: str, response: str, user_id: str, formula: str
+) -> None:
     """Refuse a column of weights that cannot be, or a model that does not take weights."""
     if weights and (schema.get(weights) not in ("number", "whole number") or weights in (response, user_id)):
         raise SpecError(
             f"--weights must be a column of numbers other than --response and --user-id, got {weights!r}; "
             "correct it"
         )
-    if weights and not response:
+    if weights and not response and "Surv(" not in formula:
         raise SpecError(f"--weights are for regressions, got {weights!r}; pass --response, or leave them out")
 
 
@@ -270,6 +284,11 @@ def check(
         from tasks.release.request import checked_request
 
         _, own, faults = checked_request(file)
+        table = own.data if own else None
+    elif "data" in content and not {"panels", "task", "estimators"} & set(content):
+        from tasks.study.own_data import checked_data
+
+        own, faults = checked_data(file)  # declarations for plans and releases
         table = own.data if own else None
     else:
         from flows.studies.find_study import name_fault

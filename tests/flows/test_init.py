@@ -262,3 +262,32 @@ def test_marks_that_are_ambiguous_are_declared(between, tmp_path, command_line, 
     status, out, err = command_line("init", "mine", *declared)
     assert (status, err) == (0, "")
     assert "read the names" in out
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_time_to_an_event_is_declared_checked_and_released(tmp_path, command_line, whole):
+    rng, n = np.random.default_rng(0), 1500
+    time = rng.integers(0, 6, n) if whole else rng.uniform(0, 5, n).round(3)
+    table = pd.DataFrame({"time": time, "died": rng.integers(0, 2, n), "arm": rng.choice(["a", "b"], n)})
+    table.assign(code=rng.integers(1, 4, n), other=1.0).to_csv(tmp_path / "t.csv", index=False)
+    formula = "Surv(time, died) ~ arm + C(code)"
+    init_study("mine", tmp_path / "t.csv", folder=tmp_path, formula=formula)
+    file = completed(tmp_path / "mine.toml", {"time": (0, 5)}, {"arm": ["a", "b"], "code": ["1", "2", "3"]})
+    columns = {each["name"]: each for each in tomllib.loads(file.read_text())["data"]["columns"]}
+    assert columns.keys() == {"time", "died", "arm", "code"}
+    assert columns["time"].get("resolution") == (1 if whole else None)
+    for each in ("mine.toml", "mine-release.toml"):
+        assert command_line("check", tmp_path / each)[0] == 0
+    assert command_line("ledger", "open", "mine", "--epsilon", "9", "--delta", "1e-5")[0] == 0
+    ask = ["--data", tmp_path / "t.csv", "--config", tmp_path / "mine-release.toml", "--yes"]
+    budget = ["--epsilon", "9", "--delta", "1e-6", "--interval", "0.95"]
+    assert command_line("release", "preconditioned_glm", *ask, *budget)[0] == 0
+
+
+def test_a_column_of_whole_numbers_that_a_formula_calls_a_category_is_declared_as_one(tmp_path, command_line):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"y": rng.uniform(0, 1, 300), "code": rng.integers(1, 4, 300)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    init_study("mine", tmp_path / "t.csv", folder=tmp_path, formula="y ~ C(code)")
+    file = completed(tmp_path / "mine.toml", {"y": (0, 1)}, {"code": ["1", "2", "3"]})
+    assert command_line("check", file)[0] == 0
