@@ -181,7 +181,7 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
     for n_first, n_threads in product((1, 2, 5, 4099), (1, 2, 4)):
         sample = units_of(n_first, family, more=14)
         with threadpool_limits(n_threads):
-            norms = row_norms(joined_rows(sample), np.eye(18) + 0.1)
+            norms = row_norms(joined_rows(sample), np.random.default_rng(8).standard_normal((18, 18)))
         lengths.append(np.concatenate([own[n_first:] for _, own in norms._lengths]))
         rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
         sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
