@@ -150,6 +150,14 @@ def test_secure_noise_is_for_the_number_of_people():
     assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
 
 
+@pytest.mark.parametrize("n_rows", [1, 400])
+def test_warnings_do_not_depend_on_how_many_rows_people_have(n_rows):
+    people = np.r_[np.zeros(n_rows, dtype=int), 1, 2]
+    X = np.random.default_rng(0).uniform(-1, 1, (len(people), 5))
+    with pytest.warns(UserWarning, match=r"fewer users \(3\) than columns \(5\)"):
+        fit(X, X[:, 0], user_ids=people, epsilon=1.0, delta=0.1)
+
+
 def test_people_of_one_row_each_are_rows():
     X, y, _ = visits(3000, most=1)
     rows, people = fit(X, y, interval=0.95, **B), fit(X, y, interval=0.95, user_ids=np.arange(3000), **B)
