@@ -290,3 +290,17 @@ def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
     distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
     added = transcript.published[0] - transcript.values[0]
     assert added.std() == pytest.approx(noise.output * distance, rel=0.15)
+
+
+def test_replicates_of_other_sizes_draw_what_they_draw_alone():
+    """TukeyEM drew as many numbers for each replicate as for the longest one."""
+    X, y = regression(4000)
+    mask = np.arange(4000)[:, None] < [700, 4000]
+    keywords = {"epsilon": 20.0, "delta": 0.01}
+    batch = dpalgos.estimate(
+        "tukey_em", X, y, row_mask=mask, replicates=2, rng=np.random.default_rng(5), **keywords
+    )
+    for r, rng in enumerate(np.random.default_rng(5).spawn(2)):
+        alone = dpalgos.estimate("tukey_em", X[mask[:, r]], y[mask[:, r]], rng=rng, **keywords)
+        assert alone.estimate.any()
+        np.testing.assert_array_equal(batch.estimate[:, r], alone.estimate)

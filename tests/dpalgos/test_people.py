@@ -150,6 +150,14 @@ def test_secure_noise_is_for_the_number_of_people():
     assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
 
 
+@pytest.mark.parametrize("n_rows", [1, 400])
+def test_warnings_do_not_depend_on_how_many_rows_people_have(n_rows):
+    people = np.r_[np.zeros(n_rows, dtype=int), 1, 2]
+    X = np.random.default_rng(0).uniform(-1, 1, (len(people), 5))
+    with pytest.warns(UserWarning, match=r"fewer users \(3\) than columns \(5\)"):
+        fit(X, X[:, 0], user_ids=people, epsilon=1.0, delta=0.1)
+
+
 def test_people_of_one_row_each_are_rows():
     X, y, _ = visits(3000, most=1)
     rows, people = fit(X, y, interval=0.95, **B), fit(X, y, interval=0.95, user_ids=np.arange(3000), **B)
@@ -181,7 +189,7 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
     for n_first, n_threads in product((1, 2, 5, 4099), (1, 2, 4)):
         sample = units_of(n_first, family, more=14)
         with threadpool_limits(n_threads):
-            norms = row_norms(joined_rows(sample), np.eye(18) + 0.1)
+            norms = row_norms(joined_rows(sample), np.random.default_rng(8).standard_normal((18, 18)))
         lengths.append(np.concatenate([own[n_first:] for _, own in norms._lengths]))
         rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
         sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
