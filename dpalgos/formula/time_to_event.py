@@ -158,8 +158,9 @@ def phreg(
         The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
         happened in the time of that length before t, on average in its middle.
     user : str, optional
-        The column of persons, if they have several rows. Each has at most ``max_rows`` person-periods, by
-        default twice the number of periods; further ones do not count.
+        The column of persons, if they have several rows. The guarantee is then for persons. Rows of a person
+        in one period are joined: their covariates are weighted by the time at risk. Without it, the guarantee
+        is for rows: each is taken as a person.
     **options
         Those of :func:`dpalgos.formula.ols`: ``epsilon``, ``delta``, ``bounds``, ``levels``, ….
 
@@ -175,7 +176,7 @@ def phreg(
     check_left_out(options, *OF_DESIGN, "person_weight")
     n_periods = 1 if periods is not None else _default_periods(formula, frame, user, options)
     design = _design(formula, declared_times(formula, periods, resolution, options), n_periods)
-    settings = _time_of(design).settings(options, of_users=user is not None)
+    settings = _time_of(design).settings(options)
     return SurvivalResult(**fit_design(settings.pop("family"), design, frame, user=user, **settings))
 
 
