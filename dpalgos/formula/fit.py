@@ -330,11 +330,11 @@ def fit_design(
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     given: dict[str, Any] = {"user_ids": user_ids, "row_weights": row_weights}
     if design.survival:
-        sample, relation = _person_sample(design, rows, is_clipped if interval else None, **given)
+        sample, relation = _person_sample(design, rows, None if interval is None else is_clipped, **given)
         rows = {}  # the sample holds what it needs
     else:
         y, X, relation = (response.values(rows) - units[0]) / units[1], design.matrix(rows), None
-        sample = Sample(X, y, moved=_moved(is_clipped if interval else None, X.shape[1]), **given)
+        sample = Sample(X, y, moved=_moved(None if interval is None else is_clipped, X.shape[1]), **given)
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))

@@ -565,6 +565,18 @@ def test_neighbors_who_differ_in_one_person_are_protected_as_one_unit():
             assert ("row is taken as a person" in each.promise) == (unit == "row")
 
 
+@pytest.mark.parametrize(
+    ("factor", "words"), [(365.25, "beyond the last"), (1 / 365.25, "first period"), (1.0, "")]
+)
+def test_times_in_another_unit_than_cut_points_give_a_caution(factor, words, recwarn):
+    frame = patients(3000).assign(time=lambda each: factor * each["time"])
+    options = {"levels": ARMS, "periods": [0, 1, 2, 3, 4, 5], "epsilon": 1.0, "delta": 1e-6}
+    curves = survival("Surv(time, died) ~ arm", frame, random_state=0, **options)
+    assert [words in each for each in curves.cautions] == [True] * bool(words)
+    told = [str(each.message) for each in recwarn if each.category is dpalgos.AccuracyWarning]
+    assert told == curves.cautions
+
+
 def test_a_budget_of_users_refuses_rows_and_curves_refuse_a_person_with_two():
     frame = patients(300).assign(person=np.arange(300))
     budget = dpalgos.Budget(epsilon=5, delta=1e-5, relation=Relation.USER)
