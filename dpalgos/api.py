@@ -111,8 +111,7 @@ def estimate(
     counted = _counted_in(budget, estimator)
     if counted is not None:
         generators = [_generator_within(counted, generators)]
-    relation = sample.relation or estimator.relation or Relation.CENTRAL
-    transcript = Transcript(Noise(generators), relation)
+    transcript = Transcript(Noise(generators), _relation(estimator, sample))
     with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
     _warn(estimator, sample, params, seeded=seeded)
@@ -185,6 +184,10 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
             "pass the same replicates, no others"
         )
     return X
+
+
+def _relation(estimator: Estimator, sample: Sample) -> Relation:
+    return sample.relation or estimator.relation or Relation.CENTRAL
 
 
 def _unit_of_privacy(estimator: Estimator, sample: Sample) -> str:

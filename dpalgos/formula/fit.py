@@ -37,7 +37,8 @@ from dpalgos.release.checks import (
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.rows.users import user_codes
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _FAMILIES = {
     "gaussian": "preconditioned_regression",
@@ -317,11 +318,6 @@ def fit_design(
     rows, is_clipped = _clipped_rows(family, design, frame)
     user_ids = None if user is None else column_of(frame, user, "user")
     row_weights = None if weights is None else column_of(frame, weights, "weights")
-    rows, persons = design.of_rows(rows)
-    if persons is not None:
-        is_clipped = is_clipped[persons]
-        user_ids = persons if user_ids is None else np.asarray(unmasked("user", user_ids))[persons]
-        row_weights = None if row_weights is None else np.asarray(unmasked("weights", row_weights))[persons]
     units = (response.center, response.scale) if family == "gaussian" else (0.0, 1.0)
     units = units if design.constant else (0.0, units[1])
     keywords = {
@@ -332,11 +328,13 @@ def fit_design(
         **options,
     }
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
-    y = (response.values(rows) - units[0]) / units[1]
-    X = design.matrix(rows)
-    moved = None if interval is None else np.broadcast_to(is_clipped[:, None], X.shape).astype(np.int8)
-    relation = Relation.CENTRAL if persons is not None and user is None else None
-    sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=row_weights, relation=relation)
+    given: dict[str, Any] = {"user_ids": user_ids, "row_weights": row_weights}
+    if design.survival:
+        sample, relation = _person_sample(design, rows, None if interval is None else is_clipped, **given)
+        rows = {}  # the sample holds what it needs
+    else:
+        y, X, relation = (response.values(rows) - units[0]) / units[1], design.matrix(rows), None
+        sample = Sample(X, y, moved=_moved(None if interval is None else is_clipped, X.shape[1]), **given)
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
@@ -345,6 +343,47 @@ def fit_design(
     remedy = "fewer periods" if design.survival and len(design.survival.labels) > 1 else ""
     warn_of_none(result.coefficients().interval, result.intervals, columns, remedy)
     return vars(result)
+
+
+def _moved(is_clipped: BoolArray | None, n_columns: int) -> Any:
+    """Return marks of all cells of rows (n,) that have a clipped number, without a copy for each column."""
+    if is_clipped is None:
+        return None
+    return np.broadcast_to(is_clipped.astype(np.int8)[:, None], (len(is_clipped), n_columns))
+
+
+def _person_sample(
+    design: FormulaDesign,
+    rows: Mapping[str, Any],
+    is_clipped: BoolArray | None,
+    *,
+    user_ids: Any,
+    row_weights: Any,
+) -> tuple[Sample, Relation | None]:
+    """Return the sample of person-periods, and the relation if each row of data is taken as a person."""
+    from dpalgos.formula.person_rows import PersonRows  # loaded if a response is a time
+
+    codes: IntArray = np.arange(len(next(iter(rows.values()))))
+    if row_weights is not None:
+        row_weights = np.asarray(unmasked("weights", row_weights), dtype=float)
+    if user_ids is not None:
+        codes = user_codes(user_ids, len(codes))
+        order = np.argsort(codes, kind="stable")
+        rows, codes = {name: each[order] for name, each in rows.items()}, codes[order]
+        is_clipped = None if is_clipped is None else is_clipped[order]
+        row_weights = None if row_weights is None else row_weights[order]
+    persons = PersonRows.of(design, rows, codes)
+    X, y = persons.sample_rows()
+    relation = Relation.CENTRAL if user_ids is None else None
+    moved = None if is_clipped is None else persons.means(is_clipped.astype(float)) > 0
+    return Sample(
+        X,
+        y,
+        moved=_moved(moved, len(design.names) + design.constant),
+        user_ids=persons.persons,
+        row_weights=None if row_weights is None else persons.means(row_weights),
+        relation=relation,
+    ), relation
 
 
 def _rows_of(design: FormulaDesign, frame: Any) -> tuple[FloatArray, FloatArray]:

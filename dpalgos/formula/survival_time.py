@@ -22,7 +22,14 @@ from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
-from dpalgos.survival.periods import cell_rows, exposure_bounds, person_periods
+from dpalgos.survival.periods import (
+    JoinedPeriods,
+    PersonPeriods,
+    cell_rows,
+    exposure_bounds,
+    joined_periods,
+    person_periods,
+)
 from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
 
 _PERIODS = {2_000.0: 1, 8_000.0: 2, 30_000.0: 4, np.inf: 8}  # of a regression, below nμ
@@ -149,11 +156,14 @@ class SurvivalTime:
             reading, names=names, response=event if reading.response else "", terms=terms, offset=offset
         )
 
-    def settings(self, given: Mapping[str, Any], *, of_users: bool) -> dict[str, Any]:
-        """Return settings of the regression of person-periods; refuse those that leave out periods."""
+    def settings(self, given: Mapping[str, Any], rows_each: int = 1) -> dict[str, Any]:
+        """Return settings of the regression of person-periods; refuse those that leave out periods.
+
+        By default, a person has at most ``rows_each`` times the number of periods.
+        """
         n_periods = len(self.labels)
         fixed = {"family": "poisson", "person_weight": "rows", "single_event": True}
-        settings = {**fixed, "max_rows": n_periods * (1 + of_users), **given}
+        settings = {**fixed, "max_rows": n_periods * rows_each, **given}
         for name, value in fixed.items():
             if settings[name] != value:
                 raise InputError(f"{name} must be left out with {self.name}, got {shown(settings[name])}")
@@ -173,6 +183,28 @@ class SurvivalTime:
 
     def expand(self, rows: Mapping[str, Any]) -> tuple[dict[str, Any], IntArray]:
         """Return person-periods of rows of persons as columns, and the row (m,) that each is of."""
+        own = self._split(rows)
+        return self._columns(rows, own.person, own.period, own.exposure, own.event), own.person
+
+    def join(
+        self, rows: Mapping[str, Any], codes: IntArray, first: tuple[int, int] = (0, 0)
+    ) -> JoinedPeriods:
+        """Return the person-periods of rows of persons, who may have several.
+
+        ``first`` is added to the numbers of rows of data and to the starts.
+        """
+        joined = joined_periods(self._split(rows), codes - codes[0], np.array(self.periods))
+        row, start = first
+        person = joined.person + codes[0]
+        return replace(joined, person=person, row=joined.row + row, starts=joined.starts + start)
+
+    def at_periods(self, rows: Mapping[str, Any], period: IntArray) -> dict[str, Any]:
+        """Return columns of rows (n,) that are followed through a period each, of the longest exposure."""
+        most = exposure_bounds(np.array(self.periods))[1]
+        n = np.arange(len(period))
+        return self._columns(rows, n, period, np.full(len(n), most), np.zeros(len(n)))
+
+    def _split(self, rows: Mapping[str, Any]) -> PersonPeriods:
         stop = np.asarray(rows[self.time], dtype=float)
         start = rows[self.start] if self.start else np.full_like(stop, self.periods[0])
         if self.start and (np.asarray(start) > stop).any():
@@ -181,12 +213,16 @@ class SurvivalTime:
                 "the entry first; swap the two, or correct the rows"
             )
         cuts = np.array(self.periods)
-        own = person_periods(start, stop, self.happened(rows), cuts, self.resolution)
-        expanded = {name: np.asarray(rows[name])[own.person] for name in self.columns if name in rows}
-        expanded[self.name] = own.event.astype(float)
-        expanded[self.period] = np.array(self.labels, dtype=object)[own.period]
-        expanded[self.exposure] = own.exposure
-        return expanded, own.person
+        return person_periods(start, stop, self.happened(rows), cuts, self.resolution)
+
+    def _columns(
+        self, rows: Mapping[str, Any], row: IntArray, period: Any, exposure: Any, event: Any
+    ) -> dict[str, Any]:
+        columns = {name: np.asarray(rows[name])[row] for name in self.columns if name in rows}
+        columns[self.name] = event.astype(float)
+        columns[self.period] = np.array(self.labels, dtype=object)[period]
+        columns[self.exposure] = exposure
+        return columns
 
     def cells(self, rows: Mapping[str, Any], codes: IntArray, n_groups: int) -> FloatArray:
         """Return the row of each person, (n, G · 2 · (2K + 1)), for counts and times at risk by group."""

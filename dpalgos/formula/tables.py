@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.api import estimate
-from dpalgos.errors import InputError, unknown_name
+from dpalgos.errors import AccuracyWarning, InputError, unknown_name
 from dpalgos.formula.columns import Declared, column_of, declared_columns, declared_rows
 from dpalgos.formula.fit import ROW_OF_PERSON
 from dpalgos.formula.group_table import GroupNumbers, group_numbers, noise_std_of
@@ -65,6 +66,8 @@ def survival(
     columns = declared_times(formula, periods, resolution, options)
     persons = None if user is None else column_of(frame, user, "user")
     curves: SurvivalCurves = _released("survival", formula, frame, columns, persons, **options)
+    for caution in curves.cautions:
+        warnings.warn(caution, AccuracyWarning, stacklevel=2)
     return curves
 
 

@@ -158,8 +158,9 @@ def phreg(
         The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
         happened in the time of that length before t, on average in its middle.
     user : str, optional
-        The column of persons, if they have several rows. Each has at most ``max_rows`` person-periods, by
-        default twice the number of periods; further ones do not count.
+        The column of persons, if they have several rows. The guarantee is then for persons. Rows of a person
+        in one period are joined: their covariates are weighted by the time at risk. Without it, the guarantee
+        is for rows: each is taken as a person.
     **options
         Those of :func:`dpalgos.formula.ols`: ``epsilon``, ``delta``, ``bounds``, ``levels``, ….
 
@@ -173,9 +174,10 @@ def phreg(
         If something is undeclared, or would be learned from rows; no value of the rows is ever printed.
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
-    n_periods = 1 if periods is not None else _default_periods(formula, frame, user, options)
-    design = _design(formula, declared_times(formula, periods, resolution, options), n_periods)
-    settings = _time_of(design).settings(options, of_users=user is not None)
+    declared = declared_times(formula, periods, resolution, options)
+    n_periods = 1 if periods is not None else _default_periods(formula, frame, user, declared, options)
+    design = _design(formula, declared, n_periods)
+    settings = _time_of(design).settings(options)
     return SurvivalResult(**fit_design(settings.pop("family"), design, frame, user=user, **settings))
 
 
@@ -195,9 +197,11 @@ def _design(formula: str, declared: Declared, n_periods: int) -> FormulaDesign:
     return design
 
 
-def _default_periods(formula: str, frame: Any, user: str | None, options: Mapping[str, Any]) -> int:
+def _default_periods(
+    formula: str, frame: Any, user: str | None, declared: Declared, options: Mapping[str, Any]
+) -> int:
     """Return the number of periods that suits the public number of persons and the budget."""
-    given = read_formula(formula, [*(options.get("bounds") or ()), *(options.get("levels") or ())]).left
+    given = read_formula(formula, declared).left
     persons = column_of(frame, user or given[-1], "user" if user else "the formula")
     n_persons = len(np.unique(np.asarray(persons))) if user else len(persons)
     budget = [check_positive(name, options.get(name)) for name in ("epsilon", "delta")]

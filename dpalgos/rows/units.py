@@ -93,11 +93,15 @@ class UnitParams(Params):
         if sample.user_codes is None:
             return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])))
         sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
-        codes = (np.cumsum(sizes > 0) - 1)[sample.user_codes]  # without gaps
+        codes = sample.user_codes
+        if not sizes.all():
+            codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
         sizes = sizes[sizes > 0]
         starts = None if sample.rows.streamed else np.append(0, np.cumsum(sizes))
         if self.max_rows is None:
             weights[used] /= sizes[codes[used]]
         else:
-            weights[used] *= (public_positions(codes[used]) < self.max_rows) / self.max_rows
+            weights /= self.max_rows
+            if sizes.max() > self.max_rows:
+                weights[used] *= public_positions(codes[used]) < self.max_rows
         return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts))

@@ -52,6 +52,7 @@ from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
 
 _VISIBLE = 6.0  # persons at risk must exceed so many standard deviations of their noise
+_NEARLY_ALL = 0.95  # of the persons, at which units are in doubt
 _LARGEST_LOG = 8.0  # of a hazard ratio
 _LARGEST_EARLY = 1 / 6  # of a period: the hazard falls to 0 at its end
 
@@ -312,6 +313,23 @@ class SurvivalCurves:
     def events_and_times(self) -> list[tuple[FloatArray, FloatArray]]:
         """The number of events, and the time at risk, by period, (K,) each, for each group."""
         return [(table.events, table.time_at_risk) for table in self._tables]
+
+    @property
+    def cautions(self) -> list[str]:
+        """Warnings about the cut points, based on released numbers only."""
+        tables = self._tables
+        n = max(sum(float(table.at_risk[0]) for table in tables), 1.0)
+        std = np.sqrt(len(tables) * float(tables[0].noise.of(tables[0].rest[:1], tables[0].rest[:1])[0, 0]))
+        if n < _VISIBLE * std:
+            return []
+        beyond = sum(table.after for table in tables) / n
+        first = sum(float(table.leavers[0]) for table in tables) / n if len(self.periods) > 2 else 0.0
+        where = [f"followed beyond the last cut point, {self.periods[-1]:g}"] * (beyond > _NEARLY_ALL)
+        where += [f"followed for less than the first period, to {self.periods[1]:g}"] * (first > _NEARLY_ALL)
+        return [
+            f"Nearly all persons are {each}. Check that times and cut points have the same unit."
+            for each in where
+        ]
 
     def curves(self) -> Any:
         """Return the curves, a row per group and cut point.

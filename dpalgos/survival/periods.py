@@ -48,12 +48,16 @@ def _moments_of_events(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PersonPeriods:
-    """Rows of person-periods: person, period, exposure, and whether the event happens, (m,) each."""
+    """Rows of person-periods: person, period, exposure, and whether the event happens, (m,) each.
+
+    ``followed`` is the exposure without its minimum.
+    """
 
     person: IntArray
     period: IntArray
     exposure: FloatArray
     event: BoolArray
+    followed: FloatArray
 
 
 def person_periods(
@@ -74,6 +78,66 @@ def person_periods(
         period=period,
         exposure=np.maximum(followed, LEAST_EXPOSURE * np.diff(cuts)[period]),
         event=event[person] & (period == end[person]),
+        followed=followed,
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JoinedPeriods:
+    """One row for each person and period, from several rows of a person.
+
+    Attributes
+    ----------
+    person, period, exposure, event : (m,) arrays
+        As in :class:`PersonPeriods`; the person is a code.
+    row : (k,) array
+        The rows of data that they are made of, one person-period after the other.
+    starts : (m + 1,) array
+        The first of these of each person-period, and k.
+    share : (k,) array
+        The part of the exposure that each row has, which weights its covariates.
+    """
+
+    person: IntArray
+    period: IntArray
+    exposure: FloatArray
+    event: BoolArray
+    row: IntArray
+    starts: IntArray
+    share: FloatArray
+
+
+def joined_periods(own: PersonPeriods, codes: IntArray, periods: FloatArray) -> JoinedPeriods:
+    """Join the person-periods of rows (n,) of persons, by their ``codes`` (n,).
+
+    A row that is followed for no time has no part, unless the person has no other row. Therefore a person has
+    from 1 to K person-periods, which depend on no other person.
+    """
+    widths = np.diff(np.asarray(periods, dtype=float))
+    person = codes[own.person]
+    counts = (own.followed > 0) | own.event
+    is_followed = np.bincount(person, weights=counts, minlength=int(codes.max()) + 1) > 0
+    first = np.zeros(len(person), dtype=bool)
+    first[np.unique(person, return_index=True)[1]] = True
+    kept = np.flatnonzero(counts | (first & ~is_followed[person]))
+    kept = kept[np.argsort(person[kept] * len(widths) + own.period[kept], kind="stable")]
+    keys = person[kept] * len(widths) + own.period[kept]
+    starts = np.flatnonzero(np.append(True, np.diff(keys) != 0))
+    sizes = np.diff(np.append(starts, len(keys)))
+    total = np.add.reduceat(own.followed[kept], starts)
+    known = np.repeat(total, sizes)
+    share = np.where(
+        known > 0, own.followed[kept] / np.where(known > 0, known, 1.0), 1 / np.repeat(sizes, sizes)
+    )
+    period = own.period[kept][starts]
+    return JoinedPeriods(
+        person=person[kept][starts],
+        period=period,
+        exposure=np.clip(total, LEAST_EXPOSURE * widths[period], widths[period]),
+        event=np.logical_or.reduceat(own.event[kept], starts),
+        row=own.person[kept],
+        starts=np.append(starts, len(keys)),
+        share=share,
     )
 
 

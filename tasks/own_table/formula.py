@@ -7,7 +7,6 @@ from data.columns import Column
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import public_rows
 from dpalgos.formula.design import FormulaDesign, design_of
-from dpalgos.formula.survival_time import default_periods
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.simulated_rows import declared_as
@@ -21,6 +20,8 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
 
     A formula that uses undeclared columns, or learns from the rows, is refused.
     """
+    from dpalgos.formula.survival_time import default_periods  # loaded if there is a formula
+
     declared = tuple(column for column in table.columns if not column.derived)
     try:
         columns = {column.name: declared_as(column) for column in declared}

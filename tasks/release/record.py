@@ -107,7 +107,8 @@ def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any
     result = numbers.result(estimate, noise_std, released.plan.rows.n_units, released.plan.request.level)
     content = {"declaration": numbers.declaration, "estimate": estimate, "noise_std": noise_std}
     answer = [{**row, "shrunk": row["estimate"]} for row in result.rows()]
-    return {"by_group": content, "answer": answer, "level": result.level}
+    cautions = [*released.answer.get("cautions", []), *getattr(result, "cautions", [])]
+    return {"by_group": content, "answer": answer, "level": result.level, "cautions": cautions}
 
 
 def _coefficient(name: str, value: float, released: StoredRelease) -> dict[str, Any]:

@@ -90,12 +90,21 @@ def replaced(X, y, own, rng, most=LARGEST_VALUE):
     return np.clip(X, -most, most), np.clip(y, -most, most)
 
 
+def mask_of(rng, own, *, with_own):
+    """Return a mask of two replicates with as many rows each, with or without those of the first person."""
+    others = np.flatnonzero(~own)
+    mask = np.repeat((own & with_own)[:, None], 2, axis=1)
+    for column in mask.T:
+        column[rng.choice(others, int(0.8 * len(others)), replace=False)] = True
+    return mask
+
+
 def assert_admitted(estimator, calibration, n, epsilon, rng, style=None):
     style = style or rng.choice(STYLES[:2] if estimator.relation is kinds.Relation.LOCAL else STYLES)
     params = build_params(estimator, keywords(estimator, calibration, epsilon=epsilon))
     X, y, own = table_for(estimator, n, rng)
     most = LARGEST_SINGLE if style == "single precision" else LARGEST_VALUE
-    mask = own[:, None] | (rng.random((n, 2)) < 0.8) if style == "masked" else None
+    mask = mask_of(rng, own, with_own=True) if style == "masked" else None
     pair = [sample_of(estimator, *replaced(X, y, own, rng, most), style, mask) for _ in range(2)]
     first, answer = recorded(estimator, params, pair[0])
     assert first.releases
@@ -131,7 +140,7 @@ def test_rows_that_a_mask_leaves_out_are_in_no_release(estimator, calibration, s
     rng, n = np.random.default_rng(3), 400 if "epsilon" in estimator.example else 40
     params = build_params(estimator, keywords(estimator, calibration))
     X, y, own = table_for(estimator, n, rng)
-    mask = (rng.random((n, 2)) < 0.8) & ~own[:, None]
+    mask = mask_of(rng, own, with_own=False)
     samples = (sample_of(estimator, *replaced(X, y, own, rng), style, mask) for _ in range(2))
     try:
         runs = [recorded(estimator, params, sample)[0] for sample in samples]

@@ -13,6 +13,7 @@ from statsmodels.duration.hazard_regression import PHReg
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dpalgos
+from dpalgos.accounting.events import Relation
 from dpalgos.api import run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.central.cumulative_counts import (
@@ -23,9 +24,11 @@ from dpalgos.central.cumulative_counts import (
     part_weights,
     strategy,
 )
-from dpalgos.formula import ols, phreg, poisson, survival
+from dpalgos.formula import ols, person_rows, phreg, poisson, survival, tables
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
+from dpalgos.formula.design import design_of
 from dpalgos.formula.group_table import group_numbers
+from dpalgos.formula.person_rows import PersonRows
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.survival.curves import SurvivalCurves
@@ -33,6 +36,7 @@ from dpalgos.survival.periods import (
     LEAST_EXPOSURE,
     cell_rows,
     exposure_bounds,
+    joined_periods,
     person_periods,
     rounded_to_cuts,
 )
@@ -461,31 +465,131 @@ def test_the_default_number_of_periods_follows_from_persons_and_budget(epsilon, 
     assert len(fit.time.labels) == n_periods
 
 
-def test_a_person_with_several_rows_is_one_unit():
-    """Persons who are split at a time, with the same covariates, are the same persons."""
-    frame = patients(3000).assign(start=0.0, person=np.arange(3000))
-    late = frame[frame["time"] > 1.0]
-    first = late.assign(time=1.0, died=0)
-    split = pd.concat([frame[frame["time"] <= 1.0], first, late.assign(start=1.0)])
+def in_rows(frame, width):
+    """Return rows of follow-up of at most a width for each person, in random order."""
+    parts = []
+    for k in range(int(np.ceil(frame["time"].max() / width))):
+        own = frame[frame["time"] > k * width]
+        end = np.minimum(own["time"], (k + 1) * width)
+        happened = own["died"] * (end == own["time"])
+        parts.append(own.assign(start=k * width, time=end, died=happened.astype(int)))
+    return pd.concat(parts).sample(frac=1, random_state=0)
+
+
+@pytest.mark.parametrize("width", [0.25, 1.0, 1.7])
+def test_a_person_with_several_rows_is_one_unit(width):
+    """Persons whose follow-up is in several rows are the same persons, also beyond the last cut point."""
+    frame = patients(3000).assign(person=np.arange(3000))
+    split = in_rows(frame, width)
     options = {"bounds": {"age": (40, 80), "start": (0, 5)}, "levels": ARMS, "epsilon": 1e6}
-    formula, periods = "Surv(start, time, died) ~ arm + age", [0, 1, 2, 3, 5]
+    formula, periods = "Surv(start, time, died) ~ arm + age", [0, 1, 2, 4]
+    found = phreg(formula, split, user="person", periods=periods, **options, **BUDGET)
     narrow = {**options, "bounds": {"age": (40, 80), "start": (0, 0.5)}}
-    last = phreg(formula, split, periods=periods, user="person", **options, **BUDGET).params
-    np.testing.assert_array_equal(
-        last, phreg(formula, split, periods=periods, user="person", **narrow, **BUDGET).params
-    )
-    found = phreg(formula, split, user="person", periods=periods, max_rows=4, **options, **BUDGET)
-    whole = fitted(frame, epsilon=1e6)
+    same = phreg(formula, split, user="person", periods=periods, **narrow, **BUDGET)
+    np.testing.assert_array_equal(found.params, same.params)
+    whole = fitted(frame, epsilon=1e6, periods=periods)
     assert found.about.n == whole.about.n == 3000
-    np.testing.assert_allclose(found.params, whole.params, atol=0.02)
+    np.testing.assert_allclose(found.params, whole.params, atol=1e-6)
+    np.testing.assert_allclose(
+        found.survival({"arm": ["drug"], "age": [60]})["survival"].iloc[-1], 0.5, atol=0.1
+    )
+
+
+def test_covariates_of_one_period_are_weighted_by_the_time_at_risk():
+    rows = {
+        "start": [0, 0.25, 1.0, 0.0],
+        "stop": [0.25, 1.0, 1.5, 2.0],
+        "died": [0, 0, 1, 0],
+        "z": [1.0, 0, 0.5, -1],
+    }
+    declared = {
+        "start": NumberColumn(0, 2),
+        "stop": NumberColumn(0, 2, periods=(0, 1, 2)),
+        "z": NumberColumn(-1, 1),
+    }
+    design = design_of("Surv(start, stop, died) ~ z", {**declared, "died": CategoryColumn((0, 1))})
+    arrays = {name: np.asarray(each) for name, each in rows.items()}
+    found = PersonRows.of(design, arrays, np.array([0, 0, 0, 1]))
+    np.testing.assert_array_equal(found.persons, [0, 0, 1, 1])
+    np.testing.assert_allclose(found.means(arrays["z"]), [0.25, 0.5, -1, -1])
+    np.testing.assert_allclose(found.joined.exposure, [1, 0.5, 1, 1])
+    X, y = found.sample_rows()
+    np.testing.assert_array_equal(y, [0, 1, 0, 0])
+    columns = design.survival.at_periods({"z": np.array([0.25, 0.5, -1, -1])}, np.array([0, 1, 0, 1]))
+    expected = design.matrix(columns)
+    expected[:, 0] += np.log([1, 0.5, 1, 1])
+    np.testing.assert_allclose(X, expected, atol=1e-12)
+
+
+@given(st.lists(st.tuples(TIMES, TIMES, st.booleans(), st.integers(0, 3)), min_size=1, max_size=20))
+def test_a_joined_person_has_at_most_one_row_per_period_whoever_else_is_there(people):
+    people = sorted(people, key=lambda each: each[3])
+    start, stop, event, codes = (np.array(each) for each in zip(*people, strict=True))
+    codes = np.unique(codes, return_inverse=True)[1]
+    joined = joined_periods(person_periods(start, stop, event, CUTS), codes, CUTS)
+    counts = np.bincount(joined.person, minlength=codes.max() + 1)
+    assert counts.min() >= 1
+    assert len(set(zip(joined.person, joined.period, strict=True))) == len(joined.person)
+    low, high = exposure_bounds(CUTS)
+    assert ((joined.exposure >= low) & (joined.exposure <= high)).all()
+    np.testing.assert_allclose(np.add.reduceat(joined.share, joined.starts[:-1]), 1)
+    first = codes == 0
+    alone = joined_periods(person_periods(start[first], stop[first], event[first], CUTS), codes[first], CUTS)
+    for name in ("period", "exposure", "event"):
+        np.testing.assert_array_equal(getattr(joined, name)[joined.person == 0], getattr(alone, name))
+
+
+def test_rows_that_are_streamed_give_the_same_estimate(monkeypatch):
+    frame = patients(2000)
+    held = fitted(frame)
+    monkeypatch.setattr(person_rows, "_NUMBERS_HELD", 0)
+    monkeypatch.setattr(person_rows, "_NUMBERS_AT_ONCE", 4096)
+    np.testing.assert_allclose(fitted(frame).params, held.params, rtol=1e-6)
+    levels, periods = {"arm": ["placebo", "drug"]}, [0, 1, 2, 5]
+    options = {"levels": levels, "periods": periods, "epsilon": 1.0, **BUDGET}
+    curves = survival("Surv(time, died) ~ arm", frame, **options).curves()
+    monkeypatch.setattr(tables, "_NUMBERS_AT_ONCE", 64)
+    pd.testing.assert_frame_equal(survival("Surv(time, died) ~ arm", frame, **options).curves(), curves)
 
 
 def test_neighbors_who_differ_in_one_person_are_protected_as_one_unit():
-    frame = patients(600)
-    result = fitted(frame, epsilon=1.0)
-    assert result.about.n == 600
-    assert result.certified_epsilon <= 1.0
-    assert {event.relation.unit_of_privacy for event in result.events} == {"user"}
+    frame = patients(600).assign(person=np.arange(600))
+    curves = {"levels": ARMS, "bounds": {"time": (0, 5)}, "epsilon": 1.0, **BUDGET}
+    for unit, options in (("row", {}), ("user", {"user": "person"})):
+        result = fitted(frame, epsilon=1.0, **options)
+        assert result.about.n == 600
+        assert result.certified_epsilon <= 1.0
+        found = survival("Surv(time, died) ~ arm", frame, **curves, **options)
+        for each in (result, found):
+            assert {event.relation.unit_of_privacy for event in each.events} == {unit}
+            assert ("row is taken as a person" in each.promise) == (unit == "row")
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"), [(365.25, "beyond the last"), (1 / 365.25, "first period"), (1.0, "")]
+)
+def test_times_in_another_unit_than_cut_points_give_a_caution(factor, words, recwarn):
+    frame = patients(3000).assign(time=lambda each: factor * each["time"])
+    options = {"levels": ARMS, "periods": [0, 1, 2, 3, 4, 5], "epsilon": 1.0, "delta": 1e-6}
+    curves = survival("Surv(time, died) ~ arm", frame, random_state=0, **options)
+    assert [words in each for each in curves.cautions] == [True] * bool(words)
+    told = [str(each.message) for each in recwarn if each.category is dpalgos.AccuracyWarning]
+    assert told == curves.cautions
+
+
+def test_a_budget_of_users_refuses_rows_and_curves_refuse_a_person_with_two():
+    frame = patients(300).assign(person=np.arange(300))
+    budget = dpalgos.Budget(epsilon=5, delta=1e-5, relation=Relation.USER)
+    curves = {"levels": ARMS, "bounds": {"time": (0, 5)}, "epsilon": 1.0, "delta": 1e-6}
+    formula = "Surv(time, died) ~ arm"
+    refused(lambda: survival(formula, frame, budget=budget, **curves), dpalgos.InputError, "protects a user")
+    refused(lambda: phreg(formula, frame, budget=budget, **curves), dpalgos.InputError, "protects a user")
+    survival(formula, frame, budget=budget, user="person", **curves)
+    twice = frame.assign(person=[77_777, *[77_777], *range(298)])
+    error = refused(
+        lambda: survival(formula, twice, user="person", **curves), dpalgos.InputError, "user must"
+    )
+    assert "77" not in str(error)
 
 
 FORMULAS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text())

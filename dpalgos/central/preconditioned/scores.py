@@ -329,7 +329,8 @@ class SingleEventScores(UnitScores):
             return group.weighted(score.residual * factor), self.rows.rows_of(group, score.white)
 
         sums = sums_of_units(self._parts, shortened, self.sample.n_features)
-        return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
+        sums *= clip_factor(row_lengths(sums), threshold)[:, None]
+        return sums
 
 
 class LimitedScores(UnitScores):
@@ -437,8 +438,10 @@ def sums_of_units(
             sums += sums_by_user(factors, rows, units.starts)
         elif units.codes is not None:
             codes = units.codes[group.rows]
+            first = int(codes.min())  # of sorted streams, a block has few units
+            some = slice(first, int(codes.max()) + 1)
             for j in range(n_columns):
-                sums[:, j] += np.bincount(codes, weights=rows[:, j] * factors, minlength=n_units)
+                sums[some, j] += np.bincount(codes - first, weights=rows[:, j] * factors)
         else:
             sums[group.units] += rows * factors[:, None]
     return sums

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 import dpalgos
-from dpalgos.survival.periods import LEAST_EXPOSURE, cell_rows, person_periods
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
@@ -38,6 +37,8 @@ class SimulatedTrial(RowSource):
         if self.estimate != "hazards by scores":
             error = "l2_error" if self.estimate == "hazards by counts" else "sup_error"
             return Traits(task="counts", errors=(error,))
+        from dpalgos.survival.periods import LEAST_EXPOSURE
+
         bounds = float(np.log(LEAST_EXPOSURE)), 0.0
         names = {"offset": "log(exposure)", "offset_bounds": bounds, "has_intercept": True}
         return Traits(task="glm", family="poisson", of_people=True, **names)  # type: ignore[arg-type]
@@ -57,6 +58,8 @@ class SimulatedTrial(RowSource):
             yield self._draw(replicate, replicates.n, rng)
 
     def _draw(self, replicate: int, n: int, rng: np.random.Generator) -> Draw:
+        from dpalgos.survival.periods import cell_rows, person_periods  # loaded if a trial is simulated
+
         arm, age = rng.integers(0, 2, n), rng.uniform(-2, 2, n)
         reached = rng.exponential(size=n) / np.exp(np.stack([arm, age], axis=1) @ _EFFECTS)
         total = np.append(0, np.cumsum(_HAZARDS))

@@ -49,14 +49,38 @@ def test_times_outside_their_bounds_are_cut_at_periods_only(ledger, tmp_path):
     frame["entered"] = (frame["time"] / 2).round(6)
     bounds = {**BOUNDS, "time": (1, 4), "entered": (0, 2)}
     file = initialized(tmp_path, frame, bounds=bounds, categories=ARMS)
+    edited(file, "upper = 4", "upper = 4\nperiods = [0, 1, 2, 3, 4]")
     edited(file, 'outside = "refuse"', 'outside = "clip"')
     formula = "Surv(entered, time, died) ~ arm"
     config = release_file(tmp_path, file, formula)
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, epsilon=1e6, delta=1e-6)
-    declared = {"bounds": {"time": (1, 4), "entered": (0, 2)}, "levels": ARMS}
+    declared = {"bounds": {"time": (1, 4), "entered": (0, 2)}, "levels": ARMS, "periods": [0, 1, 2, 3, 4]}
     plain = phreg(formula, frame, **declared, epsilon=1e6, delta=1e-6, random_state=0, interval=None)
     for name, expected in plain.params.items():
         assert got.estimate[name] == pytest.approx(expected, abs=0.02)
+
+
+def test_curves_of_times_in_days_have_a_caution_on_units(ledger, tmp_path):
+    frame = patients(N).round(6)
+    file = initialized(tmp_path, frame.assign(time=365 * frame["time"]), bounds=BOUNDS, categories=ARMS)
+    edited(file, 'outside = "refuse"', 'outside = "clip"')
+    config = release_file(tmp_path, file, "Surv(time, died) ~ arm", "survival")
+    got = release(ledger, "cumulative_counts", tmp_path / "table.csv", config, epsilon=1.0, delta=1e-6)
+    (caution,) = record_of(got)["release"]["cautions"]
+    assert "unit" in caution
+
+
+def test_a_person_with_several_rows_of_a_file_has_twice_as_many_as_periods(tmp_path):
+    """Rows of a file are not joined: two may lie in one period."""
+    frame = patients(N).round(6).assign(person=np.arange(N) // 2, entered=0.0)
+    bounds = {**BOUNDS, "entered": (0, 5)}
+    file = initialized(tmp_path, frame, bounds=bounds, categories=ARMS, user_id="person")
+    edited(file, "upper = 5", "upper = 5\nperiods = [0, 1, 2, 5]")
+    config = release_file(
+        tmp_path, file, "Surv(entered, time, died) ~ arm", more='[columns]\nuser_id = "person"'
+    )
+    request = read_request(config, "preconditioned_glm", epsilon=1.0, delta=1e-6)
+    assert request.params["max_rows"] == 2 * len(request.by_formula.survival.labels)
 
 
 def released(ledger, folder, table, estimator="preconditioned_glm"):
@@ -68,7 +92,7 @@ def test_a_release_has_the_hazard_ratios_of_the_same_frame(ledger, tmp_path):
     frame = patients(N).round(6)
     record = record_of(released(ledger, tmp_path, frame))
     bounds = {"age": (40, 80), "time": (0, 5)}
-    plain = phreg(FORMULA, frame, bounds=bounds, levels=ARMS, random_state=0, **BUDGET)
+    plain = phreg(FORMULA, frame, periods=[0, 5], bounds=bounds, levels=ARMS, random_state=0, **BUDGET)
     answer = {each["name"]: each["estimate"] for each in record["release"]["answer"]}
     np.testing.assert_allclose([answer[name] for name in plain.params.index], plain.params, atol=0.02)
     assert record["release"]["model"]["n"] == N

@@ -1,0 +1,136 @@
+"""Rows of person-periods of a design, from rows of persons, made block by block.
+
+A formula has the period as a term of its own. Therefore the columns of a person-period are A + B_k, those of
+the person plus those of the period. A is held for each row of data, B for each period. The offset adds the
+logarithm of the exposure. Several rows of a person in one period are joined: A is their mean, weighted by the
+time at risk. A person has at most as many rows as periods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.users import sums_by_user
+from dpalgos.survival.periods import JoinedPeriods
+from dpalgos.typing import FloatArray, IntArray
+
+_NUMBERS_AT_ONCE, _NUMBERS_HELD = 2**20, 2**23
+
+
+@dataclass(frozen=True, eq=False)
+class PersonRows:
+    """The person-periods of rows of data.
+
+    Attributes
+    ----------
+    design : FormulaDesign
+        With a time to an event as response.
+    joined : JoinedPeriods
+        The person-periods, and the rows of data of each.
+    columns : (n, d) array
+        A, with an offset without the logarithm of the exposure.
+    of_periods : (K, d) array
+        B: what a period adds to the columns of the first one.
+    """
+
+    design: FormulaDesign
+    joined: JoinedPeriods
+    columns: FloatArray
+    of_periods: FloatArray
+
+    @classmethod
+    def of(cls, design: FormulaDesign, rows: Mapping[str, Any], codes: IntArray) -> PersonRows:
+        """Return the person-periods of rows of data (n,) by ascending codes (n,) of persons."""
+        time = design.survival
+        assert time is not None
+        parts = list(_parts(codes, _NUMBERS_AT_ONCE // (8 * len(time.labels))))
+        times = {name: rows[name] for name in time.names}
+        used = {name: each for name, each in rows.items() if name in time.columns}
+        columns = [
+            _in_first_period(design, time, {name: each[part] for name, each in used.items()}, part)
+            for part in parts
+        ]
+        periods = np.arange(len(time.labels))
+        of_periods = design.matrix(
+            time.at_periods({name: np.repeat(each[:1], len(periods)) for name, each in used.items()}, periods)
+        )
+        joined = _joined(time, times, codes, parts)
+        return cls(design, joined, np.concatenate(columns), of_periods - of_periods[0])
+
+    @property
+    def persons(self) -> IntArray:
+        """The code of the person of each person-period, (m,)."""
+        return self.joined.person
+
+    def sample_rows(self) -> tuple[Any, FloatArray | None]:
+        """Return the columns of the design (m, d), and the responses (m,): streamed if they are many."""
+        m = len(self.persons)
+        if m * self.columns.shape[1] > _NUMBERS_HELD:
+            return StreamedRows(self._pieces, m), None
+        X, y = zip(*self._pieces(), strict=True)
+        return np.concatenate(X), np.concatenate(y)
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Return the means of values of rows of data (n,) for each person-period, (m,)."""
+        joined = self.joined
+        return sums_by_user(joined.share, values[joined.row][:, None], joined.starts)[:, 0]
+
+    def _pieces(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        joined, offset = self.joined, self.design.offset
+        assert offset is not None
+        low, high = offset.lower - offset.center, offset.upper - offset.center
+        size = max(1, _NUMBERS_AT_ONCE // self.columns.shape[1])
+        for start in range(0, len(joined.person), size):
+            some = slice(start, start + size)
+            starts = joined.starts[start : start + size + 1]
+            part = slice(starts[0], starts[-1])
+            X = sums_by_user(joined.share[part], self.columns[joined.row[part]], starts - starts[0])
+            X += self.of_periods[joined.period[some]]
+            X[:, 0] = np.clip(X[:, 0] + np.log(joined.exposure[some]), low, high)
+            if self.design.constant:
+                X[:, -1] = 1.0
+            yield X, joined.event[some].astype(float)
+
+
+def _in_first_period(
+    design: FormulaDesign, time: SurvivalTime, rows: Mapping[str, Any], part: slice
+) -> FloatArray:
+    columns = design.matrix(time.at_periods(rows, np.zeros(part.stop - part.start, dtype=int)))
+    columns[:, 0] -= np.log(time.columns[time.exposure].upper)  # type: ignore[union-attr]
+    return columns
+
+
+def _joined(
+    time: SurvivalTime, times: Mapping[str, Any], codes: IntArray, parts: Sequence[slice]
+) -> JoinedPeriods:
+    """Return the person-periods, made a few persons at a time."""
+    found, n_rows = list[JoinedPeriods](), 0
+    for part in parts:
+        some = {name: each[part] for name, each in times.items()}
+        found.append(time.join(some, codes[part], first=(part.start, n_rows)))
+        n_rows += len(found[-1].row)
+    fields = ("exposure", "event", "share")
+    wide: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in found]) for name in fields}
+    for name in ("person", "period", "row"):
+        wide[name] = np.concatenate([getattr(each, name).astype(np.int32) for each in found])
+    if n_rows == len(wide["person"]):  # each person-period is of one row
+        wide["share"] = np.broadcast_to(np.ones(1), n_rows)
+    starts = np.concatenate([each.starts[:-1] for each in found])
+    return JoinedPeriods(**wide, starts=np.append(starts, n_rows).astype(np.int32))
+
+
+def _parts(codes: IntArray, size: int) -> Iterator[slice]:
+    """Yield rows of data of whole persons, about ``size`` at a time."""
+    n, start = len(codes), 0
+    while start < n:
+        end = min(start + max(size, 1), n)
+        end = int(np.searchsorted(codes, codes[end - 1], side="right"))
+        yield slice(start, end)
+        start = end
