@@ -8,10 +8,10 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
+from dpalgos import noise_off
 from flows.studies.find_study import find_study, study_names
 from reports.results import noise_off_metric, validate_results
 from tasks.cells import Cell, Replicates, derive_seed
-from tasks.problems import problem
 from tasks.problems.problem import DatasetSource
 from tasks.run.compute import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
@@ -75,9 +75,9 @@ def test_a_private_cell_also_runs_without_noise_and_a_descent_once_for_every_eps
     run = replace(run, params={"family": "gaussian", **PRIVATE, "n_iterations": 3, "step_size": 0.1})
     at_epsilons = (run, replace(run, epsilon=4.0))
     longer = replace(run, calibration="paper", params={**run.params, "n_iterations": 9})
-    calls, silent = [], problem.estimate_without_noise
+    calls, silent = [], noise_off.estimate_without_noise
     monkeypatch.setattr(
-        problem, "estimate_without_noise", lambda *args, **named: calls.append(1) or silent(*args, **named)
+        noise_off, "estimate_without_noise", lambda *args, **named: calls.append(1) or silent(*args, **named)
     )
     three = replace(block(*at_epsilons, longer, cell("adassp"), cell("ols")), n_noise_off=3)
     rows = validate_results(compute_block(three, design))
