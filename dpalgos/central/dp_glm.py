@@ -61,7 +61,9 @@ class NoisyDescentParams(PrivateParams):
     """Keywords of noisy gradient descent, and what a family decides of it."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    n_iterations: int = count("T, number of gradient steps", default=10)
+    n_iterations: int = count(
+        "T, number of gradient steps; in a study file also 'by forecast', from its [guesses]", default=10
+    )
     coef_bound: float | None = positive(
         "iterates are projected onto the ℓ2 ball of this radius; None: they are not",
         default=None,

@@ -83,7 +83,9 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
     """Keywords of :func:`dp_linear_regression`."""
 
     coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
-    n_iterations: int = count("T, number of gradient steps", default=5)
+    n_iterations: int = count(
+        "T, number of gradient steps; in a study file also 'by forecast', from its [guesses]", default=5
+    )
     step_size: float | None = positive(
         "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
         default=None,
