@@ -431,6 +431,11 @@ def test_survival_at_covariates_has_limits_that_contain_the_truth():
     assert list(found["time"]) == [1, 2, 3, 5] * 2
 
 
+def test_slopes_of_too_few_persons_are_exactly_zero():
+    fit = fitted(patients(200), epsilon=0.3, periods=[0, 5])
+    assert (fit.params[["arm[T.drug]", "age"]] == 0).all()
+
+
 def trial_of_two_arms(seed, n=3000):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"arm": rng.integers(0, 2, n), "z": rng.normal(0, 1, n).clip(-2, 2)})
