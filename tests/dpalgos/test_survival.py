@@ -526,6 +526,17 @@ def test_covariates_of_one_period_are_weighted_by_the_time_at_risk():
     np.testing.assert_allclose(X, expected, atol=1e-12)
 
 
+def test_rows_outside_the_periods_take_no_place():
+    start, stop = np.array([0.0, 6.0, 7.0, 8.0]), np.array([0.5, 7.0, 8.0, 9.0])
+    own = person_periods(start, stop, np.zeros(4, dtype=bool), CUTS)
+    joined = joined_periods(own, np.array([0, 0, 1, 1]), CUTS)
+    assert list(zip(joined.person, joined.period, joined.exposure, strict=True)) == [
+        (0, 0, 0.5),
+        (1, 2, 2 * LEAST_EXPOSURE),  # only outside: one row with the minimum
+    ]
+    assert joined.row.tolist() == [0, 2]
+
+
 @given(st.lists(st.tuples(TIMES, TIMES, st.booleans(), st.integers(0, 3)), min_size=1, max_size=20))
 def test_a_joined_person_has_at_most_one_row_per_period_whoever_else_is_there(people):
     people = sorted(people, key=lambda each: each[3])
