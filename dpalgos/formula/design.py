@@ -19,6 +19,7 @@ from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.code import (
+    INTERCEPT,
     ROWS,
     Code,
     in_order,
@@ -265,6 +266,8 @@ def design_of(formula: str, declared: Declared, n_periods: int = 1) -> FormulaDe
     basis, back = _basis(P, names, has_levels)
     fitted, sources = [names[j] for j in basis], [reading.names.used(*term_of[j]) for j in basis]
     constant, offset = len(basis) < len(names), None
+    if () in reading.terms:  # exactly: slopes of 0 stay 0
+        back[:, -1] = [name == INTERCEPT for name in names]
     if reading.offset:
         offset = _side(reading.offset, reading, columns, rows)
         offset = replace(offset, name=f"offset({offset.name})", center=constant * offset.center, scale=1.0)

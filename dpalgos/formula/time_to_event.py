@@ -140,7 +140,9 @@ def phreg(
     """Fit a private regression of a time to an event by formula.
 
     The hazard is constant within public periods and proportional in the covariates: a Poisson regression of
-    person-periods. A person is protected with all of them. Finer periods come closer to Cox regression.
+    person-periods, and all of a person's are protected together. Finer periods come closer to Cox regression.
+    If hazards are not proportional, a hazard ratio is an average over the follow-up, with weights that depend
+    on when events and censoring happen.
 
     Parameters
     ----------

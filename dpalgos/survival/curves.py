@@ -439,7 +439,10 @@ class SurvivalCurves:
         )
 
     def hazard_ratios(self) -> Any:
-        """Return the hazard ratio of each group to the first, if hazards are proportional.
+        """Return the hazard ratio of each group to the first.
+
+        If hazards are not proportional, it is an average over the periods that are shown, with weights that
+        depend on events and times at risk.
 
         Returns
         -------

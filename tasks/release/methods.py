@@ -14,6 +14,10 @@ REPLACED = {
     Relation.CENTRAL: "datasets of the same number of rows that differ in one row, replaced by any other",
     Relation.USER: "datasets of the same users that differ in all rows of one user, replaced by any others",
 }
+_AVERAGED = (
+    "If hazards are not proportional, a hazard ratio is an average over the follow-up, with weights that "
+    "depend on when events and censoring happen."
+)
 
 
 def prepared_text(parts: Iterable[tuple[str, Sequence[str]]]) -> str:
@@ -60,6 +64,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
             for level in dict.fromkeys(level for level, _ in levels)
         ),
         *dict.fromkeys(covers for _, covers in levels if covers),
+        _AVERAGED if any(model.get("family") == HAZARD for model in models) else "",
     )
     return " ".join(filter(None, map(str.strip, sentences)))
 

@@ -431,6 +431,11 @@ def test_survival_at_covariates_has_limits_that_contain_the_truth():
     assert list(found["time"]) == [1, 2, 3, 5] * 2
 
 
+def test_slopes_of_too_few_persons_are_exactly_zero():
+    fit = fitted(patients(200), epsilon=0.3, periods=[0, 5])
+    assert (fit.params[["arm[T.drug]", "age"]] == 0).all()
+
+
 def trial_of_two_arms(seed, n=3000):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"arm": rng.integers(0, 2, n), "z": rng.normal(0, 1, n).clip(-2, 2)})
@@ -519,6 +524,17 @@ def test_covariates_of_one_period_are_weighted_by_the_time_at_risk():
     expected = design.matrix(columns)
     expected[:, 0] += np.log([1, 0.5, 1, 1])
     np.testing.assert_allclose(X, expected, atol=1e-12)
+
+
+def test_rows_outside_the_periods_take_no_place():
+    start, stop = np.array([0.0, 6.0, 7.0, 8.0]), np.array([0.5, 7.0, 8.0, 9.0])
+    own = person_periods(start, stop, np.zeros(4, dtype=bool), CUTS)
+    joined = joined_periods(own, np.array([0, 0, 1, 1]), CUTS)
+    assert list(zip(joined.person, joined.period, joined.exposure, strict=True)) == [
+        (0, 0, 0.5),
+        (1, 2, 2 * LEAST_EXPOSURE),  # only outside: one row with the minimum
+    ]
+    assert joined.row.tolist() == [0, 2]
 
 
 @given(st.lists(st.tuples(TIMES, TIMES, st.booleans(), st.integers(0, 3)), min_size=1, max_size=20))
