@@ -232,7 +232,8 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
             ) from None
         if not np.isfinite(numbers).all():
             raise InputError(
-                f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
+                f"column {name!r} must hold finite numbers in every row; drop rows with missing values, or "
+                f"replace them by a public constant before the call, e.g. frame[{name!r}].fillna(50)"
             )
         rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
     if len(set(map(len, rows.values()))) > 1:

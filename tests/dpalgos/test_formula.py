@@ -128,6 +128,16 @@ def test_different_columns_or_levels_that_look_the_same_are_refused_by_name(one,
     )
 
 
+def test_categories_of_pandas_and_missing_values_are_refused_with_what_to_do():
+    g = pd.Categorical(["a", "b"] * 3)
+    frame = pd.DataFrame({"y": [0.0, 1.0] * 3, "g": g, "x": [1.0, np.nan] * 3})
+    about = {"epsilon": 1.0, "delta": 1e-6, "bounds": {"y": (0, 1), "x": (0, 2)}}
+    refused(
+        lambda: private.ols("y ~ g", frame, **about), dpalgos.InputError, "levels={'g'", "state public ones"
+    )
+    refused(lambda: private.ols("y ~ x", frame, **about), dpalgos.InputError, "frame['x'].fillna(50)")
+
+
 @pytest.mark.parametrize("pair", FORMULAS["same_model"])
 @pytest.mark.parametrize("fit", [private.ols, private.poisson])
 def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
