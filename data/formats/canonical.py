@@ -5,8 +5,8 @@ A cell is
 - missing: a null, NaN, empty or blank text, or one of `MISSING` that is not a declared level;
 - a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number. In a
   column of categories, text with an exponent, a plus sign or infinity is text: ``1E2`` is not ``100``;
-- otherwise text, without surrounding blanks, in one Unicode form. Moments, durations and truth values have
-  one notation.
+- otherwise text, without surrounding blanks, in one Unicode form and with one form of µ. Moments,
+  durations and truth values have one notation.
 """
 
 import re
@@ -229,7 +229,15 @@ def _canonical_text(value: str) -> str:
             return _duration(value)
         except ValueError:
             pass
-    return _moment(lower) or unicodedata.normalize("NFC", value)
+    return _moment(lower) or composed(value)
+
+
+def composed(text: str) -> str:
+    """Return a text with composed accents (NFC) and one of the two forms of µ, as in formulas.
+
+    `dpalgos` has the same function, because the two packages never import each other.
+    """
+    return unicodedata.normalize("NFC", text).replace("\u00b5", "\u03bc")
 
 
 def _moment(text: str) -> str | None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from data.columns import MOST_FAULTS, PLAIN, Column, Declaration, Marks
 from data.errors import DataError, numbered
-from data.formats.canonical import LARGEST_WHOLE, CanonicalBatch, Cells, meanings, written_text
+from data.formats.canonical import LARGEST_WHOLE, CanonicalBatch, Cells, composed, meanings, written_text
 from data.store.references import Repair
 from data.tables.marks import FileMarks
 from data.tables.reading import PartReader, Watch, cells_of, opened_table, require_columns
@@ -34,7 +34,7 @@ class UserIds:
     """
 
     def __init__(self, path: Source, column: str, missing: Sequence[str] = ()) -> None:
-        self._path, self._column, self._missing_codes = path, column, missing
+        self._path, self._column, self._missing_codes = path, composed(column), missing
         self._pieces: list[npt.NDArray[np.float64]] = []
         self._texts: dict[str, int] = {}
         self._has_numbers = self._has_missing = self._has_odd = False

@@ -22,7 +22,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from data.errors import DataError
-from data.formats.canonical import CanonicalBatch, Cells
+from data.formats.canonical import CanonicalBatch, Cells, composed
 from data.formats.row_groups import BUFFER_BYTES
 from data.tables.marks import FileMarks
 from data.tables.sources import SUFFIXES, Part, Source, is_address, parts_of
@@ -114,13 +114,14 @@ def opened_part(
             names, batches = (
                 _csv(path, handle, marks, columns) if suffix == ".csv" else _parquet(handle, columns)
             )
-            names = [*names, *(name for name, _ in part.keys)]
+            keys = [(composed(name), value) for name, value in part.keys]
+            names = [*names, *(name for name, _ in keys)]
             counts = Counter(names)
             if twice := [n for n, name in enumerate(names, 1) if counts[name] > 1]:
                 raise DataError(
                     f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
                 )
-            yield names, (_with_keys(batch, part.keys) for batch in batches) if part.keys else batches
+            yield names, (_with_keys(batch, keys) for batch in batches) if keys else batches
     except pa.ArrowException:
         raise _malformed(path) from None
     except OSError as error:
@@ -169,8 +170,9 @@ def _parquet(handle: BinaryIO, columns: Collection[str]) -> tuple[list[str], Bat
     )
     # The order in which pandas once held the rows is no part of the data.
     names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
-    read = [name for name in names if name in columns] or names
-    return names, file.iter_batches(BATCH_ROWS, columns=read, use_threads=False)
+    read = [name for name in names if composed(name) in columns] or names
+    batches = file.iter_batches(BATCH_ROWS, columns=read, use_threads=False)
+    return list(map(composed, names)), (each.rename_columns(list(map(composed, read))) for each in batches)
 
 
 def _csv(
@@ -190,7 +192,7 @@ def _csv(
         marks.set_separator(mark)
         # A quoted name may go on in the next line.
         lines = (line.decode("utf-8-sig") for line in chain([first], iter(handle.readline, b"")))
-        names = next(csv.reader(lines, delimiter=mark), [])
+        names = list(map(composed, next(csv.reader(lines, delimiter=mark), [])))
         if any("\0" in name for name in names):  # UTF-16
             raise _malformed(path)
     except (UnicodeDecodeError, csv.Error):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError, shown
+from dpalgos.spelling import composed
 
 _QUOTED = re.compile(
     r"`([^`]*)`" + r"|\bQ\(\s*" + r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""" + r"\s*\)"
@@ -28,7 +28,7 @@ _TERM = re.compile(f"{_FACTOR}(?::{_FACTOR})*")  # a term of a formula, such as 
 
 def marked(text: str) -> str:
     """Return text in one Unicode form, with a mark around each quoted name; a quoted word becomes bare."""
-    return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), _composed(text))
+    return re.sub(_QUOTED, lambda quoted: _mark(_inside(quoted)), composed(text))
 
 
 @cache
@@ -36,10 +36,6 @@ def cut_names(cuts: tuple[float, ...]) -> tuple[str, ...]:
     """Return different names of cut points, with as few digits as that needs, but at least 6."""
     names = (tuple(f"{cut:.{digits}g}" for cut in cuts) for digits in range(6, 18))
     return next(each for each in names if len(set(each)) == len(cuts))
-
-
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
 
 
 def check_names(argument: str, names: Any) -> list[str]:
@@ -66,7 +62,7 @@ def find_name(text: str, known: Iterable[str], columns: Sequence[str] = ()) -> s
 
 def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
     """Return all ways to write a name, with marks in place of quotes."""
-    name = _composed(name)
+    name = composed(name)
     bare = re.sub(_QUOTED, _inside, name)
     written = {marked_columns(bare, columns), *({marked(name)} if bare != name else ())}
     return {_mark(bare), _mark(name), *filter(_TERM.fullmatch, written)}
@@ -75,7 +71,7 @@ def spellings(name: str, columns: Sequence[str] = ()) -> set[str]:
 def marked_columns(text: str, columns: Sequence[str]) -> str:
     """Return a bare text with marks around each column whose name is not a word."""
     odd = sorted(
-        (each for each in map(_composed, columns) if _mark(each) != each and each), key=len, reverse=True
+        (each for each in map(composed, columns) if _mark(each) != each and each), key=len, reverse=True
     )
     return re.sub("|".join(map(re.escape, odd)), lambda one: _mark(one[0]), text) if odd else text
 
@@ -109,7 +105,7 @@ def _check_quotes(text: str, names: Iterable[str], columns: Sequence[str]) -> No
     """Refuse a name with marks outside quotes: it may be arithmetic."""
     outside = re.sub(f"{_MARK}[^{_MARK}]*{_MARK}", " ", marked(text))
     for name in names:
-        bare = re.sub(_QUOTED, _inside, name)
+        bare = composed(re.sub(_QUOTED, _inside, name))
         whole = rf"(?<![\w.]){re.escape(bare)}(?![\w.])"
         if bare and bare not in spellings(name, columns) and re.search(whole, outside):
             raise InputError(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 import math
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from dpalgos.errors import InputError, shown
+from dpalgos.spelling import composed
 
 ELEMENTWISE = ("log", "log2", "log10", "log1p", "sqrt", "exp", "I")
 LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # learned from public rows
@@ -119,16 +119,12 @@ class _Names:
 
     def column(self, text: str, spelling: str) -> str:
         """Return the alias of the column with this name, or of the column whose name looks the same."""
-        similar = [name for name in self.known if _composed(name) == _composed(text)]
+        similar = [name for name in self.known if composed(name) == composed(text)]
         if text not in self.known and len(similar) > 1:
             raise InputError(
                 f"formula: {text!r} may be {len(similar)} columns, whose names look the same; rename one"
             )
         return self.alias(self.columns, text if text in self.known or not similar else similar[0], spelling)
-
-
-def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
 
 
 def read_formula(formula: str, known: Iterable[str], levels: Iterable[object] = ()) -> Reading:

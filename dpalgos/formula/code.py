@@ -56,8 +56,11 @@ def read_declared(formula: str, declared: Declared) -> Reading:
     ]
     reading = read_formula(formula, declared, levels)
     if unknown := [name for name in (*reading.left, *reading.right) if name not in declared]:
+        name = unknown[0]
         raise InputError(
-            f"formula names {unknown[0]!r}, which is not a declared column; correct or declare it"
+            f"formula names {name!r}, which is not a declared column; correct or declare it. In Python, "
+            f"pass bounds={{{name!r}: (lower, upper)}} or levels={{{name!r}: ['a', 'b']}}. The categories of "
+            "a data frame are not read, because they may come from its rows: state public ones"
         )
     if both := [name for name in reading.right if name in reading.left]:
         text = reading.names.spell(reading.response)

@@ -14,6 +14,7 @@ from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import read_formula
 from dpalgos.release.checks import as_levels, check_by_column, check_levels, check_positive, unmasked
+from dpalgos.spelling import as_spelled, check_look_different, composed
 from dpalgos.typing import FloatArray, is_number
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
@@ -137,6 +138,8 @@ def declared_columns(
     if family == "logistic":  # an event is 0 or 1 if its column is not declared
         event = read_formula(formula, [*bounds, *levels]).left
         bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
+    center, scale = as_spelled(center, bounds), as_spelled(scale, bounds)
+    check_look_different("columns in bounds and levels", [*bounds, *levels])
     columns: dict[str, NumberColumn | CategoryColumn] = {}
     for name, pair in bounds.items():
         numbers = list(pair) if isinstance(pair, tuple | list | np.ndarray) else []
@@ -180,8 +183,13 @@ def column_of(frame: Any, name: str, where: str) -> Any:
     """Return a column of a frame; ``where`` says what names it."""
     if np.ndim(name):
         raise InputError(f"{where} must be the name of a column of frame, got {shown(name)}")
+    keys = getattr(frame, "columns", None)
+    names = frame.keys() if keys is None and hasattr(frame, "keys") else keys
+    names = () if names is None else names
+    alike = [each for each in names if isinstance(each, str) and composed(each) == composed(str(name))]
+    check_look_different("columns of frame", alike)
     try:
-        return frame[name]
+        return frame[alike[0] if alike else name]
     except (KeyError, IndexError, TypeError, ValueError):
         raise InputError(f"frame must hold column {name!r}; correct {where}, or the column's name") from None
 
@@ -224,7 +232,8 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
             ) from None
         if not np.isfinite(numbers).all():
             raise InputError(
-                f"column {name!r} must hold finite numbers in every row; drop or impute missing values"
+                f"column {name!r} must hold finite numbers in every row; drop rows with missing values, or "
+                f"replace them by a public constant before the call, e.g. frame[{name!r}].fillna(50)"
             )
         rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
     if len(set(map(len, rows.values()))) > 1:

@@ -395,7 +395,8 @@ def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mappi
     """Return the declared columns of a frame, and whether a number was clipped to a bound, by row (n,)."""
     rows = declared_rows(frame, design.source)
     numbers = [name for name, each in design.source.items() if isinstance(each, NumberColumn)]
-    clipped = {name: np.asarray(frame[name], dtype=np.float64) != rows[name] for name in numbers}
+    given = {name: np.asarray(column_of(frame, name, "the formula"), dtype=np.float64) for name in numbers}
+    clipped = {name: given[name] != rows[name] for name in numbers}
     if family == "logistic" and (
         moved := [name for name in design.reading.left if np.any(clipped.get(name))]
     ):

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.errors import InputError, shown
+from dpalgos.spelling import check_look_different, composed
 from dpalgos.typing import FloatArray, is_number
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
@@ -53,6 +54,7 @@ def check_by_column(name: str, value: Any) -> dict[str, Any]:
     plain = {} if value is None else dict(value.items())
     if odd := [key for key in plain if not isinstance(key, str)]:
         raise InputError(f"{name} must be by the names of columns, which are text, got {shown(odd[0])}")
+    check_look_different(f"names of columns in {name}", plain)
     return plain
 
 
@@ -64,12 +66,16 @@ def check_left_out(options: Collection[str], *names: str) -> None:
 
 def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
     """Return values (n,) as the levels that they equal, 1 for True; None if one equals no level."""
-    known = {level: level for level in levels}
+    known = {_comparable(level): level for level in levels}
     try:
-        found = (known[value] for value in np.asarray(values).tolist())
+        found = (known[_comparable(value)] for value in np.asarray(values).tolist())
         return np.fromiter(found, dtype=object, count=len(values))
     except (KeyError, TypeError):  # a value that cannot be a key is no level either
         return None
+
+
+def _comparable(value: Any) -> Any:
+    return composed(value) if isinstance(value, str) and not value.isascii() else value
 
 
 def check_levels(name: object, levels: Any) -> tuple[Any, ...]:
@@ -78,7 +84,7 @@ def check_levels(name: object, levels: Any) -> tuple[Any, ...]:
     is_ordered = is_ordered and not isinstance(levels, str | bytes | Set | Mapping)
     listed = tuple(levels) if is_ordered else ()
     are_plain = all(isinstance(each, str | Number | np.bool_) and each == each for each in listed)  # no NaN
-    if not are_plain or not 2 <= len(listed) == len(set(listed)) == len(set(map(str, listed))):
+    if not are_plain or not 2 <= len(listed) == len({composed(str(each)) for each in set(listed)}):
         raise InputError(
             f"levels must be like {{{name!r}: ['a', 'b']}}: two or more texts, numbers or truth values in "
             f"order, each written differently and none missing, got {shown(levels)}"

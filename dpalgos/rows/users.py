@@ -12,6 +12,7 @@ import scipy
 
 from dpalgos.errors import InputError
 from dpalgos.release.checks import unmasked
+from dpalgos.spelling import composed
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 4096
@@ -124,7 +125,8 @@ def public_positions(codes: IntArray) -> IntArray:
 def user_codes(user_ids: object, n_rows: int) -> IntArray:
     """Return an integer code per row for the user it belongs to, (n,); no message shows an id.
 
-    An id is a whole number below 2^53 or text, compared as it is: ``"7"`` and ``"007"`` are two users.
+    An id is a whole number below 2^53 or text: ``"7"`` and ``"007"`` are two users. Texts that look
+    the same, with accents or µ in another Unicode form, are one user.
     """
     # A list of numbers and text would become text.
     values: Any = unmasked("user_ids", user_ids)
@@ -151,4 +153,7 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
                 f"user_ids must be whole numbers below 2^{bits} or text, got missing or other numbers; "
                 "correct the column"
             )
-    return np.asarray(np.unique(ids, return_inverse=True)[1])
+    distinct, codes = np.unique(ids, return_inverse=True)
+    if ids.dtype.kind == "U":
+        codes = np.unique([composed(each) for each in distinct.tolist()], return_inverse=True)[1][codes]
+    return np.asarray(codes)

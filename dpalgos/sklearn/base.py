@@ -105,7 +105,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
         For an interval, ``clipped_cells`` returns the cells of X and y that were clipped to a bound.
         """
-        check_callers()
+        check_callers(has_weights=weights is not None)
         estimator = get_estimator(self._estimator)
         for name, values in (("user_ids", user_ids), ("sample_weight", weights)):
             if values is not None and not estimator.takes_people:

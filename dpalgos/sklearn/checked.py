@@ -4,7 +4,7 @@ The checks get an array of numbers. For such arrays, messages name only shapes, 
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
 from dpalgos.release.checks import unmasked
 from dpalgos.sklearn.levels import coded_levels
+from dpalgos.spelling import as_spelled, check_look_different
 from dpalgos.typing import FloatArray
 
 
@@ -100,6 +101,10 @@ def _as_labels(y: Any) -> Any:
 def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
     if reset:
         model.levels_ = deepcopy(getattr(model, "levels", None))  # predictions keep those of the fit
+        if isinstance(model.levels_, Mapping) and hasattr(X, "columns"):
+            model.levels_ = as_spelled(model.levels_, X.columns)
+    if hasattr(X, "columns"):
+        check_look_different("columns of X", map(str, X.columns))
     if hasattr(X, "columns") and len(set(map(str, X.columns))) < len(X.columns):
         raise InputError("X must have no two columns of one name; rename one")
     levels = getattr(model, "levels_", None)

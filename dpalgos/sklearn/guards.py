@@ -33,20 +33,20 @@ _NOT_COVERED = (
 )
 
 
-def check_callers() -> None:
+def check_callers(*, has_weights: bool = False) -> None:
     """Refuse or warn if scikit-learn calls ``fit`` in a way that one fit's guarantee does not cover."""
-    for sentence in dict.fromkeys(_uncovered()):
+    for sentence in dict.fromkeys(_uncovered(has_weights)):
         warnings.warn(sentence, PrivacyWarning, stacklevel=5)
 
 
-def _uncovered() -> Iterator[str]:
+def _uncovered(has_weights: bool) -> Iterator[str]:
     frame, known, in_parallel = inspect.currentframe(), False, False
     while frame is not None:
         owner = frame.f_locals.get("self", frame.f_locals.get("ensemble"))
         module = str(frame.f_globals.get("__name__", ""))
         if isinstance(owner, BaseEstimator) and type(owner).__module__.startswith("sklearn."):
             known = True
-            yield from _about(owner)
+            yield from _about(owner, has_weights)
         elif module == "sklearn.model_selection._validation":
             known = True
             yield f"fit is called by cross-validation, {_NOT_COVERED}"
@@ -56,7 +56,7 @@ def _uncovered() -> Iterator[str]:
         yield f"fit is called in parallel, {_NOT_COVERED}"
 
 
-def _about(owner: BaseEstimator) -> Iterator[str]:
+def _about(owner: BaseEstimator, has_weights: bool) -> Iterator[str]:
     """Yield the gaps in the guarantee of one fit if this meta-estimator calls it."""
     kinds = {kind.__name__ for kind in type(owner).__mro__}
     if isinstance(owner, Pipeline):
@@ -70,6 +70,11 @@ def _about(owner: BaseEstimator) -> Iterator[str]:
             f"{type(owner).__name__} must not draw rows with replacement: a person whose row is drawn "
             "several times counts several times, which the noise does not cover; pass bootstrap=False to a "
             "Bagging class, or fit the private model by itself"
+        )
+    elif kinds & _REPEATS_ROWS and has_weights:
+        raise InputError(
+            f"{type(owner).__name__} must not request sample_weight: it passes the rows that it draws as "
+            "weights; call set_fit_request(sample_weight=False), or fit the private model by itself"
         )
     elif not kinds & _SAFE:
         yield f"fit is called by {type(owner).__name__}, {_NOT_COVERED}"

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -36,6 +36,9 @@ class _NoModelError(InputError, AttributeError):
 @dataclass(kw_only=True, eq=False, repr=False)
 class _LinearPredictor(UnitModel):
     """A fit with an intercept and one coefficient per column, or per column and class."""
+
+    # For scikit-learn's metadata routing: `fit` has no parameter of this name, see `_weights`.
+    __metadata_request__fit: ClassVar = {"sample_weight": None}
 
     fit_intercept: bool = True
     person_weight: str = EQUAL

@@ -12,6 +12,7 @@ from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
 from dpalgos.release.checks import check_labels
 from dpalgos.sklearn.checked import checked_rows, plain_numbers
+from dpalgos.spelling import as_spelled
 from dpalgos.typing import FloatArray, IntArray
 
 
@@ -87,6 +88,7 @@ def _by_position(name: str, value: object, columns: Sequence[str] | None) -> obj
         raise InputError(
             f"{name} by column needs X as a data frame whose columns have names of text; pass one"
         )
+    value = as_spelled(value, columns)
     missing = [column for column in columns if column not in value]
     unknown = [column for column in value if column not in columns]
     if missing or unknown:

@@ -52,10 +52,12 @@ def rerun(
     cell: Annotated[
         str | None, options.option("KEY", "Cell whose block runs again, with --task run_block; default: all.")
     ] = None,
+    plugins: options.Plugins = None,
     out: options.Out = None,
     offline: options.Offline = False,
 ) -> None:
     """Run one task, or the block of one cell, again; the rest comes from the cache."""
+    options.use_plugins(plugins or [])
     from flows.launch import launch
     from flows.studies.results import rerun_options
     from tasks.cache import computed_again
@@ -93,9 +95,11 @@ def report(
     studies: Annotated[
         list[str] | None, options.argument("STUDY", "Study names; default: all with results.")
     ] = None,
+    plugins: options.Plugins = None,
     out: options.Out = None,
 ) -> None:
     """Write reports again from stored results; runs no estimator."""
+    options.use_plugins(plugins or [])
     from flows.launch import check_index
     from flows.studies.results import rebuild_reports
 

@@ -21,6 +21,7 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
+from dpalgos.plugins import named_files
 from tasks.cache import digest
 from tasks.problems.kinds import measure_of
 from tasks.run.datasets import Tables
@@ -169,6 +170,7 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
     options, study = run.options, run.study
     options = options.model_copy(update={"reps": options.reps or spec.replicates[options.profile]})
     again = [study, *(["--out", options.out] if options.out else [])]
+    plugins = [word for file in named_files() for word in ("--with", _below(Path.cwd(), file))]
     code, cell = spec.modules(), _example_cell(spec, options.profile)
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
     return {
@@ -181,7 +183,7 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
             "rendering": code_digest(["tasks.report.write", *code], of_page=True),
         },
         "made_of": {"results": results.made_of, "report": report_key(spec, options, tables)},
-        "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables.values()],
+        "data": [{**table.to_dict(), "path": _below(home(), table.path)} for table in tables.values()],
         "results_sha256": results.sha256,
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
@@ -199,9 +201,9 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
         "blocks": {"computed": run.n_computed, "stored": run.n_stored},
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
-            options.command(study),
-            shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
-            shlex.join(["dpcost", "report", *again]),
+            " ".join(filter(None, [options.command(study), shlex.join(plugins)])),
+            shlex.join(["dpcost", "rerun", *again, *plugins, "--task", "run_block", "--cell", cell]),
+            shlex.join(["dpcost", "report", *again, *plugins]),
         ],
     }
 
@@ -217,9 +219,10 @@ def commit() -> str:
         return "unknown"
 
 
-def _below_home(path: str) -> str:
+def _below(folder: Path, path: str) -> str:
+    """Return a path from a folder; the name of a file elsewhere, since a page shows no other folder."""
     file = Path(path)
-    return file.relative_to(home()).as_posix() if file.is_relative_to(home()) else file.name
+    return file.relative_to(folder).as_posix() if file.is_relative_to(folder) else file.name
 
 
 def _example_cell(spec: StudySpec, profile: Profile) -> str:

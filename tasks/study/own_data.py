@@ -1,9 +1,11 @@
 """An owner's declarations in a study file: all that a release takes from it, without panels and grid."""
 
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from data.formats.canonical import composed
 from data.store.folders import read_small
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
@@ -67,12 +69,26 @@ def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
     """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
     try:
         content = read_small(path)
-        return content, tomllib.loads(content.decode("utf-8-sig"))
+        return content, _composed(tomllib.loads(content.decode("utf-8-sig")), path.parent)
     except OSError as error:
         raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
     except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
         raise SpecError(f"{path.name} is not a TOML file: {reason}; correct it there") from None
+
+
+def _composed(value: Any, folder: Path) -> Any:
+    """Return plain data whose names have one Unicode form, as the headers of tables; paths are kept."""
+    if isinstance(value, dict):
+        return {composed(key): _composed(each, folder) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_composed(each, folder) for each in value]
+    if not isinstance(value, str) or value.isascii():
+        return value
+    with suppress(OSError, ValueError):  # a text that can be no path
+        if (folder / value).exists():
+            return value
+    return composed(value)
 
 
 def read_study(path: Path) -> tuple[bytes, dict[str, Any]]:

@@ -14,12 +14,15 @@ from pydantic import TypeAdapter
 
 from data.columns import PLAIN, Column, Declaration, Marks
 from data.errors import DataError
+from data.formats.canonical import composed
 from data.store.references import read_table
 from data.tables.declared import count_users, read_declared
 from data.tables.reading import opened_table
 from data.tables.schema import table_schema
 from data.tables.sources import parts_of
 from data.tables.stored import declared_to_parquet
+from dpalgos import spelling
+from tasks.study.own_data import read_toml
 from tests.builders import checked, declared_column, load_numbers, refused
 from tests.data.ledger.test_content import fingerprint
 
@@ -47,6 +50,24 @@ def test_types_are_read_from_csv_and_parquet_alike(tmp_path):
     columns = {"a": [1, 2], "b": [1.5, 2], "c": ["x", None], "d": [None, None], "e": [True, False]}
     pd.DataFrame(columns).to_parquet(tmp_path / "table.parquet")
     assert table_schema(tmp_path / "table.parquet").types == types
+
+
+@pytest.mark.parametrize("name", ["\u00b5g", "\u03bcg", "caf\u00e9", "cafe\u0301", "\u2126", "e\u0301\u0323"])
+def test_a_header_has_the_one_form_of_its_names_that_formulas_have(tmp_path, name):
+    assert composed(name) == spelling.composed(name)
+    path = written(tmp_path, f"{name},b", "1,2")
+    assert list(table_schema(path).types) == [composed(name), "b"]
+    pd.DataFrame({name: [1], "b": [2]}).to_parquet(tmp_path / "table.parquet")
+    assert list(table_schema(tmp_path / "table.parquet").types) == [composed(name), "b"]
+    assert stored(path, [declared_column(composed(name), upper=9)], n_rows=1).n_rows == 1
+    stored(tmp_path / "table.parquet", [declared_column(composed(name), upper=9)], n_rows=1)
+    (tmp_path / "study.toml").write_text(f'name = "{name}"\n', encoding="utf-8")
+    assert read_toml(tmp_path / "study.toml")[1] == {"name": composed(name)}
+
+
+def test_two_columns_that_look_the_same_are_refused(tmp_path):
+    path = written(tmp_path, "\u00b5g,\u03bcg", "1,2")
+    refused(lambda: table_schema(path), DataError, "same name at 1, 2")
 
 
 def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):

@@ -91,6 +91,53 @@ def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike
     assert read_formula(f"y ~ {apart}", ["y", composed, apart]).right == (apart,)
 
 
+SAME = [("\u00b5g", "\u03bcg"), ("caf\u00e9", "cafe\u0301")]
+
+
+@pytest.mark.parametrize(("one", "other"), [*SAME, *(pair[::-1] for pair in SAME)])
+def test_columns_and_levels_that_look_the_same_are_the_same(one, other):
+    table = people(500)
+    y, x, group = table["cost"], table["age"], table["region"].map({"n": "n", "s": one})
+    about = {"epsilon": 1.0, "delta": 1e-8, "random_state": 3}
+    options = {"bounds": {"y": BOUNDS["cost"], one: BOUNDS["age"]}, "center": {other: 50.0}}
+    same = {"bounds": {"y": BOUNDS["cost"], one: BOUNDS["age"]}, "center": {one: 50.0}}
+    fits = [
+        private.ols(f"y ~ {name} + g", pd.DataFrame({"y": y, name: x, "g": group}), **settings, **about)
+        for name, settings in (
+            (one, {**same, "levels": {"g": ["n", one]}}),
+            (other, {**options, "levels": {"g": ["n", other]}}),
+        )
+    ]
+    np.testing.assert_array_equal(*(each.shrunk for each in fits))
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_different_columns_or_levels_that_look_the_same_are_refused_by_name(one, other):
+    frame = pd.DataFrame({"y": [0.0, 1.0], one: [0.0, 1.0], other: [1.0, 0.0]})
+    bounds = {"y": (0, 1), one: (0, 1)}
+    about = {"epsilon": 1.0, "delta": 1e-8}
+    both = ascii(one), ascii(other), "look different"
+    refused(lambda: private.ols(f"y ~ {one}", frame, bounds=bounds, **about), dpalgos.InputError, *both)
+    twice = {**bounds, other: (0, 1)}
+    refused(lambda: private.ols(f"y ~ {one}", frame, bounds=twice, **about), dpalgos.InputError, *both)
+    levels = {other: [one, other]}
+    refused(
+        lambda: private.ols(f"y ~ {other}", frame, bounds={"y": (0, 1)}, levels=levels, **about),
+        dpalgos.InputError,
+        "levels",
+    )
+
+
+def test_categories_of_pandas_and_missing_values_are_refused_with_what_to_do():
+    g = pd.Categorical(["a", "b"] * 3)
+    frame = pd.DataFrame({"y": [0.0, 1.0] * 3, "g": g, "x": [1.0, np.nan] * 3})
+    about = {"epsilon": 1.0, "delta": 1e-6, "bounds": {"y": (0, 1), "x": (0, 2)}}
+    refused(
+        lambda: private.ols("y ~ g", frame, **about), dpalgos.InputError, "levels={'g'", "state public ones"
+    )
+    refused(lambda: private.ols("y ~ x", frame, **about), dpalgos.InputError, "frame['x'].fillna(50)")
+
+
 @pytest.mark.parametrize("pair", FORMULAS["same_model"])
 @pytest.mark.parametrize("fit", [private.ols, private.poisson])
 def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):

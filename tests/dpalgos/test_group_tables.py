@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 import dpalgos
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.central.cumulative_counts import strategy
 from dpalgos.central.group_sums import N_CELLS, cell_edges, table_sensitivity
-from dpalgos.formula import table_one
+from dpalgos.formula import survival, table_one
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.group_table import group_numbers, numbers_of_declaration
 from tests.builders import refused
@@ -207,3 +208,15 @@ def test_shares_are_covered():
         truth = own["level"].map({"I": 0.6, "II": 0.3, "III": 0.1})
         covered.append(own["ci_low"].le(truth) & own["ci_high"].ge(truth))
     assert np.mean(covered) > 0.92
+
+
+def test_curves_and_a_baseline_table_are_composed_in_one_budget():
+    """A person is in both: together they cost more than one of them and less than the sum of their ε."""
+    frame, budget = trial(300), dpalgos.Budget(epsilon=1.5, delta=1e-5)
+    about = {"epsilon": 0.9, "delta": 1e-6, "budget": budget}
+    curves = survival("Surv(time, died) ~ arm", frame, bounds={"time": (0, 5)}, levels=ARMS, **about)
+    table = table_one(FORMULA, frame, **PUBLIC, **about)
+    both = certified_epsilon((*curves.events, *table.events), 1e-5)
+    assert max(certified_epsilon(each.events, 1e-5) for each in (curves, table)) < both
+    assert both <= budget.spent_epsilon <= 1.5
+    refused(lambda: table_one(FORMULA, frame, **PUBLIC, **about), dpalgos.InputError, "budget")

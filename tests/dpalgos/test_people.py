@@ -16,6 +16,7 @@ from dpalgos.models.families import get_family
 from dpalgos.release.spend import Noisy
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
+from dpalgos.rows.users import user_codes
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
 from tests.dpalgos.test_glm import responses
@@ -362,3 +363,20 @@ def test_no_person_that_is_admitted_shows(family, counting, interval):
     rng = np.random.default_rng(0)
     for _ in range(4):
         assert_no_person_shows(rng, family, counting, interval)
+
+
+@pytest.mark.parametrize(
+    "ids", [[1, "1", 2, 3], ["1", 1.0, "2", "3"], [1, 2.5, 3, 4], [1, None, 2, 3], [True, 1, 2, 3]]
+)
+@pytest.mark.parametrize("made", [list, lambda ids: np.array(ids, dtype=object)])
+def test_ids_of_two_kinds_are_refused(ids, made):
+    """A person could have rows under 1 and under "1"."""
+    with pytest.raises(dpalgos.InputError, match="user_ids must be"):
+        user_codes(made(ids), 4)
+
+
+@pytest.mark.parametrize("made", [list, np.array, lambda ids: np.array(ids, dtype=object)])
+def test_ids_that_look_the_same_are_one_person(made):
+    ids = ["\u00b51", "\u03bc1", "caf\u00e9", "cafe\u0301", "other"]
+    assert len(set(user_codes(made(ids), 5))) == 3
+    assert user_codes(made(ids), 5)[0] == user_codes(made(ids), 5)[1]

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+import sklearn
 from sklearn import preprocessing
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
@@ -410,3 +411,24 @@ def test_labels_that_a_tool_encoded_are_refused_with_the_classes_to_declare():
     refused(lambda: model.fit(X, y), InputError, "classes=[0, 1]")
     model.set_params(classes=np.array([0, 1], dtype=object)).fit(X, y)
     assert model.classes_.tolist() == [0, 1]
+
+
+def test_weights_are_routed_to_a_private_model_but_not_by_a_class_that_draws_rows():
+    (X, y), weights = table(), np.linspace(0.1, 1, 120)
+    model = DPLinearRegression(**MODEL, max_weight=1.0)
+    with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.set_fit_request(sample_weight=True)
+        routed = make_pipeline(PublicScaler(), model).fit(X, y, sample_weight=weights)
+        alone = DPLinearRegression(**MODEL, max_weight=1.0).fit(X, y, sample_weight=weights)
+        np.testing.assert_array_equal(routed[-1].coef_, alone.coef_)
+        bagging = BaggingRegressor(model, n_estimators=2, bootstrap=False)
+        for given in ({}, {"sample_weight": weights}):
+            refused(
+                lambda given=given: bagging.fit(X, y, **given),
+                InputError,
+                "BaggingRegressor",
+                "sample_weight",
+            )
+        model.set_params(max_weight=None).set_fit_request(sample_weight=False)
+        assert bagging.fit(X, y)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pandas as pd
@@ -18,6 +19,7 @@ from data.fetch.raw import RawFile
 from data.prepare.design_file import design_bytes
 from data.prepare.frame_features import scales
 from data.store.references import DatasetRef, FramesRef
+from dpalgos.plugins import FILES
 from flows import progress
 from flows.studies.find_study import find_study
 from tasks.blocks import audit
@@ -108,6 +110,12 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     own = run_of("a b/mine.toml", profile="smoke", out="my out")
     mine = build_manifest(find_study("housing"), own, {"housing": table}, results)
     assert mine["study"]["file"] == "mine.toml"
+    monkeypatch.setenv(FILES, str(Path.cwd() / "my own.py"))
+    with_plugin = build_manifest(find_study("housing"), own, {"housing": table}, results)["rerun_commands"]
+    assert all(command.count("--with 'my own.py'") == 1 for command in with_plugin)
+    monkeypatch.setenv(FILES, str(Path.cwd().parent / "elsewhere.py"))
+    with_plugin = build_manifest(find_study("housing"), own, {"housing": table}, results)["rerun_commands"]
+    assert all(command.count("--with elsewhere.py") == 1 for command in with_plugin)
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
 
 
