@@ -19,7 +19,15 @@ from data.errors import LedgerBroken, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import key
 from data.ledger.book import Book, VerifyReport
 from data.ledger.charges import RELEASED, RESERVED
-from data.ledger.database import BUDGETS, CHARGES, Database, SQLiteDatabase, create_tables, require_format
+from data.ledger.database import (
+    BUDGETS,
+    CHARGES,
+    Database,
+    SQLiteDatabase,
+    columns_of,
+    create_tables,
+    require_format,
+)
 from data.store.folders import atomic_write, read_small
 
 _LARGEST = 10**9  # bytes
@@ -130,7 +138,8 @@ def _copy(book: Book, target: sa.Connection) -> None:
     assert source is not None
     create_tables(target)
     for table in (BUDGETS, CHARGES):
-        if rows := [dict(row) for row in source.execute(sa.select(table)).mappings()]:
+        columns = [table.c[name] for name in columns_of(source, table)]
+        if rows := [dict(row) for row in source.execute(sa.select(*columns)).mappings()]:
             target.execute(sa.insert(table), rows)
 
 

@@ -34,7 +34,7 @@ from data.ledger.charges import (
     TotalBudget,
     canonical_json,
 )
-from data.ledger.database import BUDGETS, CHARGES
+from data.ledger.database import BUDGETS, CHARGES, columns_of
 
 START = "0" * 64
 MAX_PROBLEMS = 20
@@ -65,7 +65,7 @@ class Book:
 
     def __init__(self, connection: sa.Connection | None, key_id: str, location: str) -> None:
         self.connection, self._key_id, self._location = connection, key_id, location
-        self._budgets = self._rows(BUDGETS)
+        self._budgets = [{"unit": None, **row} for row in self._rows(BUDGETS)]
         if any(row["key_id"] != key_id for row in self._budgets):
             raise LedgerError(
                 f"the ledger {location} was written with another key than the ledger.key that is here; copy "
@@ -82,7 +82,11 @@ class Book:
         return {START, *(row["hash"] for row in self._rows(CHARGES))}
 
     def budgets(self) -> list[TotalBudget]:
-        return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
+        names = _OPENED[:4]
+        return [
+            TotalBudget(**{name: row[name] for name in names}, unit=row["unit"] or "")
+            for row in self._budgets
+        ]
 
     def charges(self, **wanted: str) -> list[Charge]:
         """Return the charges with given values (``dataset``, ``question``), in order."""
@@ -114,6 +118,7 @@ class Book:
 
     def open(self, budget: TotalBudget) -> None:
         row = asdict(budget) | {"number": len(self._budgets) + 1, "key_id": self._key_id, "last": START}
+        row["unit"] = budget.unit or None
         row["seal"] = _budget_seal(row)
         self._execute(sa.insert(BUDGETS).values(row))
         self._budgets.append(row)
@@ -178,7 +183,8 @@ class Book:
     def _rows(self, table: sa.Table, **wanted: object) -> list[dict[str, Any]]:
         if self.connection is None:
             return []
-        chosen = sa.select(table).where(*(table.c[name] == value for name, value in wanted.items()))
+        columns = [table.c[name] for name in columns_of(self.connection, table)]
+        chosen = sa.select(*columns).where(*(table.c[name] == value for name, value in wanted.items()))
         return [dict(row) for row in self.connection.execute(chosen.order_by(table.c.number)).mappings()]
 
     def verify(self, noted: str | None = None) -> VerifyReport:
@@ -274,7 +280,8 @@ def _seal(row: Row) -> str:
 
 
 def _budget_seal(row: Row) -> str:
-    return _digest([row[name] for name in (*_OPENED, "last")])
+    unit = [row["unit"]] if row["unit"] else []
+    return _digest([row[name] for name in (*_OPENED, "last")] + unit)
 
 
 def _digest(*parts: object) -> str:

@@ -26,6 +26,7 @@ class TotalBudget:
     epsilon: float
     delta: float
     opened: str  # UTC, ISO 8601
+    unit: str = ""  # the id column of the protected persons; "": the unit of the first charge
 
 
 @dataclass(frozen=True)

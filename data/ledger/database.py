@@ -49,6 +49,7 @@ BUDGETS = sa.Table(
     sa.Column("delta", sa.Double, nullable=False),
     # key_id: of the key of the fingerprints; last: the hash of the budget's last charge
     *(sa.Column(name, sa.Text, nullable=False) for name in ("opened", "key_id", "last", "seal")),
+    sa.Column("unit", sa.Text),  # none: not declared, or opened by version 3.0, which lacks the column
 )
 CHARGES = sa.Table(
     "dpcost_charges",
@@ -136,11 +137,19 @@ def _digest(dataset: str) -> bytes:
 
 
 def create_tables(connection: sa.Connection) -> None:
-    """Create the tables that are missing, and write the number of their format."""
+    """Create the tables and the column that are missing, and write the number of their format."""
     TABLES.create_all(connection)
+    if "unit" not in columns_of(connection, BUDGETS):
+        connection.exec_driver_sql(f"ALTER TABLE {BUDGETS.name} ADD COLUMN unit TEXT")
     if connection.execute(sa.select(sa.func.max(_FORMAT.c.number))).scalar() != FORMAT:
         connection.execute(sa.delete(_FORMAT))
         connection.execute(sa.insert(_FORMAT).values(number=FORMAT))
+
+
+def columns_of(connection: sa.Connection, table: sa.Table) -> list[str]:
+    """Return the columns of a table that are there, in the order of this version."""
+    present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    return [column.name for column in table.c if column.name in present]
 
 
 def require_format(connection: sa.Connection, location: str) -> bool:

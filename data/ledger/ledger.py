@@ -98,10 +98,15 @@ class Ledger:
             known=[] if allow_new_content else [each for each, name in contents.items() if name == dataset],
         )
 
-    def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
-        """Set the total budget of a dataset; it is never changed, neither up nor down."""
+    def open_dataset(self, name: str, epsilon: float, delta: float, unit: str = "") -> TotalBudget:
+        """Set the total budget of a dataset; it is never changed, neither up nor down.
+
+        ``unit`` is the id column of the persons that it protects. Their tables share the budget.
+        """
         require_name("the dataset's name", name)
-        new = TotalBudget(name, *require_privacy(epsilon, delta), opened=timestamp())
+        if unit:
+            require_name("the unit", unit)
+        new = TotalBudget(name, *require_privacy(epsilon, delta), opened=timestamp(), unit=unit)
         with self._writing() as book:
             known = next((budget for budget in book.budgets() if budget.name == name), None)
             if known is None:
@@ -111,6 +116,12 @@ class Ledger:
             raise LedgerError(
                 f"dataset {name!r} was opened with epsilon {known.epsilon:g} and delta {known.delta:g}, got "
                 f"epsilon {epsilon:g} and delta {delta:g}; a budget is never changed, so use it as it is"
+            )
+        if unit not in ("", known.unit):
+            declared = f"the unit {known.unit!r}" if known.unit else "no unit"
+            raise LedgerError(
+                f"dataset {name!r} was opened with {declared}, got {unit!r}; a budget is never changed, so "
+                "use it as it is"
             )
         return known
 
@@ -303,7 +314,9 @@ def _charges_of(book: Book, question: Question) -> list[Charge]:
 
 def _same_cost(reserve: Charge, cost: PrivacyCost) -> Charge:
     """Return a reserve; refuse one whose release would now have another cost."""
-    if replace(reserve.cost, facts={}) != replace(cost, facts={}):
+    # Two plans of one question may differ in the last digits of ρ, as sums in another order do.
+    rho = reserve.cost.rho if math.isclose(reserve.cost.rho, cost.rho, rel_tol=1e-9) else cost.rho
+    if replace(reserve.cost, facts={}) != replace(cost, rho=rho, facts={}):
         raise LedgerError(
             f"the reserve {reserve.reserve!r} must have the cost of its release, got another; nothing was "
             "drawn: give it back with dpcost ledger give-back, and repeat the request"
@@ -336,7 +349,8 @@ def _new_charge(
             "one release with dpcost 2.1, which can still read them, or use another DPCOST_HOME for data of "
             "other people"
         )
-    if account.charges and name is None and not allow_new_content:
+    is_joined = allow_new_content or account.budget.unit  # the tables of a cohort share its budget
+    if account.charges and name is None and not is_joined:
         raise content.other_data(question.dataset)
     attempt = len(book.charges_of(question.id)) + 1
     cost = replace(cost, facts=plain(cost.facts, "facts"))

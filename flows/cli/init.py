@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,6 +19,7 @@ from tasks import SpecError
 if TYPE_CHECKING:
     from data.tables.schema import TableSchema
     from dpalgos.formula.allowed import Reading
+    from tasks.release.request import ReleaseConfig
 
 FEWEST_ROWS = 10
 LARGEST_EPSILON = 3.0  # of the study
@@ -283,7 +285,8 @@ def check(
     if is_release:
         from tasks.release.request import checked_request
 
-        _, own, faults = checked_request(file)
+        config, own, faults = checked_request(file)
+        faults += _fault_of_unit(config) if config else []
         table = own.data if own else None
     elif "data" in content and not {"panels", "task", "estimators"} & set(content):
         from tasks.study.own_data import checked_data
@@ -311,3 +314,20 @@ def check(
             f"common codes for missing values are outside the bounds of {shown}; "
             'if the codebook lists them, write e.g. missing = ["99"] below the column'
         )
+
+
+def _fault_of_unit(config: "ReleaseConfig") -> list[str]:
+    """Return why a release does not protect the unit of its budget; nothing if none is open."""
+    from data.errors import LedgerError
+    from data.ledger import open_ledger
+    from data.store.folders import home
+    from dpalgos import InputError
+    from tasks.release.spending import require_unit, unit_of
+
+    with suppress(LedgerError):  # no budget is open yet
+        account = open_ledger(home()).account(config.dataset.name)
+        try:
+            require_unit(account.budget, account.charges, unit_of(config.columns.user_id))
+        except InputError as error:
+            return [str(error)]
+    return []

@@ -25,12 +25,22 @@ def ledger_open(
     name: Annotated[str, argument("NAME", "Dataset name.")],
     epsilon: Epsilon,
     delta: Annotated[float, option("NUMBER", "δ, well below 1 / number of rows; 0 allows pure ε only.")],
+    unit: Annotated[
+        str,
+        option(
+            "COLUMN",
+            "Column of person ids, in all tables of a cohort that share the budget; default: the unit of "
+            "the first charge.",
+        ),
+    ] = "",
 ) -> None:
     """Set the total privacy budget of a dataset, once; the same rows get no second budget."""
     from data.ledger import open_ledger
 
-    budget = open_ledger(home()).open_dataset(name, epsilon, delta)
+    budget = open_ledger(home()).open_dataset(name, epsilon, delta, unit)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
+    if budget.unit:
+        typer.echo(f"it protects each person by {budget.unit}, in all tables with that column together")
     typer.echo(_COPIES)
 
 
@@ -41,14 +51,15 @@ def ledger_show(
 ) -> None:
     """Show budgets and charges."""
     from data.ledger import open_ledger
-    from tasks.release.spending import charged_unit, spent_epsilon, why_another
+    from tasks.release.spending import protected_unit, spent_epsilon, why_another
 
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
     for row in ledger.show(name):
-        charges = ledger.account(row["name"]).charges
+        account = ledger.account(row["name"])
+        charges = account.charges
         spent = spent_epsilon(charges, row["delta"])
-        facts = {"unit": charged_unit(charges), "note": why_another(charges, row["delta"])}
+        facts = {"unit": protected_unit(account.budget, charges), "note": why_another(charges, row["delta"])}
         rows.append({**row, "epsilon_spent": spent, **facts})
     show(rows, rendered("ledger.txt.jinja", rows=rows, copies=_COPIES), as_json)
 

@@ -91,11 +91,13 @@ def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan,
     from flows.progress import counter
     from reports.pages.coefficient_table import text_of_table
     from tasks.protocol.plan_file import read_plan
-    from tasks.protocol.prepare import check_charges, prepare_plan
+    from tasks.protocol.prepare import check_charges, check_unit, prepare_plan
 
     plan, account = read_plan(file), None
     with suppress(LedgerError):  # no budget is open yet
         account = open_ledger(home()).account(plan.plan.dataset)
+    if account:
+        check_unit(plan, account)
     prepared = prepare_plan(plan, account, counter("simulating", "forecasts"))
     show(text_of_table(prepared.table))
     if prepared.split.refusal:

@@ -221,7 +221,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
     def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float]]:
-        simulated = simulated_table(simulator, n_units, table, rng)
+        # A person's follow-up is one row, also if the person is named by an id.
+        simulated = simulated_table(simulator, n_units, None if survival else table, rng)
         rows: Mapping[str, Any] = simulated.table
         users, weights = rows.get(table.user_id), rows.get(table.weights)
         if derived and survival:

@@ -51,8 +51,6 @@ def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[
         names, largest = numbers.names, numbers.largest
     except InputError as error:
         raise SpecError(str(error)) from None
-    if table.user_id:
-        raise SpecError(f"{kind} must be of a table with one row per person, got user_id = {table.user_id!r}")
     if logs := [column.name for column in declared if column.transform and column.name in numbers.uses]:
         raise SpecError(f"transform of {logs[0]!r} must be left out where {kind} uses it")
     columns = [

@@ -161,10 +161,10 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
     if faults := [*unknown_columns(columns, own.data)]:
         raise SpecError(numbered(faults))
     design = own.data.formula_of(columns.x)
-    if design and design.times and (user_id or len(design.times) > 1):
+    if design and len(design.times) > 1:
         raise SpecError(
             f"formula must be of persons with one row each, like Surv(time, event) ~ …, got "
-            f"{question.formula!r} and user_id = {user_id!r}; release it with a file of its own"
+            f"{question.formula!r}; release it with a file of its own"
         )
     if design and design.survival:
         default = "preconditioned_glm"

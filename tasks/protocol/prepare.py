@@ -26,7 +26,7 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.release.design import question_parameters
 from tasks.release.release import plan_on_rows, public_plan, released_model
-from tasks.release.spending import room_in, spending_of, spent_epsilon
+from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon
 
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
 # "guess": the guess that matters most; "nested": the same of nested models, by question
@@ -133,6 +133,13 @@ def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
     known = charge.question
     asked = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
     return asked.id == known.id
+
+
+def check_unit(plan: PlanFile, account: Account) -> None:
+    """Refuse a plan that protects another unit than its budget, before anything is forecast."""
+    for name in (each.name for each in plan.plan.released):
+        with plan.naming(name):
+            require_unit(account.budget, account.charges, plan.requests[name].unit)
 
 
 def check_charges(prepared: PreparedPlan, account: Account) -> None:

@@ -164,6 +164,7 @@ def plan_on_rows(
     """Read and check the rows of a dataset, and plan a release from them."""
     require_unit(account.budget, account.charges, request.unit)
     one_blas_thread()
+    allow_new_content = allow_new_content or bool(account.budget.unit)
     reader = ledger.fingerprinter(
         account.contents, request.dataset, read=columns_read(request), allow_new_content=allow_new_content
     )

@@ -28,6 +28,7 @@ from tasks.release.faults import (
     stated_by_column,
     unknown_columns,
 )
+from tasks.release.spending import unit_of
 from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
@@ -140,7 +141,7 @@ class ReleaseRequest:
     @property
     def unit(self) -> str:
         """The unit that one budget protects: a row, or a user by a column."""
-        return f"user by {self.columns.user_id}" if self.columns.user_id else "row"
+        return unit_of(self.columns.user_id)
 
 
 def read_request(

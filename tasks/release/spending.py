@@ -63,18 +63,30 @@ def why_another(charges: Sequence[Charge], delta: float) -> str:
     )
 
 
-def charged_unit(charges: Sequence[Charge]) -> str | None:
-    """Return the unit of privacy of all charges: a row, or a user by a column; None without charges."""
+def unit_of(column: str | None) -> str:
+    """Return the unit that one budget protects: a row, or a user by a column of ids."""
+    return f"user by {column}" if column else "row"
+
+
+def protected_unit(budget: TotalBudget, charges: Sequence[Charge]) -> str | None:
+    """Return the unit of privacy of a budget: the declared one, or that of the first charge, if any."""
+    if budget.unit:
+        return unit_of(budget.unit)
     return charges[0].cost.unit if charges else None
 
 
 def require_unit(budget: TotalBudget, charges: Sequence[Charge], unit: str) -> None:
     """Refuse a release that protects another unit than the charges do; it needs no row."""
-    if (charged := charged_unit(charges)) not in (None, unit):
-        raise InputError(
-            f"the budget of {budget.name!r} protects each {charged} since its first charge, got a release "
-            f"that protects each {unit}; the two do not add up: request releases that protect each {charged}"
-        )
+    if (protected := protected_unit(budget, charges)) in (None, unit):
+        return
+    since, remedy = "since its first charge", f"request releases that protect each {protected}"
+    if budget.unit:
+        since = "since it was opened"
+        remedy = f"declare user_id = {budget.unit!r} in the study file, also if each person has one row"
+    raise InputError(
+        f"the budget of {budget.name!r} protects each {protected} {since}, got a release that protects each "
+        f"{unit}; the two do not add up: {remedy}"
+    )
 
 
 def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:

@@ -273,3 +273,24 @@ def test_a_backup_from_before_a_draw_does_not_replace_the_ledger(ledger, fits, t
     charged(ledger, two[0][0], NAMED, fits)
     refused(lambda: ledger.restore(tmp_path / "backup"), LedgerError, "lacks charges")
     assert states(ledger) == ["pending", "reserved"]
+
+
+def test_the_unit_of_a_budget_is_declared_once_and_sealed(ledger, place):
+    cohort = ledger.open_dataset("cohort", 1, 1e-6, "person")
+    assert cohort.unit == "person"
+    assert (
+        ledger.open_dataset("cohort", 1, 1e-6) == ledger.open_dataset("cohort", 1, 1e-6, "person") == cohort
+    )
+    refused(lambda: ledger.open_dataset("cohort", 1, 1e-6, "clinic"), LedgerError, "the unit 'person'")
+    refused(lambda: ledger.open_dataset("patients", 1, 1e-5, "person"), LedgerError, "no unit")
+    place.run("UPDATE dpcost_budgets SET unit = 'clinic' WHERE name = 'cohort'")
+    assert not ledger.verify().ok
+
+
+def test_a_ledger_of_version_3_0_is_read_and_gets_the_column_of_units(ledger, place, fits, ask):
+    charged(ledger, ask(), COST, fits)
+    place.run("ALTER TABLE dpcost_budgets DROP COLUMN unit")
+    assert ledger.account("patients").budget.unit == ""
+    assert ledger.verify().ok
+    assert ledger.open_dataset("cohort", 1, 1e-6, "person").unit == "person"
+    assert ledger.verify().ok
