@@ -97,7 +97,7 @@ def init(
     model = "hazard" if times else _model(schema, response, family or "", user_id)
     if times and family:
         raise SpecError(f"--family must be left out with times to an event, got {family}")
-    _check_weights(schema, weights, response, user_id, formula)
+    _check_weights(schema, weights, response, user_id, has_times=bool(times))
     users = count_users(data, user_id, marks) if user_id else None
     n, units = (found.n_rows, "rows") if users is None else (users, "users")
     if n < FEWEST_ROWS:
@@ -216,7 +216,7 @@ def _read_formula(formula: str, schema: Mapping[str, str], response: str, specia
         reading = read_formula(formula, [name for name in schema if name not in special])
     except InputError as error:
         raise SpecError(f"--{error}") from None
-    if len(reading.left) != 1 and not formula.lstrip().startswith("Surv("):
+    if len(reading.left) != 1 and not reading.response.startswith("Surv("):
         raise SpecError(
             f"--formula must have one column, or Surv(time, event), on its left, got {formula!r}; correct it"
         )
@@ -233,7 +233,7 @@ def _categories_of(reading: "Reading") -> list[str]:
 
 
 def _check_weights(
-    schema: Mapping[str, str], weights: str, response: str, user_id: str, formula: str
+    schema: Mapping[str, str], weights: str, response: str, user_id: str, *, has_times: bool
 ) -> None:
     """Refuse a column of weights that cannot be, or a model that does not take weights."""
     if weights and (schema.get(weights) not in ("number", "whole number") or weights in (response, user_id)):
@@ -241,7 +241,7 @@ def _check_weights(
             f"--weights must be a column of numbers other than --response and --user-id, got {weights!r}; "
             "correct it"
         )
-    if weights and not response and "Surv(" not in formula:
+    if weights and not response and not has_times:
         raise SpecError(f"--weights are for regressions, got {weights!r}; pass --response, or leave them out")
 
 
