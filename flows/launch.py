@@ -19,6 +19,7 @@ from data.errors import StoreError
 from data.store.folders import atomic_write, home, private_folder, read_json, read_small
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
+from data.tables.sources import file_of
 from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
@@ -216,7 +217,8 @@ def _check_table(study: str, options: RunOptions) -> None:
         return
     reports = options.reports
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
-        check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
+        if file := file_of(spec.analyst_table.source):
+            check_table_is_no_output(file, folder / spec.name)
     table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_sizes(table)
 

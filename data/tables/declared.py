@@ -6,7 +6,6 @@ No message holds a value or an id, or says how many rows or users are concerned:
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,7 @@ class DeclaredTable:
         return np.argsort(order)[: len(rows)], whole[order]
 
 
-def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
+def count_users(path: Source, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
     ids = UserIds(path, user_id)
     with opened_table(path, FileMarks(marks)) as (_, batches):

@@ -25,7 +25,8 @@ from data.errors import DataError
 from data.formats.canonical import CanonicalBatch, Cells, composed
 from data.formats.row_groups import BUFFER_BYTES
 from data.tables.marks import FileMarks
-from data.tables.sources import SUFFIXES, Part, Source, is_address, parts_of
+from data.tables.queries import Query, opened_query
+from data.tables.sources import SUFFIXES, Part, Source, is_address, name_of, parts_of
 
 BLOCK_BYTES = 2**20  # and at least as long as some rows
 BATCH_ROWS = 65_536
@@ -60,7 +61,7 @@ class PartReader:
             self._names = self._names or names
             if set(names) != set(self._names):
                 raise DataError(
-                    f"{self._source}: {PurePath(part.file).name} has other columns than the files before it; "
+                    f"{self._source}: {name_of(part.file)} has other columns than the files before it; "
                     "a folder's files must all have the same columns: write them so, or choose the folder of "
                     "one table"
                 )
@@ -103,7 +104,15 @@ def opened_table(source: Source, marks: FileMarks | None = None) -> Iterator[tup
 def opened_part(
     part: Part, marks: FileMarks, columns: Collection[str]
 ) -> Iterator[tuple[list[str], Batches]]:
-    """Open one file of a table; the values that its folders state are columns, too."""
+    """Open one file of a table, or a query; the values that folders state are columns, too."""
+    if isinstance(part.file, Query):
+        with opened_query(part.file, BATCH_ROWS) as (names, batches):
+            whole = list(map(composed, names))
+            _refuse_twice(part.file, whole)
+            renamed = (batch.rename_columns(whole) for batch in batches)
+            read = [name for name in whole if name in columns] or whole
+            yield whole, (batch.select(read) for batch in renamed)
+        return
     path, suffix = part.file, PurePath(part.file).suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
@@ -116,17 +125,21 @@ def opened_part(
             )
             keys = [(composed(name), value) for name, value in part.keys]
             names = [*names, *(name for name, _ in keys)]
-            counts = Counter(names)
-            if twice := [n for n, name in enumerate(names, 1) if counts[name] > 1]:
-                raise DataError(
-                    f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
-                )
+            _refuse_twice(path, names)
             yield names, (_with_keys(batch, keys) for batch in batches) if keys else batches
     except pa.ArrowException:
         raise _malformed(path) from None
     except OSError as error:
         reason = f" ({error.strerror})" if error.strerror else ""
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
+
+
+def _refuse_twice(source: Source, names: Sequence[str]) -> None:
+    counts = Counter(names)
+    if twice := [n for n, name in enumerate(names, 1) if counts[name] > 1]:
+        raise DataError(
+            f"{source} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
+        )
 
 
 def _with_keys(batch: pa.RecordBatch, keys: Sequence[tuple[str, str | None]]) -> pa.RecordBatch:
@@ -138,7 +151,11 @@ def _with_keys(batch: pa.RecordBatch, keys: Sequence[tuple[str, str | None]]) ->
 def n_rows_stated(source: Source) -> int | None:
     """Return how many rows Parquet files say that they have; None where they must be read."""
     with suppress(OSError, pa.ArrowException):  # reading it says what is wrong
-        files = [] if is_address(source) else [part.file for part in parts_of(source)]
+        files = (
+            []
+            if is_address(source) or isinstance(source, Query)
+            else [part.file for part in parts_of(source)]
+        )
         if files and all(str(file).lower().endswith(".parquet") for file in files):
             return sum(int(pq.read_metadata(file).num_rows) for file in files)
     return None
@@ -146,7 +163,7 @@ def n_rows_stated(source: Source) -> int | None:
 
 def _opened(path: Source) -> BinaryIO:
     if not is_address(path):
-        return Path(path).open("rb")
+        return Path(str(path)).open("rb")
     import fsspec
 
     try:
@@ -159,7 +176,7 @@ def _opened(path: Source) -> BinaryIO:
 
 def _malformed(path: Source) -> DataError:
     return DataError(
-        f"{path} is not a well-formed {PurePath(path).suffix} file (damaged, rows of different lengths, "
+        f"{path} is not a well-formed {PurePath(str(path)).suffix} file (damaged, rows of different lengths, "
         "or not UTF-8 text with line feeds); correct it"
     )
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from data.errors import DataError
 from data.formats.canonical import MOMENT, NUMBER, CanonicalBatch, Cells, storage_type, written_text
 from data.tables.marks import FileMarks, has_words
 from data.tables.reading import cells_of, opened_table
+from data.tables.sources import Source
 
 ColumnType = Literal["number", "whole number", "text", "empty", "nested"]
 # Dates in other notations than ISO's, such as 31.12.2020, 12/31/20, 31-Dec-2020 or 31DEC2020.
@@ -37,7 +37,7 @@ class TableSchema:
     dates: tuple[str, ...]  # columns of text all of which are dates
 
 
-def table_schema(path: Path, marks: Marks = PLAIN) -> TableSchema:
+def table_schema(path: Source, marks: Marks = PLAIN) -> TableSchema:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
     file_marks, words = FileMarks(marks), set[str]()
     with opened_table(path, file_marks) as (names, batches):
@@ -92,7 +92,7 @@ def _is_date(text: str) -> bool:
     return bool((match and match[1]) or _DATE.fullmatch(text))
 
 
-def _check_header(path: Path, names: Sequence[str]) -> None:
+def _check_header(path: Source, names: Sequence[str]) -> None:
     if len(names) > _MOST_COLUMNS:
         raise DataError(
             f"{path} has {len(names):,} columns, and a study declares at most {_MOST_COLUMNS:,}; keep those "

@@ -1,4 +1,4 @@
-"""Where a table lies: in a file, in a folder of Parquet files, or at an address of either."""
+"""Where a table lies: in a file, in a folder of Parquet files, at an address of either, or in a database."""
 
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -6,9 +6,10 @@ from urllib.parse import unquote
 
 from data.errors import DataError
 from data.store.folders import file_identity
+from data.tables.queries import Query, query_of
 
-Source = Path | str
-"""A path, or an address that fsspec understands, such as ``s3://bucket/table.parquet``."""
+Source = Path | str | Query
+"""A path, an address that fsspec understands, such as ``s3://bucket/table.parquet``, or a query."""
 
 SUFFIXES = (".csv", ".parquet")
 _SUMMARIES = ("_metadata", "_common_metadata", "_SUCCESS")  # which programs write next to the parts
@@ -22,15 +23,37 @@ class Part(NamedTuple):
     keys: tuple[tuple[str, str | None], ...] = ()
 
 
+def source_of(written: str | Path, folder: Path = Path()) -> Source:
+    """Return the source that a person wrote; a path starts from a folder."""
+    text = str(written)
+    if query := query_of(text, folder):
+        return query
+    return text if is_address(text) else folder / text
+
+
 def is_address(source: Source) -> bool:
-    return "://" in str(source)
+    return not isinstance(source, Query) and "://" in str(source)
+
+
+def file_of(source: Source) -> Path | None:
+    """Return the file or folder in which a table lies; None if it is elsewhere."""
+    if isinstance(source, Query):
+        return source.file
+    return None if is_address(source) else Path(str(source))
+
+
+def name_of(source: Source) -> str:
+    """Return the name of a file, folder or database, without its place."""
+    return source.name if isinstance(source, Query) else PurePosixPath(str(source).rstrip("/")).name
 
 
 def is_folder(source: Source) -> bool:
     """Return whether a source is a folder; an address without the suffix of a file stands for one."""
+    if isinstance(source, Query):
+        return False
     if is_address(source):
         return PurePosixPath(str(source)).suffix.lower() not in SUFFIXES
-    return Path(source).is_dir()
+    return Path(str(source)).is_dir()
 
 
 def parts_of(source: Source) -> list[Part]:
@@ -56,7 +79,7 @@ def parts_of(source: Source) -> list[Part]:
 def _parts(folder: Source, top: Source, keys: tuple[tuple[str, str | None], ...] = ()) -> list[Part]:
     parts: list[Part] = []
     for source, is_inner in sorted(_listed(folder), key=lambda each: str(each[0])):
-        name = PurePosixPath(source).name
+        name = PurePosixPath(str(source)).name
         if name[:1] in "._":
             if name[0] == "_" and name not in _SUMMARIES and (is_inner or _is_parquet(source)):
                 raise DataError(
@@ -89,11 +112,11 @@ def _is_parquet(source: Source) -> bool:
 def _listed(folder: Source) -> list[tuple[Source, bool]]:
     """Return what a folder holds, and whether it is a folder."""
     if not is_address(folder):
-        return [(path, path.is_dir()) for path in Path(folder).iterdir()]
+        return [(path, path.is_dir()) for path in Path(str(folder)).iterdir()]
     import fsspec
 
     try:
-        system, root = fsspec.core.url_to_fs(folder)
+        system, root = fsspec.core.url_to_fs(str(folder))
         listed: list[dict[str, Any]] = system.ls(root, detail=True)
     except Exception as error:  # each file system has its own
         raise DataError(

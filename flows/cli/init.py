@@ -18,6 +18,7 @@ from tasks import SpecError
 
 if TYPE_CHECKING:
     from data.tables.schema import TableSchema
+    from data.tables.sources import Source
     from dpalgos.formula.allowed import Reading
     from tasks.release.request import ReleaseConfig
 
@@ -43,7 +44,9 @@ _MODELS = {
 
 def init(
     name: Annotated[str, argument("NAME", "Study name; writes NAME.toml in this folder.")],
-    data: Annotated[Path, option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
+    data: Annotated[
+        str, option("FILE", "CSV or Parquet file, folder of Parquet files, or address of a query.")
+    ],
     response: Annotated[
         str, option("COLUMN", "Response of a regression; default: means of all columns.")
     ] = "",
@@ -79,12 +82,13 @@ def init(
     from data.columns import Marks
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
+    from data.tables.sources import file_of, name_of, source_of
     from tasks.study.own_data import STUDY_FILE_VERSION
 
-    files = _files(name)
-    check_outputs(files, inputs=[data], force=force)
+    files, source = _files(name), source_of(data)
+    check_outputs(files, inputs=[file_of(source)], force=force)
     marks = Marks(decimal or "", thousands or "", "\t" if separator == "tab" else separator or "")
-    found, reading = table_schema(data, marks), None
+    found, reading = table_schema(source, marks), None
     schema: Mapping[str, str] = found.types
     special = {user_id, weights}
     if formula:
@@ -98,17 +102,17 @@ def init(
     if times and family:
         raise SpecError(f"--family must be left out with times to an event, got {family}")
     _check_weights(schema, weights, response, user_id, has_times=bool(times))
-    users = count_users(data, user_id, marks) if user_id else None
+    users = count_users(source, user_id, marks) if user_id else None
     n, units = (found.n_rows, "rows") if users is None else (users, "users")
     if n < FEWEST_ROWS:
-        raise SpecError(f"{data} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
-    columns = _columns(data, schema, response, special, formula)
+        raise SpecError(f"{source} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
+    columns = _columns(source, schema, response, special, formula)
     facts = {
         **asdict(marks),
         **_facts_of_model(model, response, schema.get(response, ""), reading),
         **_facts_of_columns(columns, schema, found),
         "name": name,
-        "file": data.name,
+        "file": name_of(source),
         "path": str(data),
         "version": STUDY_FILE_VERSION,
         "n": n,
@@ -193,7 +197,7 @@ def _files(name: str) -> list[Path]:
 
 
 def _columns(
-    data: Path, schema: Mapping[str, str], response: str, special: set[str], formula: str
+    data: "Source", schema: Mapping[str, str], response: str, special: set[str], formula: str
 ) -> dict[str, str]:
     """Return response and covariates with their types: without special columns, and without an index."""
     from data.tables.reading import UNNAMED
@@ -273,6 +277,7 @@ def check(
 ) -> None:
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.columns import MOST_FAULTS
+    from data.tables.sources import file_of
     from tasks.own_table.analyst_table import require_clusters
     from tasks.study.own_data import read_toml
 
@@ -303,8 +308,8 @@ def check(
         table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
-    if table and Path(table.path).exists():
-        require_clusters(Path(table.path), table)
+    if table and (kept := file_of(table.source)) and kept.exists():
+        require_clusters(table.source, table)
     typer.echo(f"{file}: complete and valid; no row was read")
     columns = table.columns if table else ()
     if codes := [f"{column.name}: {found}" for column in columns if (found := column.cut_codes())]:

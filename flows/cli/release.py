@@ -26,7 +26,9 @@ _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
 def release(
     estimator: Annotated[str, options.argument("ESTIMATOR", "Private estimator; see dpcost estimators.")],
-    data: Annotated[str, options.option("FILE", "CSV or Parquet file, or folder of Parquet files.")],
+    data: Annotated[
+        str, options.option("FILE", "CSV or Parquet file, folder of Parquet files, or address of a query.")
+    ],
     config: Annotated[
         Path, options.option("FILE", "TOML file with [dataset], [columns], [bounds], [params].")
     ],
@@ -71,18 +73,18 @@ def release(
     drawn in this process.
     """
     from data.ledger import open_ledger
-    from data.tables.sources import is_address
+    from data.tables.sources import file_of, name_of, source_of
     from flows.progress import counter
     from tasks.release.record import FILES, record_of
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
     from tasks.report.coefficients import table_format
 
-    source = data if is_address(data) else Path(data)
+    source = source_of(data)
     for each in table or ():
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
-    check_files = partial(check_outputs, files, inputs=[data, *files_named_by(config)])
+    check_files = partial(check_outputs, files, inputs=[file_of(source), *files_named_by(config)])
     check_files(force=force or not again)  # a repeated request may write the same again
 
     def before_charge(plan: "PlannedRelease") -> None:
@@ -97,7 +99,7 @@ def release(
             again=again,
             allow_new_content=new_content,
             before_charge=before_charge,
-            progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
+            progress=counter(f"reading {name_of(source)}", "rows"),
         )
         made = record_of(released)
         _write(made, record, table or (), force=force)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -94,7 +93,8 @@ def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
 class AnalystTable(Strict):
     """An analyst's own file: its path, and what is public about it."""
 
-    path: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the study file's folder
+    # CSV or Parquet, from the study file's folder; or the address of a query
+    path: Annotated[str, Field(pattern=r"^[^\x00]+$")]
     # public, since neighbors differ in one row's values; None with users, of whom only the number is public
     rows: Annotated[int, Field(strict=True, ge=1)] | None = None
     privacy_unit: Text  # whose values one row, or a user's rows, hold
@@ -216,8 +216,12 @@ class AnalystTable(Strict):
         """How many rows or users are protected, and which of the two."""
         return (self.rows or 0, "rows") if self.users is None else (self.users, "users")
 
+    @property
+    def source(self) -> sources.Source:
+        return sources.source_of(self.path)
+
     def dataset(self, name: str) -> Dataset:
-        file = Path(self.path).name
+        file = sources.name_of(self.source)
         return Dataset(
             name=name,
             title=file,

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from data.errors import numbered
+from data.tables.sources import Source, source_of
 from dpalgos import InputError
 from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
@@ -39,7 +40,7 @@ class PlanFile:
     path: Path
     plan: Plan
     sha256: str
-    data: Path
+    data: Source
     requests: Mapping[str, ReleaseRequest]
 
     @property
@@ -96,7 +97,7 @@ def read_plan(path: Path) -> PlanFile:
     if faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
-    data = path.parent / (plan.data or own.data.path)
+    data = source_of(plan.data or own.data.path, path.parent)
     return PlanFile(
         path=path, plan=plan, sha256=hashlib.sha256(content).hexdigest(), data=data, requests=requests
     )

@@ -21,11 +21,13 @@ from data.errors import DataError
 from data.formats.canonical import CanonicalBatch
 from data.ledger import Fingerprinter
 from data.tables.declared import DeclaredReader, DeclaredTable
+from data.tables.queries import Query
 from data.tables.reading import Numbers, Watch, n_rows_stated
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.typing import FloatArray
+from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, require_clusters
 from tasks.own_table.file_units import AT_CENTERS, FileUnits
 from tasks.release.declared import ReleaseColumns, units_as_declared
@@ -143,6 +145,11 @@ def read_rows(
 ) -> ReleaseRows:
     """Read and check the file once; of a large file without users keep no number."""
     columns, analyst_table = request.columns, request.table
+    if isinstance(data, Query) and columns.user_id and not data.is_ordered:
+        raise SpecError(
+            f"{data} must state the order of its rows, since at most max_rows of a user's rows are used; add "
+            "ORDER BY with columns that no two rows of a user share"
+        )
     reader.expect(n_rows_stated(data))
 
     def watch(batch: CanonicalBatch) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from data.datasets import get_dataset, load_registry
@@ -50,9 +49,9 @@ def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False)
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
     close_home()
-    path, declared = Path(analyst_table.path), analyst_table.declaration(analyst_table.columns)
-    require_clusters(path, analyst_table)
-    return declared_to_parquet(name, path, declared, home=home())
+    source, declared = analyst_table.source, analyst_table.declaration(analyst_table.columns)
+    require_clusters(source, analyst_table)
+    return declared_to_parquet(name, source, declared, home=home())
 
 
 def bring(

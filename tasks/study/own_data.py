@@ -7,6 +7,8 @@ from typing import Any
 
 from data.formats.canonical import composed
 from data.store.folders import read_small
+from data.tables.queries import Query
+from data.tables.sources import source_of
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
@@ -53,7 +55,9 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
 
 def own_table(own: OwnData, path: Path) -> tuple[AnalystTable, FormulaDesign | None]:
     """Return the table with its file's whole path and the columns of the formula, if there is one."""
-    table = own.data.model_copy(update={"path": str((path.parent / own.data.path).resolve())})
+    source = source_of(own.data.path, path.parent)
+    whole = source.address if isinstance(source, Query) else str(Path(str(source)).resolve())
+    table = own.data.model_copy(update={"path": whole})
     if not own.formula:
         return table, None
     table, design = expand_formula(own.formula, table)
