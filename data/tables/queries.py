@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from data.errors import DataError
+from data.store.folders import home, private_folder
 
 EXTRAS = {"duckdb": "duckdb", "sqlite": "", "postgresql": "postgres"}
 """Databases, each with the optional extra of this package that reads it; SQLite needs none."""
@@ -32,6 +34,8 @@ _READ_ONLY = "options=-c%20default_transaction_read_only%3Don"
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _INNER = re.compile(r"\([^()]*\)")
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
+
+_MEMORY_MB = 100  # of DuckDB, whatever the size of the database
 
 Names = list[str]
 Batches = Iterator[pa.RecordBatch]
@@ -131,7 +135,13 @@ def _duckdb(query: Query, batch_rows: int, connections: ExitStack) -> tuple[Name
     statements = duckdb.extract_statements(query.text)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise _not_one_select(query)
-    options = {"enable_external_access": "false", "threads": "1"}
+    spill = connections.enter_context(TemporaryDirectory(dir=private_folder(home())))
+    options = {
+        "enable_external_access": "false",
+        "threads": "1",
+        "memory_limit": f"{_MEMORY_MB}MB",
+        "temp_directory": spill,  # of a sort, say
+    }
     connection = duckdb.connect(query.place, read_only=True, config=options)
     connections.callback(connection.close)
     reader = connection.sql(query.text).to_arrow_reader(batch_rows)
