@@ -8,12 +8,12 @@ A query changes nothing: the connection is read-only, and only one statement is 
 the database says, since that may hold a cell.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -135,16 +135,17 @@ def _duckdb(query: Query, batch_rows: int, connections: ExitStack) -> tuple[Name
     statements = duckdb.extract_statements(query.text)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise _not_one_select(query)
-    spill = connections.enter_context(TemporaryDirectory(dir=private_folder(home())))
     options = {
         "enable_external_access": "false",
         "threads": "1",
         "memory_limit": f"{_MEMORY_MB}MB",
-        "temp_directory": spill,  # of a sort, say
+        # Of a sort, say. DuckDB makes and deletes it; a process may open a file with one configuration.
+        "temp_directory": str(private_folder(home()) / f"duckdb-{os.getpid()}"),
     }
     connection = duckdb.connect(query.place, read_only=True, config=options)
     connections.callback(connection.close)
     reader = connection.sql(query.text).to_arrow_reader(batch_rows)
+    connections.callback(reader.close)
     return list(reader.schema.names), iter(reader)
 
 
