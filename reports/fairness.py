@@ -80,6 +80,15 @@ def limited_lines(cells: pd.DataFrame, page: StudyPage, where: Setting) -> list[
     return found
 
 
+def limited_in_panels(cells: pd.DataFrame, page: StudyPage) -> list[tuple[Setting, Limited]]:
+    """Return the limited lines of each panel, at the δ and the ε of the headline or the nearest ones."""
+    nearest: dict[str, Setting] = {}
+    settings = settings_of(errors_of(cells, page), page)
+    for where in sorted(settings, key=lambda each: abs(math.log(each.epsilon / settings[0].epsilon))):
+        nearest.setdefault(where.panel, where)
+    return [(where, each) for where in nearest.values() for each in limited_lines(cells, page, where)]
+
+
 def noise_off_lines(cells: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each private one: its errors with the noise switched off."""
     rows = cells[is_private(cells) & cells["noise_off"].notna()].copy()

@@ -21,6 +21,7 @@ Reference: Wang (2018), Revisiting differentially private linear regression, Alg
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -108,8 +109,7 @@ def best_bounds(params: AdaSSPParams, tables: Sequence[SyntheticTable], n_rows: 
     for row, response in candidates:
         bounded, logs = replace(params, covariate_bound=row, response_bound=response), []
         for table in tables:
-            X, y = clip_rows_l2(table.X, row), truncate(table.y, response)
-            gram, cross = n_rows / len(X) * (X.T @ X), n_rows / len(X) * (X.T @ y)
+            gram, cross = (n_rows * each for each in _mean_products(table, row, response))
             ridge = float(ridge_of(np.linalg.eigvalsh(gram)[:1], d, z, bounded)[0])
             inverse = np.linalg.inv(gram + ridge * np.eye(d))
             coef, to_target = inverse @ cross, table.to_target @ inverse
@@ -118,6 +118,13 @@ def best_bounds(params: AdaSSPParams, tables: Sequence[SyntheticTable], n_rows: 
             logs.append(np.log(bias @ bias + noise**2 * (to_target**2).sum()))
         errors.append(np.mean(logs))
     return candidates[int(np.argmin(errors))]
+
+
+@lru_cache(maxsize=128)
+def _mean_products(table: SyntheticTable, row: float, response: float) -> tuple[FloatArray, FloatArray]:
+    """Return X'X/n and X'y/n of clipped rows, which are the same at every budget."""
+    X, y = clip_rows_l2(table.X, row), truncate(table.y, response)
+    return X.T @ X / len(X), X.T @ y / len(X)
 
 
 def release_gram(

@@ -10,13 +10,15 @@ from flows.history import last_run
 from flows.lock import exclusive_run
 from flows.progress import say
 from flows.studies.find_study import readable_studies
+from reports.pages.scorecard import LimitedRow
 from tasks.report.manifest import now
 from tasks.report.write import write_index
-from tasks.run.collect import read_results
+from tasks.run.collect import RESULTS, read_results
 from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.evidence import Evidence
 from tasks.scorecard.judging import scorecard_page
+from tasks.scorecard.limits import limited_methods
 from tasks.study.spec import SCORECARD, StudySpec
 
 
@@ -47,7 +49,8 @@ def write_scorecard(folder: Path) -> Path:
         claim_report(folder / SCORECARD)
         studies = readable_studies()
         evidence, context = _evidence_in(folder, studies)
-        page = scorecard_page(load_scorecard(), evidence, studies, folder / SCORECARD, context)
+        limited = _limited_in(folder, studies)
+        page = scorecard_page(load_scorecard(), evidence, studies, folder / SCORECARD, context, limited)
         write_index(folder)
         return page
 
@@ -57,11 +60,10 @@ def _evidence_in(folder: Path, studies: Sequence[StudySpec]) -> tuple[dict[str, 
     readable = {spec.name: spec for spec in studies}
     evidence, facts = dict[str, Evidence](), dict[str, dict[str, Any]]()
     for name in (name for name in load_scorecard().studies if name in readable):
-        table, manifest = folder / name / "results.parquet", last_run(folder / name)
-        if table.exists() and manifest.get("results_sha256") == (sha256 := sha256_file(table)):
-            evidence[name] = Evidence(readable[name], read_results(table))
+        if manifest := _whole_run(folder / name):
+            evidence[name] = Evidence(readable[name], read_results(folder / name))
             facts[name] = {
-                "sha256": sha256,
+                "sha256": manifest["results_sha256"],
                 **{key: manifest.get(key) for key in ("profile", "seed", "commit")},
             }
     first = next(iter(facts.values()), {"profile": "", "seed": RunOptions().seed})
@@ -69,3 +71,20 @@ def _evidence_in(folder: Path, studies: Sequence[StudySpec]) -> tuple[dict[str, 
     command = f"dpcost run {SCORECARD}"
     context = {"study": SCORECARD, **same, "command": command, "started": now(), "evidence": facts}
     return evidence, context
+
+
+def _whole_run(report: Path) -> dict[str, Any]:
+    """Return the manifest of a report whose results are those that the run wrote, else an empty one."""
+    table, manifest = report / RESULTS, last_run(report)
+    if table.exists() and manifest.get("results_sha256") == sha256_file(table):
+        return manifest
+    return {}
+
+
+def _limited_in(folder: Path, studies: Sequence[StudySpec]) -> dict[str, list[LimitedRow]]:
+    """Return the methods that privacy noise does not limit, by study with whole results in a folder."""
+    return {
+        spec.name: limited_methods(spec, folder / spec.name / RESULTS, manifest)
+        for spec in studies
+        if (manifest := _whole_run(folder / spec.name))
+    }

@@ -1,9 +1,10 @@
 """Judge the claims of the papers on the results of the studies, and write the scorecard."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ import dpalgos
 from data.store.folders import atomic_write
 from reports.cells import comma
 from reports.error_table import summary_csv
-from reports.pages.scorecard import Judged, render_scorecard, tally
+from reports.pages.scorecard import Judged, LimitedRow, render_scorecard, tally
 from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.writing import render_sentence, when, words
 from tasks.errors import guarded
@@ -33,6 +34,7 @@ def scorecard_page(
     studies: Sequence[StudySpec],
     out: Path,
     context: dict[str, Any],
+    limited: Mapping[str, Sequence[LimitedRow]] = MappingProxyType({}),
 ) -> Path:
     """Write results, summary, page, card and manifest into a folder, the manifest last; return the page."""
     judged = [
@@ -61,6 +63,7 @@ def scorecard_page(
             scorecard.papers,
             rows,
             figures,
+            limited,
             context["command"],
             ran,
             without_figures=[scorecard.papers[key] for key in scorecard.without_figures],

@@ -177,7 +177,8 @@ class StudySpec(Strict):
             allowed |= {
                 name: getattr(grid, name) or (None,) for name in ("n", "epsilon", "delta", "s", "steps")
             }
-            allowed["paper_delta"] = (*grid.delta, None)
+            of_panels = (rule for panel in self.panels for rule in self.grid_of(panel).delta)
+            allowed["paper_delta"] = (*dict.fromkeys(of_panels), None)
         for figure in self.figures:
             self._check_figure(figure)
         for key, values in allowed.items():

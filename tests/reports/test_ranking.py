@@ -10,6 +10,7 @@ import pytest
 
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
 from reports.error_table import error_table
+from reports.fairness import limited_in_panels
 from reports.page import Axis
 from reports.pages.error_page import headline_sentence, number_to_quote
 from reports.ranking import (
@@ -20,6 +21,7 @@ from reports.ranking import (
     index_errors,
     rows_for_the_same,
 )
+from reports.results import noise_off_metric
 from reports.writing import num, times
 from tests.reports.synthetic import measured
 
@@ -282,3 +284,24 @@ def test_a_chart_begins_with_the_papers_own_method_in_both_calibrations(results,
     assert {line.rpartition(", ")[2] for line in of_subject} == {"tight", "paper's"}
     assert len(forms) == 1
     assert "Preconditioned regression, tight" in lines
+
+
+def test_methods_that_privacy_noise_does_not_limit_are_listed_in_each_panel(results, page):
+    """Sketched OLS keeps 0.9 of its error without noise, AdaSSP 0.1; only AdaSSP's error falls with ε."""
+    private = results["privacy_model"] != "none"
+    parts = {"sheffet_ols": 0.9, "adassp": 0.1}
+    rows = results[~private | (results["estimator"].isin(parts) & results["calibration"].eq("tight"))].copy()
+    at_least = rows["epsilon"].eq(0.2) & rows["estimator"].eq("sheffet_ols")
+    rows.loc[rows["estimator"].eq("sheffet_ols"), "value"] = 0.8
+    rows.loc[at_least, "value"] = 0.88
+    off = rows[rows["estimator"].isin(parts)].assign(metric=noise_off_metric("l2_error"))
+    off["value"] *= off["estimator"].map(parts)
+    _, cells, _ = measured(pd.concat([rows, off], ignore_index=True), page)
+    found = limited_in_panels(cells, page)
+    assert [(where.panel, where.epsilon) for where, _ in found] == [("public", 0.5), ("paper", 0.5)]
+    assert {(where.epsilon, each.label) for where, each in found} == {
+        (0.5, "Sketched OLS, tight calibration")
+    }
+    for _, each in found:
+        assert each.noise_off == pytest.approx(0.9 * each.mean)
+        assert each.flat == pytest.approx((0.88, 0.8))

@@ -12,6 +12,9 @@ import pytest
 
 from dpalgos import InputError
 from flows.studies.find_study import find_study, readable_studies
+from reports.cells import Setting
+from reports.fairness import Limited
+from reports.pages.scorecard import LimitedRow
 from reports.results import COLUMNS, validate_results
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
@@ -242,6 +245,17 @@ def test_a_scorecard_says_what_to_run_and_that_it_is_of_a_trial_run(tmp_path, pr
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
     assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)
+
+
+def test_a_scorecard_lists_methods_that_privacy_noise_does_not_limit(tmp_path):
+    where = Setting(0.5, "1/n^2", "public")
+    rows = [LimitedRow("housing", where, Limited("AdaSSP, tight calibration", 0.21, 0.126, (0.22, 0.2)))]
+    context = {"profile": "standard", "seed": 1, "command": "", "started": "", "evidence": {}}
+    page = scorecard_page(load_scorecard(), {}, [], tmp_path, context, {"housing": rows, "snp": []})
+    text = page.with_name("report.md").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if "AdaSSP, tight calibration" in line)
+    assert all(part in line for part in ("housing, public, ε = 0.5", "0.210", "0.126", "0.220 to 0.200"))
+    assert "Checked: housing and snp." in text
 
 
 PRINTED = {"A": "1a 1b 1c 1d 2a 2b 3a 3b 3c 3d 4a 4b", "B": "1a 1b 1c 2a 2b 2c 3", "C": "Table 1"}
