@@ -15,7 +15,7 @@ from dpalgos.hardened_release import made_up_rows
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 
-_N, _D = 10_000, 3
+EXAMPLE_SIZES, EXAMPLE_BUDGET = {"n": 10_000, "d": 3}, {"epsilon": 1.0, "delta": 1e-8}
 EXAMPLE_NUMBERS = "n = 10,000, d = 3, ε = 1, δ = 1e-8"
 FAMILIES = ("gaussian", "logistic", "poisson")
 
@@ -70,9 +70,9 @@ def worked_examples(estimator: Estimator) -> Iterator[tuple[str, list[PlanLine]]
         known = "family" in variant.example and "intercept" in variant.example
         if calibration not in variant.calibrations or (family != FAMILIES[0] and not known):
             continue
-        settings = {"epsilon": 1.0, "delta": 1e-8, "calibration": calibration, **variant.example}
+        settings = {**EXAMPLE_BUDGET, "calibration": calibration, **variant.example}
         settings |= {"family": family} if known else {}
-        plan, _ = _planned(variant, _N, _D, settings)
+        plan, _ = _planned(variant, **EXAMPLE_SIZES, keywords=settings)
         if plan not in seen:
             seen.append(plan)
             yield ", ".join(filter(None, [variant.form, calibration, family if known else ""])), plan

@@ -2,10 +2,10 @@
 
 import logging
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flows.cli.options import AsJson, argument, flag, option, rendered, show
 
@@ -58,7 +58,13 @@ def estimators(
 ) -> None:
     """List the estimators, or explain one."""
     import dpalgos
-    from dpalgos.planned import EXAMPLE_NUMBERS, planned_releases, worked_examples
+    from dpalgos.planned import (
+        EXAMPLE_BUDGET,
+        EXAMPLE_NUMBERS,
+        EXAMPLE_SIZES,
+        planned_releases,
+        worked_examples,
+    )
 
     if (n is None) != (d is None) or (n is not None and name is None):
         raise dpalgos.InputError("--n and --d go together, after the NAME of an estimator; pass all three")
@@ -78,7 +84,11 @@ def estimators(
             _SIZES,
             *_aligned(releases),
         ]
+        sizes, budget = {"n": n, "d": d}, {"epsilon": epsilon, "delta": delta}
+        chosen = _by_forecast(name, sizes, budget, family)
+        lines += _forecast_lines(chosen)
         plan = {"name": name, "public": public, "epsilon": proved, "delta": delta}
+        plan |= {"by_forecast": chosen} if chosen else {}
         show({**plan, "releases": [each._asdict() for each in releases]}, lines, as_json)
         return
     if name is not None:
@@ -90,6 +100,7 @@ def estimators(
             examples=[(setting, _aligned(plan)) for setting, plan in examples],
             numbers=EXAMPLE_NUMBERS,
             sizes=_SIZES,
+            chosen=_forecast_lines(_by_forecast(name, EXAMPLE_SIZES, EXAMPLE_BUDGET)),
         )
         show(entry.to_dict(), text, as_json)
         return
@@ -100,6 +111,32 @@ def estimators(
             raise dpalgos.InputError(f"{words} must be one of {', '.join(known)}, got {value!r}")
         rows = [row for row in rows if value in (None, row[field])]
     show(rows, (f"{row['name']:<28}{row['privacy_model']:<9}{row['summary']}" for row in rows), as_json)
+
+
+def _by_forecast(
+    name: str, sizes: Mapping[str, int], budget: Mapping[str, float], family: str = ""
+) -> dict[str, dict[str, Any]]:
+    """Return the settings that a forecast chooses for an estimator, by calibration; {} without a rule."""
+    import dpalgos
+
+    if not dpalgos.get_estimator(name).parameters.by_forecast:
+        return {}
+    from tasks.study.forecast_steps import settings_of_example
+
+    return settings_of_example(name, sizes, budget, family)
+
+
+def _forecast_lines(chosen: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    if not chosen:
+        return []
+    about = (
+        "“by forecast” chooses, on synthetic rows with columns uniform on ±1 and coefficients of length 1:"
+    )
+    settings = {
+        calibration: ", ".join(f"{key} = {value:.4g}" for key, value in each.items())
+        for calibration, each in chosen.items()
+    }
+    return [about, *(f"  {calibration:<7}{text}" for calibration, text in settings.items())]
 
 
 def _aligned(plan: Sequence["PlanLine"]) -> list[str]:

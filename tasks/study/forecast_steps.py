@@ -5,13 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
 import dpalgos
 from dpalgos.api import build_params
-from dpalgos.tuning.descent import Course, SyntheticTable, choose_steps
+from dpalgos.tuning.descent import BY_FORECAST, Course, SyntheticTable, choose_steps
 from tasks.errors import SpecError
 from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.problems.kinds import AnyProblem
 from tasks.problems.problem import RowSource
+from tasks.study.estimators import EstimatorSpec
 
 T = TypeVar("T")
 N_ITERATIONS, STEP_SIZE = "n_iterations", "step_size"
@@ -50,6 +53,33 @@ def settings_by_forecast(
         return settings
 
     return _once([*of_courses, n, list(budgets)], choose)
+
+
+def settings_of_example(
+    estimator: str, sizes: Mapping[str, int], budget: Mapping[str, float], family: str = ""
+) -> dict[str, dict[str, Any]]:
+    """Return what a forecast chooses by calibration, for an estimator's example keywords; {} without a rule.
+
+    ``sizes`` are n and d, ``budget`` ε and δ. The rows are of the model `uniform_glm`: d columns uniform on
+    ±1, and coefficients of length 1.
+    """
+    entry = dpalgos.get_estimator(estimator)
+    if not (rules := entry.parameters.by_forecast):
+        return {}
+    params = {**entry.example, **dict.fromkeys(rules, BY_FORECAST)}
+    if "family" in params:
+        params["family"] = family = family or params["family"]
+    stated = {"kind": "simulation", "model": "uniform_glm", "d": sizes["d"]}
+    problem: Any = TypeAdapter(AnyProblem).validate_python(
+        {**stated, "settings": {"family": family or "gaussian"}}
+    )
+    item = EstimatorSpec.model_validate(
+        {"name": estimator, "params": params, "calibrations": entry.calibrations}
+    )
+    budgets = [{**budget, "calibration": each} for each in item.calibrations]
+    keywords = item.keywords(problem.sizes(sizes["n"]))
+    chosen = settings_by_forecast(estimator, keywords, budgets, sizes["n"], problem, StatedGuesses())
+    return dict(zip(item.calibrations, chosen, strict=True))
 
 
 def _once(key: Sequence[Any], compute: Callable[[], T]) -> T:

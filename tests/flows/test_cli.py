@@ -110,6 +110,19 @@ def test_the_plan_of_an_estimator_is_printed(command_line):
     assert [each["label"] for each in plan["releases"]] == ["mean"]
 
 
+def test_settings_by_forecast_are_printed_for_the_sizes_of_the_plan(command_line):
+    few, many = (["--n", str(n), "--d", "5"] for n in (2000, 200_000))
+    plans = [
+        json.loads(command_line("estimators", "dp_linear_regression", *n, "--json")[1]) for n in (few, many)
+    ]
+    steps = [plan["by_forecast"]["tight"]["n_iterations"] for plan in plans]
+    assert steps[0] < steps[1]
+    _, out, _ = command_line("estimators", "dp_linear_regression", *many)
+    assert re.search(rf"tight +n_iterations = {steps[1]}, step_size = ", out)
+    assert "n_iterations = " in command_line("estimators", "dp_linear_regression")[1]
+    assert "by_forecast" not in json.loads(command_line("estimators", "dp_mean", *few, "--json")[1])
+
+
 @pytest.mark.parametrize("group", ["ledger", "protocol", "cache"])
 def test_a_group_without_a_command_prints_its_help(command_line, group):
     status, out, err = command_line(group)

@@ -106,6 +106,7 @@ class SimulatedRows(Simulation):
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, replicates.n)
+            data.X.flags.writeable = False  # so that a sample keeps these rows, and copies none
             if self.public_rows:
                 public = self.simulate(rng, self.public_rows)
                 sample = dpalgos.Sample(data.X, data.y, public_rows=public.X)
