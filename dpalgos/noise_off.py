@@ -2,6 +2,9 @@
 
 Clipping, sketches, ridges and numbers of steps are those of the private run. The error without noise is
 therefore what a method loses by other means than its noise: early stopping, clipping, sketching, shrinkage.
+
+It can exceed the error with noise. Noise in second moments blunts whitening, so fewer rows along narrow
+directions are clipped. Released values with noise are larger, so they are shrunk less.
 """
 
 import math

@@ -39,6 +39,11 @@ class Limited:
     def is_biased(self) -> bool:
         return math.isfinite(self.noise_off)
 
+    @property
+    def is_larger_without(self) -> bool:
+        """Whether noise changes what is clipped or shrunk, because the error without noise is larger."""
+        return self.noise_off > self.mean
+
 
 def is_mostly_bias(row: Row, without: float) -> bool:
     """Return whether more than half of a row's error remains without noise, except sampling error."""
