@@ -227,12 +227,25 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, li
                 "far": (scores.far_rows(1.0).value, 1),
                 "shares": (np.diff(n * scores.norms().shares_above(1.0, levels)), np.sqrt(2)),
             }
+        if model.has_counts:
+            queries["mean residual"] = (n * scores.mean_residual(2.0).value, 3)
         for name, (value, bound) in queries.items():
             moves.setdefault(name, []).append(np.asarray(value) / bound)
     for name, values in moves.items():
         for one in values:
             for other in values:
                 assert np.linalg.norm(one - other) <= 1 + 1e-9, name
+
+
+def test_a_count_moves_the_mean_residual_by_its_sensitivity():
+    """The bound is attained: a large count at a mean of 0, against no event at a large mean."""
+    values = []
+    for mean, count in [(-100.0, 900.0), (8.0, 0.0)]:
+        sample = UnitParams().with_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
+        rows = WhiteRows(sample, get_family("poisson"), np.eye(1), np.zeros(1))
+        values.append(rows.at(np.ones(1)).mean_residual(6.0))
+    moved = abs(values[0].value - values[1].value)
+    assert moved == pytest.approx(values[0].sensitivity, rel=1e-9)
 
 
 def test_a_person_moves_residuals_by_no_more_than_their_sensitivity():
