@@ -103,6 +103,30 @@ def test_a_weight_moves_the_released_total_by_no_more_than_its_sensitivity(count
         assert 0.75 * largest <= max(moves) <= largest * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+@pytest.mark.parametrize("interval", [None, 0.95])
+def test_a_plan_by_the_released_total_costs_the_declared_budget(family, interval):
+    """Whatever the total is: from weights that are all tiny to all at their maximum."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((800, 2)), np.ones(800)])
+    y = responses(family, X @ [0.3, 0.2, 0.1], rng).astype(float)
+    for weight in (1e-9, 0.01, 0.1, 0.4, 1.0):
+        found = dpalgos.estimate(
+            "preconditioned_glm",
+            X,
+            y,
+            family=family,
+            intercept=True,
+            interval=interval,
+            epsilon=2.0,
+            delta=1e-6,
+            max_weight=1.0,
+            weights=np.full(800, weight),
+            rng=np.random.default_rng(1),
+        )
+        assert 1.999 <= found.certified_epsilon <= 2.0, weight
+
+
 WIDE = {  # weights with a maximum of 10 to 100 times the mean, and very small ones
     "uniform": lambda rng, n: (rng.uniform(0.5, 1.5, n), 30.0),
     "far maximum": lambda rng, n: (rng.uniform(0.5, 1.5, n), 100.0),
