@@ -42,7 +42,9 @@ def planned_releases(
     """Return the releases of an estimator in order, and the ε that they prove.
 
     The plan is the run itself, on synthetic rows: its events are those that the accountant composes. Their
-    number and noise never depend on rows.
+    number and noise depend on public and released numbers alone. With weights, or a maximum of rows per
+    person, the total weight is released first. The other releases are then planned with it. The plan shown
+    is that of weights at their maximum, and the total cost is the same for any total.
 
     Parameters
     ----------

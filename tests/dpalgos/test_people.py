@@ -103,6 +103,30 @@ def test_a_weight_moves_the_released_total_by_no_more_than_its_sensitivity(count
         assert 0.75 * largest <= max(moves) <= largest * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+@pytest.mark.parametrize("interval", [None, 0.95])
+def test_a_plan_by_the_released_total_costs_the_declared_budget(family, interval):
+    """Whatever the total is: from weights that are all tiny to all at their maximum."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((800, 2)), np.ones(800)])
+    y = responses(family, X @ [0.3, 0.2, 0.1], rng).astype(float)
+    for weight in (1e-9, 0.01, 0.1, 0.4, 1.0):
+        found = dpalgos.estimate(
+            "preconditioned_glm",
+            X,
+            y,
+            family=family,
+            intercept=True,
+            interval=interval,
+            epsilon=2.0,
+            delta=1e-6,
+            max_weight=1.0,
+            weights=np.full(800, weight),
+            rng=np.random.default_rng(1),
+        )
+        assert 1.999 <= found.certified_epsilon <= 2.0, weight
+
+
 WIDE = {  # weights with a maximum of 10 to 100 times the mean, and very small ones
     "uniform": lambda rng, n: (rng.uniform(0.5, 1.5, n), 30.0),
     "far maximum": lambda rng, n: (rng.uniform(0.5, 1.5, n), 100.0),
@@ -227,12 +251,25 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, li
                 "far": (scores.far_rows(1.0).value, 1),
                 "shares": (np.diff(n * scores.norms().shares_above(1.0, levels)), np.sqrt(2)),
             }
+        if model.has_counts:
+            queries["mean residual"] = (n * scores.mean_residual(2.0).value, 3)
         for name, (value, bound) in queries.items():
             moves.setdefault(name, []).append(np.asarray(value) / bound)
     for name, values in moves.items():
         for one in values:
             for other in values:
                 assert np.linalg.norm(one - other) <= 1 + 1e-9, name
+
+
+def test_a_count_moves_the_mean_residual_by_its_sensitivity():
+    """The bound is attained: a large count at a mean of 0, against no event at a large mean."""
+    values = []
+    for mean, count in [(-100.0, 900.0), (8.0, 0.0)]:
+        sample = UnitParams().with_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
+        rows = WhiteRows(sample, get_family("poisson"), np.eye(1), np.zeros(1))
+        values.append(rows.at(np.ones(1)).mean_residual(6.0))
+    moved = abs(values[0].value - values[1].value)
+    assert moved == pytest.approx(values[0].sensitivity, rel=1e-9)
 
 
 def test_a_person_moves_residuals_by_no_more_than_their_sensitivity():

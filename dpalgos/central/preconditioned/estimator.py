@@ -33,6 +33,10 @@ an intercept, events start at zero.
 Few events: if the released mean response shows that slopes are not worth their noise, steps release it again,
 at the same cost. With an interval, all steps release scores.
 
+Overdispersed counts: clipped scores make the intercept too low. If the threshold of scores is far above that
+of Poisson counts, the last three steps release the mean residual instead. It moves the intercept
+(:func:`dpalgos.central.preconditioned.intercept.moved_mean`). With an interval, only the last step does so.
+
 Few rows: below nμ = 20 √(d + 1), and below 50, a model with an intercept estimates the intercept alone, with
 Laplace noise. For events, the limit is 10 √(d + 1). Above it, slopes are shrunk to their posterior mean, but
 never to 0. ``diagnostics["slopes_help"]`` is the probability that slopes predict better than the intercept
@@ -66,6 +70,7 @@ from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED
 from dpalgos.central.preconditioned.intercept import (
     Origin,
     Start,
+    moved_mean,
     released_origin,
     released_start,
     with_released_total,
@@ -74,6 +79,7 @@ from dpalgos.central.preconditioned.interval import RegressionIntervalParams, re
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     LAST_STEP,
+    MEAN_RESIDUAL,
     MOMENTS,
     N_SEARCHES,
     RELEASES,
@@ -84,6 +90,7 @@ from dpalgos.central.preconditioned.plan import (
     WHITE_MOMENTS,
     Numbers,
     Plan,
+    is_overdispersed,
     people_limit,
     plan_of,
     public_threshold,
@@ -102,13 +109,14 @@ from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.params import choice, count
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Noisy, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
 
+_MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
 _REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 
@@ -240,18 +248,21 @@ def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) ->
     rows, state, start, clipped_share = _released_steps(
         spend, numbers, sample, origin, start, state, intercept
     )
+    is_constant = start.is_mean and (start.hides_slopes(numbers) or not state.points)
+    theta, slopes_help = state.theta, 0.0
+    if not is_constant:
+        theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
+        theta = theta + _intercept_change(spend, rows, state, start, theta)
     spend.note(UNRESOLVED, state.white.n_unresolved)
     if params.interval is not None:
         transcript.interval = released_interval(spend, plan, params, rows, state)
     spend.check_complete()
     if start.is_mean:
         spend.note(UNSURE_MEAN, start.is_unsure)
-        if start.hides_slopes(numbers) or not state.points:
-            spend.note(SLOPES_HELP, 0.0)
-            return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
-    estimate, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
     spend.note(SLOPES_HELP, slopes_help)
-    return rows.coef(estimate)
+    if is_constant:
+        return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
+    return rows.coef(theta)
 
 
 def _released_whitening(
@@ -309,9 +320,14 @@ def _released_steps(
     if SCORES_ABOVE not in spend:
         public = public_threshold(numbers)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
-    for t in range(sum(spend.times(step) for step in (STEP, LAST_STEP))):
+    n_steps = sum(spend.times(step) for step in (STEP, LAST_STEP))
+    for t in range(n_steps):
         step = STEP if spend.is_left(STEP) else LAST_STEP
         hides = start.hides_slopes(numbers)
+        is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
+        has_slopes = not hides and bool(state.points)
+        if is_late and has_slopes and is_overdispersed(numbers, start.unit, state.threshold):
+            break
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
@@ -351,3 +367,21 @@ def _released_steps(
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
     assert rows is not None
     return rows, state, start, clipped_share
+
+
+def _intercept_change(
+    spend: Spend, rows: WhiteRows, state: Steps, start: Start, theta: FloatArray
+) -> FloatArray:
+    """Return how far the mean residual at θ, (d,), moves θ, if steps are left to release it."""
+    step = next((one for one in (STEP, LAST_STEP) if one in spend and spend.is_left(one)), None)
+    if step is None:
+        return np.zeros_like(theta)
+    query = rows.at(theta).mean_residual(start.cut_of_residuals)
+    released = []
+    while spend.is_left(step):
+        released.append(spend(MEAN_RESIDUAL, query, in_place_of=step))
+    mean = state.mean_at(theta)
+    residual = Noisy(
+        np.mean([one.value for one in released], axis=0), released[0].std / np.sqrt(len(released))
+    )
+    return np.asarray(np.log(moved_mean(mean, residual) / mean) * state.white.one)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors
@@ -71,6 +72,7 @@ SCORES_ABOVE = Release("scores above a level", count)
 WHITE_MOMENTS = Release("second moments of white rows", outer_product)
 STEP = Release("preconditioned score", ball_mean)
 LAST_STEP = Release("last preconditioned score", ball_mean)
+MEAN_RESIDUAL = Release("mean residual of counts", interval)  # in place of the last of these
 
 # The interval.
 CURVATURES_ABOVE = Release("curvatures above a level", count)
@@ -293,6 +295,7 @@ _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
+_OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 
 
@@ -310,6 +313,20 @@ def score_search(of: Numbers, unit: float, last: float | None) -> tuple[FloatArr
     most = _MOST_ROWS if of.family.is_linear else _MOST_SCORES
     candidates = of.root * unit * _SCORES if last is None else last * _NEAR
     return candidates, min(_target(of, _CLIPPED_SCORES), most * of.n_rows)
+
+
+def is_overdispersed(of: Numbers, unit: float, threshold: float | None) -> bool:
+    """Return whether scores of rows of counts exceed a threshold that Poisson counts would not reach.
+
+    If rows and residuals were normal, of variance ``unit``, as many scores would exceed √(d unit) times a
+    normal quantile as the search was to leave. From nμ = 1,000 few scores are clipped, so it does not matter.
+    """
+    is_count = of.family.has_counts and not of.family.is_bounded and of.intercept
+    if not is_count or of.size >= _MUCH or threshold is None:
+        return False
+    share = min(_target(of, _CLIPPED_SCORES) / of.n_rows, _MOST_SCORES)
+    usual = of.root * float(scipy.special.ndtri(1 - share / 2))
+    return threshold**2 > _OVERDISPERSED * unit * usual**2
 
 
 def white_candidates(d: int) -> FloatArray:
