@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from data.errors import numbered
+from data.store.folders import sha256_file
 from dpalgos import InputError
 from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
@@ -40,6 +41,7 @@ class PlanFile:
     path: Path
     plan: Plan
     sha256: str
+    study_sha256: str
     data: Path
     requests: Mapping[str, ReleaseRequest]
 
@@ -114,7 +116,12 @@ def read_plan(path: Path) -> PlanFile:
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
     data = path.parent / (plan.data or own.data.path)
     return PlanFile(
-        path=path, plan=plan, sha256=hashlib.sha256(content).hexdigest(), data=data, requests=requests
+        path=path,
+        plan=plan,
+        sha256=hashlib.sha256(content).hexdigest(),
+        study_sha256=sha256_file(path.parent / plan.study),
+        data=data,
+        requests=requests,
     )
 
 
