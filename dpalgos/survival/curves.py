@@ -284,6 +284,8 @@ class SurvivalCurves:
         Their time.
     level : float
         Confidence level of the limits.
+    sizes : tuple of float
+        The sizes of the groups from another release, shown as the numbers at risk at the first cut point.
     promise : str
         The guarantee in one sentence.
     events : tuple of Event
@@ -299,6 +301,7 @@ class SurvivalCurves:
     group: str = ""
     time: str = "time"
     level: float = 0.95
+    sizes: tuple[float, ...] = ()
     promise: str = ""
     events: tuple[Event, ...] = ()
     certified_epsilon: float = field(default=np.nan)
@@ -349,7 +352,8 @@ class SurvivalCurves:
             hidden = [np.where(table.visible, each, np.nan) for each in (table.survival, *limits)]
             frames["group"] += [name] * len(self.periods)
             frames["time"] += self.periods
-            frames["at_risk"] += [*table.at_risk, table.after]
+            at_first = [float(self.sizes[self.groups.index(name)])] if self.sizes else table.at_risk[:1]
+            frames["at_risk"] += [*at_first, *table.at_risk[1:], table.after]
             frames["events"] += [0.0, *table.events]
             for column, values in zip(("survival", "ci_low", "ci_high"), hidden, strict=True):
                 frames[column] += [1.0, *values]
@@ -450,12 +454,17 @@ class SurvivalCurves:
             Columns group, hazard_ratio, ci_low and ci_high, for all groups but the first. NaN where the noise
             hides the ratio.
         """
+        logs, low, high = self.log_hazard_ratios()
+        columns: dict[str, Any] = {"group": list(self.groups[1:]), "hazard_ratio": np.exp(logs)}
+        return frame_of(columns | {"ci_low": np.exp(low), "ci_high": np.exp(high)})
+
+    def log_hazard_ratios(self) -> FloatArray:
+        """Return the log hazard ratio of each group to the first with its limits, (3, G − 1)."""
         used = np.logical_and.reduce([table.visible for table in self._tables])
         found = [self._log_hazard_ratio(g, used) for g in range(1, len(self.groups))]
         logs, errors = np.reshape(found, (-1, 2)).T
         half = normal_quantile(self.level) * errors
-        columns: dict[str, Any] = {"group": list(self.groups[1:]), "hazard_ratio": np.exp(logs)}
-        return frame_of(columns | {"ci_low": np.exp(logs - half), "ci_high": np.exp(logs + half)})
+        return np.array([logs, logs - half, logs + half])
 
     def _log_hazard_ratio(self, g: int, used: Any) -> tuple[float, float]:
         """Return the root β of Σ D_g − p (D_0 + D_g) over periods that are shown, and its standard error.

@@ -13,6 +13,7 @@ import numpy as np
 from data.errors import BudgetExhausted
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from dpalgos.accounting.composition import Spending
+from dpalgos.formula.group_table import SurvivalCells, noise_std_of
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.protocol import PlanQuestion
 from dpalgos.protocol.split import Curve, Split, split_budget
@@ -20,8 +21,9 @@ from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import SimulatedRelease, simulate_release
+from tasks.advice.releases import LEVEL, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
+from tasks.protocol.kept_forecasts import KeptForecasts
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.release.design import question_parameters
@@ -75,7 +77,17 @@ def forecast_table(
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
     columns += ["± released"] * (released is not None)
     guesses = {each.name: _forecast_of(each, forecasts).get("guess") for each in plan.plan.released}
-    notes = [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
+    notes = [
+        f"The forecast of {name} depends most on your guess of `{guess}`."
+        for name, guess in guesses.items()
+        if guess
+    ]
+    if released is None:
+        notes += [
+            f"The curves of {curves!r} have the hazard ratios of {name!r} with less noise than "
+            f"the larger model: write submodel = {curves!r} in {name!r}."
+            for name, curves in plan.ratios_of_curves
+        ]
     return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
 
 
@@ -97,7 +109,8 @@ def prepare_plan(
 ) -> PreparedPlan:
     """Split the budget of a plan by forecasts.
 
-    Questions that the account has registered keep their ε and their forecast. Only others are simulated.
+    Questions that the account has registered keep their ε and their forecast. Only others are simulated,
+    unless their forecast is kept.
     """
     registration, counts = registration_of(plan, account), count(1)
     charged, simulated = registration.charged, dict[str, _Simulated]()
@@ -178,6 +191,10 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
+        budget = {"epsilon": plan.plan.epsilon, "delta": plan.plan.delta}
+        declared = [each.declared for each in plan.plan.questions if name in (each.name, each.submodel)]
+        module = self._request.estimator.function.__module__
+        self._kept = KeptForecasts(module, plan.study_sha256, budget, declared)
 
     @cached_property
     def _tables(self) -> SimulatedRelease:
@@ -188,13 +205,20 @@ class _Simulated:
             return public_plan(self._plan.request(self._name, epsilon))[2].cost
 
     def half_widths(self, epsilon: float) -> dict[str, FloatArray]:
+        widths = self._kept.value("half-widths", epsilon, self._half_widths)
+        return {term: np.array(each) for term, each in widths.items()}
+
+    def _half_widths(self, epsilon: float) -> dict[str, list[float]]:
         self._tick()
-        return self._tables.half_widths(epsilon)
+        return {term: each.tolist() for term, each in self._tables.half_widths(epsilon).items()}
 
     def forecast(self, epsilon: float) -> Forecast:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None or (self._request.by_group and not self._request.by_group.terms):
             return {}
+        return dict(self._kept.value("forecast", epsilon, self._forecast))
+
+    def _forecast(self, epsilon: float) -> Forecast:
         self._tick()
         forecast, nested = self._tables.forecast(epsilon), {}
         for each in self._plan.plan.questions:
@@ -204,6 +228,8 @@ class _Simulated:
         return {"terms": _plain_terms(forecast.terms), **known}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
+        if isinstance(curves := self._request.by_group, SurvivalCells):
+            return self._ratios(curves, epsilon)
         tables = [
             submodel_by_formula(model, formula, self._request.by_formula).coefficients()
             for result in self._tables.results(epsilon)
@@ -214,8 +240,18 @@ class _Simulated:
         names = [*tables[0].terms]
         kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
+        return self._summary([names[j] for j in kept], widths)
+
+    def _ratios(self, curves: SurvivalCells, epsilon: float) -> Forecast:
+        limits = [
+            curves.result(result.estimate, noise_std_of(result.events), 0, LEVEL).log_hazard_ratios()[1:]
+            for result in self._tables.results(epsilon)
+        ]
+        return self._summary(curves.ratio_names, np.array([high - low for low, high in limits]) / 2)
+
+    def _summary(self, names: Sequence[str], widths: FloatArray) -> Forecast:
         middle, (low, high), none = self._tables.summary(widths)
-        terms = zip([names[j] for j in kept], low, middle, high, strict=True)
+        terms = zip(names, low, middle, high, strict=True)
         return {"terms": _plain_terms(terms), "none": none}
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import flows.protocol
@@ -68,6 +69,13 @@ def test_a_plan_of_times_is_forecast_reserved_and_released(file):
     assert float(test.replace("−", "-")) == pytest.approx(difference, abs=0.01)
     curves = by_group_of(read_record(folder / "curves")["release"])
     assert curves.periods == (0, 1, 2.5, 5)
+    sizes = by_group_of(read_record(folder / "baseline")["release"]).sizes
+    assert curves.curves().query("time == 0")["at_risk"].tolist() == pytest.approx(sizes)
+    assert all(
+        f"{round(each):,}" in (folder / f"{name}.md").read_text()
+        for each in sizes
+        for name in ("curves", "table1")
+    )
     assert not np.isnan(curves.logrank().pvalue)
 
 
@@ -102,3 +110,70 @@ def test_a_plan_on_frames_refuses_times_and_names_the_command(question):
     text = f'[plan]\nepsilon = 2.0\ndelta = 1e-6\n[[question]]\nname = "one"\n{question}\n'
     plan = Plan.from_toml(text, n_rows=500, bounds={"time": (0, 5), "died": (0, 1)}, levels=PUBLIC["levels"])
     refused(plan.forecast, InputError, "'one'", "dpcost protocol release")
+
+
+def test_a_table_of_a_plan_takes_hazard_ratios_from_its_curves(file, command_line):
+    """The nested model has the noise of all terms of the larger one; the curves do not."""
+    status, out, err = command_line("protocol", "check", file)
+    assert (status, "write submodel = 'curves'" in out) == (0, True), err
+    edited(file, 'submodel = "hazards"', 'submodel = "curves"')
+    edited(
+        file,
+        'columns = ["baseline"]',
+        'columns = ["baseline"]\n\n[[table]]\nout = "both.csv"\ncolumns = ["unadjusted", "hazards"]',
+    )
+    prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
+    assert not [note for note in prepared.table.notes if "submodel" in note]
+    ((term, *_, expected, _),) = prepared.forecasts["curves"]["nested"]["unadjusted"]["terms"]
+    assert term == "arm[T.drug]"
+    reserve_plan(prepared, open_ledger())
+    folder = file.parent / "out"
+    flows.protocol.protocol.fn(str(file), str(folder))
+    (ratio,) = by_group_of(read_record(folder / "curves")["release"]).hazard_ratios().to_dict("records")
+    table = pd.read_csv(folder / "both.csv").set_index(["release", "term"]).loc["unadjusted"]
+    row = table.loc["arm[T.drug]"]
+    assert row["hazard_ratio"] == pytest.approx(ratio["hazard_ratio"])
+    assert row["hazard_ratio_low"] == pytest.approx(ratio["ci_low"])
+    assert 0.4 < np.log(ratio["ci_high"] / ratio["ci_low"]) / 2 / expected < 2.5
+    page = (folder / "protocol.md").read_text()
+    assert "Hazard ratios follow from the released curves" in page
+
+
+@pytest.mark.parametrize(
+    ("formula", "named"),
+    [
+        ('formula = "Surv(time, died) ~ age"', "'Surv(time, died) ~ arm'"),
+        ('formula = "Surv(time, died) ~ arm + age"', "'Surv(time, died) ~ arm'"),
+        ('formula = "Surv(time, died) ~ 1"', "'Surv(time, died) ~ arm'"),
+        ('formula = "Surv(time, died) ~ arm"\ntest = "arm[T.drug] = 0"', "test"),
+    ],
+)
+def test_only_the_formula_of_the_curves_is_nested_in_them(file, formula, named):
+    edited(
+        file, 'submodel = "hazards"\nformula = "Surv(time, died) ~ arm"', f'submodel = "curves"\n{formula}'
+    )
+    refused(lambda: read_plan(file), SpecError, "'unadjusted'", named)
+
+
+def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypatch):
+    """A forecast is made of public declarations and code; whoever changes one is forecast anew."""
+    status, checked, err = command_line("protocol", "check", file)
+    assert status == 0, err
+    made_up = tasks.advice.releases.made_up
+    monkeypatch.setattr(tasks.advice.releases, "made_up", None)
+    assert command_line("protocol", "check", file)[:2] == (0, checked)
+    prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
+    reserve_plan(prepared, open_ledger())
+    for changed, old, new in (
+        (file, 'survival = "Surv(time, died) ~ arm"', 'survival = "Surv(time, died) ~ arm"\ninterval = 0.9'),
+        (file.with_name("mine.toml"), "std = { age = 12.0 }", "std = { age = 11.0 }"),
+        (file, "delta = 1e-6", "delta = 1e-7"),
+    ):
+        text, simulated = changed.read_text(), []
+        monkeypatch.setattr(
+            tasks.advice.releases, "made_up", lambda *a, s=simulated, **k: s.append(1) or made_up(*a, **k)
+        )
+        edited(changed, old, new)
+        prepare_plan(read_plan(file))
+        assert simulated, new
+        changed.write_text(text)
