@@ -194,7 +194,7 @@ def run_recorded(run: Callable[[], Any]) -> Any:
 
 
 def _leave_if_cancelled(state: Any) -> None:
-    """End this process if a person cancelled its run: Prefect leaves the final state to whoever runs the flow."""
+    """End this process if a person cancelled its run, and set the final state, as Prefect leaves to it."""
     from prefect import get_client
     from prefect.states import Cancelled
 

@@ -65,9 +65,10 @@ def _fetched(dataset: str, offline: bool = False, again: bool = False) -> Any:
 
 def bring(spec: Any, dataset: str, options: Any, again: Again) -> Any:
     """Bring a dataset of a study, fetched or converted again if a rerun says so."""
-    steps = {"fetch": partial(_fetched, again=again.asks("fetch")), "analyst_parquet": analyst_parquet}
+    fetched = partial(_fetched, again=again.asks("fetch"))
+    converted = partial(parquet, again=again.asks("parquet"))
     return datasets.bring(
-        spec, dataset, options, parquet=partial(parquet, again=again.asks("parquet")), **steps
+        spec, dataset, options, fetch=fetched, parquet=converted, analyst_parquet=analyst_parquet
     )
 
 

@@ -13,7 +13,7 @@ from data.fetch.raw import RawFile
 from data.store import code_digest
 from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
-from tasks.cache import computed_again
+from tasks.cache import Again
 from tasks.run import datasets
 from tasks.run.datasets import stored_tables
 from tasks.run_options import RunOptions
@@ -54,8 +54,8 @@ def is_finished(ran, **changed):
     return finished_report(ran.study, ran.options.model_copy(update=changed)) is not None
 
 
-def run_again(ran):
-    return run_plainly(ran.study, ran.options)[1]
+def run_again(ran, again=None):
+    return run_plainly(ran.study, ran.options, again)[1]
 
 
 N_RESULTS = 2 + 4 + 1 + 1 + 1  # designs, blocks, table, exhibits, page
@@ -157,6 +157,5 @@ AGAIN += [("collect", None, 1), ("render", None, 1)]  # a task, one of its cells
 @pytest.mark.parametrize(("task", "cell", "n_again"), AGAIN)
 def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cell, n_again):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
-    with computed_again(task, cell):
-        assert run_again(ran) == N_RESULTS - n_again
+    assert run_again(ran, Again(task, cell)) == N_RESULTS - n_again
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results

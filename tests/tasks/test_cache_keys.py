@@ -8,7 +8,7 @@ import pytest
 
 from data.store import code_digest
 from flows.studies.find_study import find_study
-from tasks.cache import digest, result
+from tasks.cache import Target, digest
 from tasks.errors import SpecError
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import DatasetSource
@@ -123,11 +123,11 @@ def test_an_upgrade_of_a_library_renews_what_it_computes(before, monkeypatch, li
     assert [name for name in unchanged if now[name] != before[name]] == []
 
 
-def test_other_code_than_the_runs_is_refused(monkeypatch):
-    made = result("block", [BLOCK])
-    made.require_same_code()
+def test_other_code_than_the_runs_is_refused(home, monkeypatch):
+    made = Target("cache/block.json", (BLOCK,), code_digest.code_digest([BLOCK]))
+    made.write(b"{}")
     monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
-    refused(made.require_same_code, SpecError, "another version")
+    refused(lambda: made.write(b"{}"), SpecError, "another version")
 
 
 def changed_fields(facts, *others):
@@ -150,5 +150,5 @@ def test_a_block_with_another_seed_cell_or_size_has_another_key():
         *(replace(block, cells=each) for each in ((), *((other,) for other in cells))),
         replace(block, problem=block.problem.model_copy(update={"d": 4})),
     ]
-    names = {result("block", [BLOCK], each.described()).name for each in (block, *others)}
+    names = {digest([BLOCK], each.described()) for each in (block, *others)}
     assert len(names) == 1 + len(others)
