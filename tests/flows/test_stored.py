@@ -102,6 +102,36 @@ def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, file, dam
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
 
 
+def swap(one, other):
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+FOLDERS = {"file": "cache/run_block-*.parquet", "record": "cache/records/run_block-*"}
+FAULTS = ["gone", "cut", "empty", "flipped", "swapped"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("what", FOLDERS)
+def test_a_block_whose_file_or_record_is_damaged_is_computed_again_with_the_same_rows(ran, what, fault):
+    results = ran.project.out / "small" / "results.parquet"
+    before = results.read_bytes()
+    first, second, *_ = sorted(ran.project.home.glob(FOLDERS[what]))
+    content, half = first.read_bytes(), first.stat().st_size // 2
+    if fault == "gone":
+        first.unlink()
+    elif fault == "swapped":
+        swap(first, second)
+    else:
+        flipped = content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
+        first.write_bytes({"cut": content[:half], "empty": b"", "flipped": flipped}[fault])
+    n_damaged = 2 if fault == "swapped" else 1
+    assert run_again(ran) == N_RESULTS - n_damaged - N_BELOW
+    assert results.read_bytes() == before
+    assert run_again(ran) == N_RESULTS
+
+
 def test_a_table_is_made_by_the_run_that_shows_progress(ran, monkeypatch):
     one(ran.project.home, "store/parquet/*.parquet").unlink()
     monkeypatch.setattr("data.fetch.ingest.store_table", None)
@@ -150,7 +180,12 @@ def test_an_edited_study_is_computed(ran, tmp_path):
     assert finished_report(str(edited), ran.options) is None
 
 
-AGAIN = [("prepare", None, 2), ("run_block", None, 4), ("run_block", "ols:public:n=100", 1)]
+N_BELOW = 3  # table, exhibits and page follow a block, whose file holds the times that it took
+AGAIN = [
+    ("prepare", None, 2),
+    ("run_block", None, 4 + N_BELOW),
+    ("run_block", "ols:public:n=100", 1 + N_BELOW),
+]
 AGAIN += [("collect", None, 1), ("render", None, 1)]  # a task, one of its cells, how many are computed
 
 
@@ -158,4 +193,7 @@ AGAIN += [("collect", None, 1), ("render", None, 1)]  # a task, one of its cells
 def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cell, n_again):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
     assert run_again(ran, Again(task, cell)) == N_RESULTS - n_again
+    if task == "run_block":  # the page tells of it
+        manifest = json.loads((ran.project.out / "small" / "manifest.json").read_text())
+        assert manifest["blocks"]["computed"] == n_again - N_BELOW
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results

@@ -10,6 +10,8 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 from prefect.exceptions import Pause
+from prefect.filesystems import LocalFileSystem
+from prefect.results import ResultStore
 from prefect.states import Cancelled, Cancelling, Completed, Failed, Paused, Running, Suspended
 from prefect.transactions import transaction
 
@@ -258,7 +260,7 @@ def test_a_stored_audit_of_the_same_code_is_shown(home, ready, block, tmp_path, 
     assert stored_audit(cell, 5, 2000) is None
     assert stored_audit(replace(cell, epsilon=2 * cell.epsilon), 6, 2000) is None
     monkeypatch.setattr("tasks.blocks.compute", Mock(side_effect=AssertionError))
-    with transaction(key="audit-1"):
+    with transaction(key="audit-1", store=ResultStore(result_storage=LocalFileSystem(basepath=tmp_path))):
         shown = audit.fn(cell, 6, 2000, 1, is_anew=False)
     found = {"cell": cell.key, "audited_epsilon": 0.125, "n_trials": 2000}
     assert json.loads(shown.path.read_text()) == found
