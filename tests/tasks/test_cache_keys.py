@@ -1,5 +1,7 @@
 """A cache key changes with every line that its result depends on, and with no other."""
 
+import os
+import sys
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -7,13 +9,16 @@ from pathlib import Path
 import pytest
 
 from data.store import code_digest
+from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.cache import Target, digest
 from tasks.errors import SpecError
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import DatasetSource
+from tasks.run.compute import timed_block
+from tasks.run.datasets import fetch, parquet
 from tests.builders import copied_project, refused
-from tests.tasks.blocks import made_block, made_cell, made_problem
+from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
 
 BLOCK = "tasks.run.compute"
 
@@ -79,6 +84,57 @@ def test_a_changed_file_changes_the_keys_that_depend_on_it(copied, before, file)
         path.write_bytes(content)
     assert {name for name in changed if after[name] == before[name]} == set()
     assert {name for name in kept if after[name] != before[name]} == set()
+
+
+def called(function):
+    """Return the files of this project's packages of which a call runs a function."""
+    files, packages = set(), tuple(str(PROJECT_ROOT / name) + os.sep for name in ("dpalgos", "tasks", "data"))
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_name != "<module>":
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return {Path(file) for file in files if file.startswith(packages)}
+
+
+def unseen(files, modules):
+    """Return the files whose edit leaves the key of some modules as it is."""
+    known, stay = code_digest._sha256, set()
+    before = digest(modules)
+    with pytest.MonkeyPatch.context() as patch:
+        for file in files:
+            edited = lambda path, file=file: "edited" if path == file else known(path)  # noqa: E731
+            patch.setattr(code_digest, "_sha256", edited)
+            code_digest._code_digest.cache_clear()
+            if digest(modules) == before:
+                stay.add(file)
+    code_digest._code_digest.cache_clear()
+    return stay
+
+
+@pytest.mark.parametrize("study", ["mean_comparison", "user_selection", "glm_lowdim", "housing"])
+def test_an_edit_of_any_file_that_computes_a_block_changes_its_key(study, home, tmp_path):
+    """All files of the own estimator's package belong to it, for the constants in them."""
+    forget()
+    spec = find_study(study)
+    names = spec.datasets_at("smoke")
+    tables = {name: parquet(fetch(name, offline=True)) for name in names}
+    sources = {name: table.data_source for name, table in tables.items()}
+    for block in spec.blocks("smoke", replicates=1, seed=1, data_sources=sources)[:2]:
+        problem, prepared = block.problem, None
+        if isinstance(problem, DatasetSource):
+            prepared = prepared_data(problem, tables[problem.source], tmp_path)
+        files = called(lambda block=block, prepared=prepared: timed_block(block, prepared))
+        packages = {file.parent for file in files if file.parent.name == "preconditioned"}
+        files |= {file for package in packages for file in package.rglob("*.py")}
+        assert len(files) > 20
+        modules = [BLOCK, *modules_of(problem, {cell.estimator for cell in block.cells})]
+        assert unseen(files, modules) == set()
 
 
 @pytest.mark.parametrize(
