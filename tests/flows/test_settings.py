@@ -70,7 +70,7 @@ def settings_of(answer):
 
 def test_what_spends_never_retries_whatever_the_defaults_are(tmp_path):
     found = settings_of(call(tmp_path, TASKS, **OTHERS))
-    assert {name: found[name][:2] for name in SPENDING} == dict.fromkeys(SPENDING, ["0", "False"])
+    assert {name: found[name][:2] for name in SPENDING} == {name: ["0", "False"] for name in SPENDING}
     assert {name: found[name][2] for name in FLOWS} == dict.fromkeys(FLOWS, "True")
     assert settings_of(call(tmp_path, GUARDED, **OTHERS)) == settings_of(call(tmp_path, GUARDED))
 
