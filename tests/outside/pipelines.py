@@ -54,7 +54,8 @@ def names_differ(*files):
 
 def follows_code(module):
     """Whether an edit of a module that a block's task calls names another file."""
-    edited, known, names = code_digest.file_of(module), code_digest._sha256, set()
+    edited = code_digest.PROJECT_ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    known, names = code_digest._sha256, set()
     for read in (known, lambda path: "edited" if path == edited else known(path)):
         with patch.object(code_digest, "_sha256", read):
             code_digest._code_digest.cache_clear()
