@@ -142,7 +142,7 @@ def leftover(path, seconds_ago=60):
 
 def test_what_killed_runs_left_goes_from_store_cache_and_reports(home, stocked):
     reports = home.parent / "out"
-    folders = [home / name for name in ("store/raw/housing", "store/parquet", "cache/blocks")]
+    folders = [home / name for name in ("store/raw/housing", "store/parquet", "cache")]
     folders += [reports, reports / "small", reports / "small" / "figures"]
     gone = [leftover(folder / ".a.parquet.0123abcd.part") for folder in folders]
     mine = leftover(reports / ".notes.part")
