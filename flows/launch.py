@@ -25,7 +25,7 @@ from flows.lock import exclusive_run
 from flows.progress import blocks, say
 from flows.studies.find_study import find_study, plugins_left_out
 from flows.studies.results import finished_report, folder_of_run, print_headline
-from tasks.cache import is_any_again
+from tasks.cache import Again
 from tasks.errors import USER_ERRORS, SpecError, require_once
 from tasks.report.manifest import MANIFEST
 from tasks.report.write import write_index
@@ -85,7 +85,14 @@ def check_index(folder: Path) -> None:
         )
 
 
-def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local", command: str = "") -> Path:
+def launch(
+    studies: Sequence[str],
+    options: RunOptions,
+    *,
+    engine: str = "local",
+    command: str = "",
+    again: Again | None = None,
+) -> Path:
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = list(dict.fromkeys(studies))
@@ -106,8 +113,8 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
             claim_report(folder_of_run(options.reports, name, options.profile) / name, file)
         for study in studies:
             _check_table(study, options)
-        if left := _show_stored(studies, options):
-            _compute(left, options, command, engine)
+        if left := studies if again else _show_stored(studies, options):
+            _compute(left, options, command, engine, again)
     if folder := full_disk(home()):
         say(
             f"note: the disk of {folder} is full; all results are stored, but the record of this run "
@@ -132,7 +139,7 @@ def prepare_process() -> None:
 def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
     """Show the reports of the first studies whose results are all stored; return the other studies."""
     for n_shown, study in enumerate(studies):
-        page = None if is_any_again() else finished_report(study, options)
+        page = finished_report(study, options)
         if page is None:
             return studies[n_shown:]
         made = read_json(page.with_name(MANIFEST))["blocks"]
@@ -142,7 +149,9 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
     return ()
 
 
-def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: str) -> None:
+def _compute(
+    studies: Sequence[str], options: RunOptions, command: str, engine: str, again: Again | None = None
+) -> None:
     """Run studies one after another with a server and workers; a failed study does not stop the others."""
     with (
         prefect_server(home(), meanwhile=partial(_load, options)),
@@ -159,10 +168,15 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
         gc.enable()
         TYPED.set(command)
         runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-        one, several = (flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies))
+        one, several, anew = (
+            flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies, flows.rerun)
+        )
 
         def run() -> Any:
             with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
+                if again:
+                    asked = {"task": again.task, "cell": again.cell, "out": options.out}
+                    return anew(studies[0], **asked, offline=options.offline, return_state=True)
                 if len(studies) == 1:
                     return one(studies[0], options, return_state=True)
                 return several(list(studies), options, return_state=True)
@@ -175,7 +189,22 @@ def run_recorded(run: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as thread:  # signals go to the main thread, which waits
         state = thread.submit(copy_context().run, run).result()
     wait_until_recorded(str(state.state_details.flow_run_id))
+    _leave_if_cancelled(state)
     return state.result()
+
+
+def _leave_if_cancelled(state: Any) -> None:
+    """End this process if a person cancelled its run, and set the final state, as Prefect leaves to it."""
+    from prefect import get_client
+    from prefect.states import Cancelled
+
+    from tasks.run_state import RunCancelled
+
+    is_refused = state.is_failed() and isinstance(state.result(raise_on_failure=False), RunCancelled)
+    if is_refused or state.is_cancelling() or state.is_cancelled():
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(state.state_details.flow_run_id, Cancelled(), force=True)
+        leave("the run was cancelled on the server")
 
 
 def workers_of(

@@ -26,6 +26,7 @@ from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
 from flows.progress import say, stored_blocks
+from flows.settings import drop_other_variables, refuse_other_files
 from tasks.run.watch import watched
 
 HOST = "127.0.0.1"
@@ -69,9 +70,11 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
 
     `meanwhile` is called while a server starts. If the server disappears, the process ends with a message.
     """
+    drop_other_variables()
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     if address and answers(address):
         set_client(address, authentication_at(home, address))
+        refuse_other_files()
         with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
             meanwhile()
             yield address
@@ -101,6 +104,7 @@ def running_server(
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
     set_client(address, own_authentication(home), host.strip("[]"))
+    refuse_other_files()
 
     def lives() -> bool:
         return answers(address) and not full_disk(home)

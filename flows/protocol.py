@@ -8,6 +8,7 @@ from data.ledger import open_ledger
 from data.ledger.charges import RESERVED
 from data.store.folders import home
 from flows.progress import say
+from tasks.cache import RECORDS
 from tasks.errors import SpecError, guarded
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.registration import check_again, registration_of
@@ -15,7 +16,9 @@ from tasks.protocol.write import write_protocol
 from tasks.question import release_question
 
 
-@flow(name="protocol", flow_run_name="{file}")
+@flow(
+    name="protocol", flow_run_name="{file}", retries=0, persist_result=False, result_storage=home() / RECORDS
+)
 @guarded
 def protocol(file: str, folder: str, again: bool = False) -> list[str]:
     """Release all questions of a registered plan, write its page, and return its methods paragraphs.

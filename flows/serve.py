@@ -35,6 +35,7 @@ from flows.local_server import (
     running_server,
 )
 from flows.lock import holder, locked
+from flows.settings import drop_other_variables
 
 PORT = 4200
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(home: Path, options: argparse.Namespace) -> None:
     """Start a server, deploy every study, and run due studies until a signal."""
+    drop_other_variables()
     elsewhere = _elsewhere(options)
     print("starting the server and the deployments …", flush=True)
     path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # of the flows, for runs

@@ -60,12 +60,11 @@ def rerun(
     options.use_plugins(plugins or [])
     from flows.launch import launch
     from flows.studies.results import rerun_options
-    from tasks.cache import computed_again
+    from tasks.cache import Again
 
     reports = Path(out or REPORTS).resolve()
     run_options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
-    with computed_again(task, cell):
-        typer.echo(launch([study], run_options, command=command))
+    typer.echo(launch([study], run_options, command=command, again=Again(task, cell)))
 
 
 def ingest(

@@ -22,7 +22,7 @@ from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from dpalgos.plugins import named_files
-from tasks.cache import digest
+from tasks.cache import Written, digest
 from tasks.problems.kinds import measure_of
 from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
@@ -99,15 +99,6 @@ class RunOfStudy:
     started: str = field(default_factory=now)
 
 
-@dataclass(frozen=True)
-class StudyResults:
-    """A results table that is written, and a digest of what it is made of."""
-
-    path: Path
-    sha256: str
-    made_of: str
-
-
 def sealed(manifest: dict[str, Any]) -> bytes:
     """Return the content of a manifest's file, which holds a digest of itself."""
     whole = {**manifest, _SEAL: _digest(manifest)}
@@ -143,15 +134,6 @@ def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
     return digest(["tasks.report.write", *spec.modules()], plain, data, settings, *others, of_page=True)
 
 
-def results_at(folder: Path, made_of: str) -> StudyResults | None:
-    """Return the results table in a folder if its manifest says that it is made of this, and it is whole."""
-    with suppress(*_UNREADABLE):
-        manifest = read_json(folder / MANIFEST)
-        if manifest["made_of"]["results"] == made_of and _are_whole(folder, manifest, ("results.parquet",)):
-            return StudyResults(folder / "results.parquet", manifest["results_sha256"], made_of)
-    return None
-
-
 def report_at(folder: Path, spec: StudySpec, options: RunOptions, tables: Tables) -> Path | None:
     """Return the page in a folder if its manifest says that it is made of this, and all files are whole."""
     with suppress(*_UNREADABLE):
@@ -166,7 +148,7 @@ def _are_whole(folder: Path, manifest: dict[str, Any], names: Iterable[str]) -> 
     return all(sha256_file(folder / name) == manifest["files"][name] for name in names)
 
 
-def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: StudyResults) -> dict[str, Any]:
+def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: Written) -> dict[str, Any]:
     options, study = run.options, run.study
     options = options.model_copy(update={"reps": options.reps or spec.replicates[options.profile]})
     again = [study, *(["--out", options.out] if options.out else [])]
@@ -182,9 +164,9 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
             "computing": code_digest(["tasks.run.compute", "tasks.run.collect", *code]),
             "rendering": code_digest(["tasks.report.write", *code], of_page=True),
         },
-        "made_of": {"results": results.made_of, "report": report_key(spec, options, tables)},
+        "made_of": {"report": report_key(spec, options, tables)},
         "data": [{**table.to_dict(), "path": _below(home(), table.path)} for table in tables.values()],
-        "results_sha256": results.sha256,
+        "results_sha256": results.files[0][1],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         **options.recorded(),

@@ -11,7 +11,7 @@ import pandas as pd
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
 from reports.page import StudyPage
 from reports.results import EXHIBITS
-from tasks.cache import digest
+from tasks.cache import Written, digest
 from tasks.report.manifest import MANIFEST, is_sealed, sealed
 from tasks.study.spec import StudySpec
 
@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 def write_report(
     spec: StudySpec, results_path: Path, manifest: dict[str, Any], exhibits: bytes | None = None
-) -> Path:
-    """Write all files of a report except the results table, the manifest last; return the page."""
+) -> Written:
+    """Write all files of a report except the results table, the manifest last; the first is the page."""
     out = results_path.parent
     if spec.analyst_table is not None:
         closed_folder(out)
@@ -38,9 +38,10 @@ def write_report(
     write_script(out.parent)
     names = [*report.files, EXHIBITS, *_TABLES]
     digests = {name: sha256_file(out / name) for name in names if (out / name).exists()}
-    whole = {**manifest, "page": report.about, "files": digests}
-    atomic_write(out / MANIFEST, sealed(whole))
-    return out / "report.html"
+    content = sealed({**manifest, "page": report.about, "files": digests})
+    atomic_write(out / MANIFEST, content)
+    files = {"report.html": "", **digests, MANIFEST: hashlib.sha256(content).hexdigest()}
+    return Written(tuple((str(out / name), each) for name, each in files.items()))
 
 
 def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tuple[StudyPage, pd.DataFrame]:

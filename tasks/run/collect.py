@@ -9,6 +9,7 @@ import pandas as pd
 
 from data.store.folders import atomic_write, open_regular, read_json
 from reports.results import ResultsError, to_parquet_bytes, validate_results
+from tasks.cache import Written
 from tasks.errors import SpecError, guarded
 
 RESULTS = "results.parquet"
@@ -16,18 +17,20 @@ _SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "
 
 
 @guarded
-def write_results(parts: Sequence[Path], audits: Sequence[Path], folder: Path) -> str:
-    """Write ``results.parquet`` from the files of blocks and audits; return its sha256.
+def write_results(parts: Sequence[Path], audits: Sequence[Path], folder: Path) -> Written:
+    """Write ``results.parquet`` from the files of blocks and audits.
 
     Measured times, which alone vary from run to run, are written to a table of their own.
     """
     rows = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
     times = rows[["study", "cell", "replicate", "seconds"]].dropna()
-    atomic_write(folder / "timings.parquet", to_parquet_bytes(times.drop_duplicates(["cell", "replicate"])))
+    measured = to_parquet_bytes(times.drop_duplicates(["cell", "replicate"]))
+    atomic_write(folder / "timings.parquet", measured)
     rows = validate_results(_with_audits(rows.drop(columns="seconds"), [read_json(path) for path in audits]))
     content = to_parquet_bytes(rows)
     atomic_write(folder / RESULTS, content)
-    return hashlib.sha256(content).hexdigest()
+    files = {RESULTS: content, "timings.parquet": measured}
+    return Written(tuple((str(folder / n), hashlib.sha256(each).hexdigest()) for n, each in files.items()))
 
 
 def _with_audits(rows: pd.DataFrame, audits: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import dpalgos
 from data.store.references import DatasetRef
 from reports.results import noise_off_metric, validate_results
-from tasks.cache import FACTS, CachedFile
+from tasks.cache import FACTS, Target, Written
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -218,15 +218,14 @@ def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.nd
 
 
 @guarded
-def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> None:
+def write_block(result: Target, block: Block, design: Written | None) -> Written:
     one_blas_thread()
-    result.require_same_code()
     prepared = None
     if design and isinstance(block.problem, DatasetSource):
         prepared = block.problem.load(design.stored_path())
     rows, selected = timed_block(block, prepared)
     timed = validate_results(rows.drop(columns="seconds")).assign(seconds=rows["seconds"])
-    result.write(table_with_facts(timed, {"selected": selected}))
+    return result.write(table_with_facts(timed, {"selected": selected}))
 
 
 def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
@@ -239,5 +238,5 @@ def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
 
 
 @guarded
-def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) -> None:
-    result.write(problem.prepare(table))
+def write_design(result: Target, problem: DatasetSource, table: DatasetRef) -> Written:
+    return result.write(problem.prepare(table))

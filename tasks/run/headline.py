@@ -11,7 +11,7 @@ import numpy as np
 
 import dpalgos
 from data.store.references import DatasetRef
-from tasks.cache import CachedFile, digest, facts_of
+from tasks.cache import Target, Written, digest, facts_of
 from tasks.cells import Cell, derive_seed, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -24,12 +24,12 @@ STORED = Path(__file__).resolve().parents[2] / "flows" / "studies" / "audits.jso
 
 @guarded
 def write_exhibits(
-    result: CachedFile,
+    result: Target,
     block: Block,
     table: DatasetRef | None,
-    design: CachedFile | None,
-    parts: Sequence[CachedFile],
-) -> None:
+    design: Written | None,
+    parts: Sequence[Written],
+) -> Written:
     """Write the exhibits of a block's problem; ``parts`` are the files of the panel's blocks."""
     one_blas_thread()
     selected: dict[str, Counter[str]] = defaultdict(Counter)
@@ -45,18 +45,17 @@ def write_exhibits(
     )
     problem = block.problem
     exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
-    result.write(json.dumps(exhibits, sort_keys=True).encode())
+    return result.write(json.dumps(exhibits, sort_keys=True).encode())
 
 
 @guarded
-def write_audit(result: CachedFile, cell: Cell, n_features: int, n_trials: int, seed: int) -> None:
+def write_audit(result: Target, cell: Cell, n_features: int, n_trials: int, seed: int) -> Written:
     one_blas_thread()
-    result.require_same_code()
-    write_stored_audit(result, cell, audited(cell, n_features, n_trials, seed))
+    return write_stored_audit(result, cell, audited(cell, n_features, n_trials, seed))
 
 
-def write_stored_audit(result: CachedFile, cell: Cell, content: Mapping[str, Any]) -> None:
-    result.write(json.dumps({"cell": cell.key, **content}, indent=1).encode())
+def write_stored_audit(result: Target, cell: Cell, content: Mapping[str, Any]) -> Written:
+    return result.write(json.dumps({"cell": cell.key, **content}, indent=1).encode())
 
 
 def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class Project:
 
     def computed(self):
         """Which file each result is in: another one where it was written again."""
-        return {path.name: path.stat().st_ino for path in (self.home / "cache").glob("*/*.parquet")}
+        return {path.name: path.stat().st_ino for path in (self.home / "cache").glob("*.parquet")}
 
     def same_results(self, other):
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))

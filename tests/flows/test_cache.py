@@ -1,21 +1,24 @@
-import contextlib
-import io
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
+from prefect.filesystems import LocalFileSystem
+from prefect.results import ResultStore
+from prefect.transactions import transaction
 
 from data.datasets import get_dataset
 from data.errors import StoreError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
+from data.store.code_digest import code_digest
 from data.store.folders import atomic_file, mirror_from_environment
+from data.store.folders import home as home_folder
 from data.store.shared import write_shared
-from tasks.cache import clear_leftovers, prune, result, state_of, stored_results
+from tasks.cache import RECORDS, Target, clear_leftovers, prune, stored_results
+from tasks.kept import References, _asked
 from tasks.run.compute import table_with_facts
 from tests.builders import refused
 from tests.tasks.blocks import results_table
@@ -24,10 +27,28 @@ DAY = 86_400
 MADE = {"at": "2026-11-28"}
 
 
-def stored(name, content=None):
-    made = result("block", ["tasks.run.compute"], name)
-    made.write(content or table_with_facts(results_table([1.0, 2.0]), MADE))
+def stored(name, content=None, suffix=".parquet"):
+    """Write a result, and the record that Prefect keeps of it, under a key."""
+    roots = ("tasks.run.compute",)
+    target = Target(f"cache/{name}{suffix}", roots, code_digest(roots))
+    made = replace(target.write(content or table_with_facts(results_table([1.0, 2.0]), MADE)), key=name)
+    with transaction(key=name, store=records()) as kept:
+        kept.stage(made)
     return made
+
+
+def records():
+    folder = LocalFileSystem(basepath=home_folder() / RECORDS)
+    return ResultStore(result_storage=folder, serializer=References(), cache_result_in_memory=False)
+
+
+def is_found(name):
+    """Whether Prefect finds a record under a key, as it looks it up before a task."""
+    token = _asked.set(name)
+    try:
+        return records().exists(name)
+    finally:
+        _asked.reset(token)
 
 
 @pytest.fixture
@@ -36,57 +57,79 @@ def stocked(home):
     results = {name: stored(name) for name in ("current", "unused", "damaged")}
     os.utime(results["unused"].path, (time.time() - 31 * DAY,) * 2)
     results["damaged"].path.write_bytes(results["damaged"].path.read_bytes()[:-10])
-    older = home / "cache" / "records" / "block-0123"
-    older.parent.mkdir()
-    older.write_text("{}")
-    os.utime(older, (time.time() - 31 * DAY,) * 2)
+    (home / RECORDS / "block-0123").write_text("{}")
     return results
 
 
 def test_pruning_keeps_what_is_current(home, stocked):
-    states = {path: state_of(path) for path in stored_results(home)}
-    assert [states.pop(each.path) for each in stocked.values()] == ["current", "stale", "damaged"]
-    assert len(states) == 1
+    assert [made is None for made in stored_results(home).values()] == [True, False, False, False]
     removed, freed = prune(home, home.parent / "out", everything=False)
     assert removed == 3
     assert freed > 0
-    assert [state_of(path) for path in stored_results(home)] == ["current"]
+    assert list(stored_results(home).values()) == [stocked["current"]]
+    assert [path.name for path in (home / "cache").glob("*.parquet")] == ["current.parquet"]
     assert prune(home, home.parent / "out", everything=True)[0] == 1
-    assert stored_results(home) == []
+    assert stored_results(home) == {}
 
 
 def test_a_result_that_is_found_counts_as_used(home):
     made = stored("one")
     os.utime(made.path, (1000, 1000))
-    assert made.is_stored()
+    assert is_found("one")
     assert made.path.stat().st_mtime > 1000
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+DAMAGES = {
+    "cut": lambda content: content[:-5],
+    "flipped": lambda content: (
+        content[: len(content) // 2]
+        + bytes([content[len(content) // 2] ^ 1])
+        + content[len(content) // 2 + 1 :]
+    ),
+    "empty": lambda content: b"",
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "missing"])
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".json"])
-def test_what_does_not_read_is_not_stored(home, damage, suffix):
-    made, arrays = result("design", ["tasks.run.compute"], suffix=suffix), io.BytesIO()
-    np.savez_compressed(arrays, X=np.arange(1000))
-    table = table_with_facts(results_table([1.0] * 100), {})
-    content = {".parquet": table, ".npz": arrays.getvalue(), ".json": b'{"a": 1}'}[suffix]
-    made.write(content)
-    assert made.is_stored()
-    middle = 60 if suffix == ".parquet" else len(content) // 2  # within the rows, which have checksums
-    flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
-    made.path.write_bytes({"cut": content[:-5], "flipped": flipped, "empty": b""}[damage])
-    assert not made.is_stored()
-    assert not made.path.exists()
+def test_what_is_not_whole_is_not_found(home, damage, suffix):
+    made = stored("one", b"content of any kind", suffix)
+    assert is_found("one")
+    if damage == "missing":
+        made.path.unlink()
+    else:
+        made.path.write_bytes(DAMAGES[damage](made.path.read_bytes()))
+    assert not is_found("one")
 
 
-def test_a_byte_that_reads_as_another_number_is_seen_by_its_checksum(home):
-    made = stored("one", table_with_facts(results_table(np.random.default_rng(0).random(100).tolist()), {}))
-    content, known = made.path.read_bytes(), pq.read_table(made.path)
-    for place in range(4, len(content)):
-        made.path.write_bytes(content[:place] + bytes([content[place] ^ 0x01]) + content[place + 1 :])
-        with contextlib.suppress(Exception):
-            if not pq.read_table(made.path).equals(known):
-                break
-    assert not made.is_stored()
+@pytest.mark.parametrize("damage", ["cut", "empty"])
+def test_a_record_that_is_not_whole_is_not_found(home, damage):
+    stored("one")
+    record = home / RECORDS / "one"
+    record.write_bytes(DAMAGES[damage](record.read_bytes()))
+    assert not is_found("one")
+
+
+def swap(one, other):
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+@pytest.mark.parametrize("what", ["files", "records"])
+def test_what_was_swapped_with_another_result_is_not_found(home, what):
+    """Both read well; only the sha256 of a file, and the key of a record, tell that each is another's."""
+    one, other = (stored(name, name.encode()) for name in ("one", "other"))
+    assert is_found("one")
+    assert is_found("other")
+    if what == "files":
+        swap(one.path, other.path)
+    else:
+        swap(home / RECORDS / "one", home / RECORDS / "other")
+    assert not is_found("one")
+    assert not is_found("other")
+    if what == "records":
+        assert list(stored_results(home).values()) == [None, None]
 
 
 def leftover(path, seconds_ago=60):
@@ -99,7 +142,7 @@ def leftover(path, seconds_ago=60):
 
 def test_what_killed_runs_left_goes_from_store_cache_and_reports(home, stocked):
     reports = home.parent / "out"
-    folders = [home / name for name in ("store/raw/housing", "store/parquet", "cache/blocks")]
+    folders = [home / name for name in ("store/raw/housing", "store/parquet", "cache")]
     folders += [reports, reports / "small", reports / "small" / "figures"]
     gone = [leftover(folder / ".a.parquet.0123abcd.part") for folder in folders]
     mine = leftover(reports / ".notes.part")
@@ -139,9 +182,9 @@ def test_pruning_the_store_keeps_the_tables_that_were_used(home):
 def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(in_shared_store, home):
     made = stored("one")
     made.path.unlink()
-    assert made.is_stored()
+    assert made.is_whole()
     assert made.path.exists()
     made.path.unlink()
-    write_shared(made.name, b"PAR1 and no more")
-    assert not made.is_stored()
+    write_shared(made.files[0][0], b"PAR1 and no more")
+    assert not made.is_whole()
     refused(made.stored_path, StoreError, "DPCOST_STORE")

@@ -81,7 +81,7 @@ def cluster(tmp_path_factory, project, s3_server, bucket):
 
 
 def blocks_of(cluster):
-    pattern = "home/cache/blocks/*[0-9a-f].parquet"
+    pattern = "home/cache/run_block-*.parquet"
     return {name: len(list((cluster.folder / name).glob(pattern))) for name in "abc"}
 
 
@@ -113,8 +113,8 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     cluster.wait_for_workers(1)
     run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
     process = project.start(*run)
-    designs = cluster.folder / "a" / "home" / "cache" / "designs"
-    until(lambda: list(designs.glob("*")) or process.poll() is not None, 400)
+    stored = cluster.folder / "a" / "home" / "cache"
+    until(lambda: list(stored.glob("prepare-*.npz")) or process.poll() is not None, 400)
     cluster.kill("scheduler")
     _, err = process.communicate(timeout=400)
     assert process.returncode == 1, err

@@ -46,7 +46,7 @@ def wait_for(condition, process):
 
 
 def blocks(project):
-    return list((project.home / "cache" / "blocks").glob("block-*.parquet"))
+    return list((project.home / "cache").glob("run_block-*.parquet"))
 
 
 def patched(project, code):

@@ -5,6 +5,7 @@ import shutil
 from collections import namedtuple
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from small_project import Project
 
@@ -13,7 +14,7 @@ from data.fetch.raw import RawFile
 from data.store import code_digest
 from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
-from tasks.cache import computed_again
+from tasks.cache import Again
 from tasks.run import datasets
 from tasks.run.datasets import stored_tables
 from tasks.run_options import RunOptions
@@ -54,8 +55,8 @@ def is_finished(ran, **changed):
     return finished_report(ran.study, ran.options.model_copy(update=changed)) is not None
 
 
-def run_again(ran):
-    return run_plainly(ran.study, ran.options)[1]
+def run_again(ran, again=None):
+    return run_plainly(ran.study, ran.options, again)[1]
 
 
 N_RESULTS = 2 + 4 + 1 + 1 + 1  # designs, blocks, table, exhibits, page
@@ -100,6 +101,47 @@ def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, file, dam
     run_again(ran)
     assert is_finished(ran)
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
+
+
+def swap(one, other):
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+def in_headline_first(home):
+    """Return the names of the stored blocks, first those of the headline's panel, which exhibits follow."""
+    panels = {
+        path.stem: pd.read_parquet(path)["panel"].iloc[0]
+        for path in (home / "cache").glob("run_block-*.parquet")
+    }
+    return sorted(panels, key=lambda name: (panels[name] != "public", name))
+
+
+FAULTS = ["gone", "cut", "empty", "flipped", "swapped"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("what", ["file", "record"])
+def test_a_block_whose_file_or_record_is_damaged_is_computed_again_with_the_same_rows(ran, what, fault):
+    results = ran.project.out / "small" / "results.parquet"
+    before = results.read_bytes()
+    folder, suffix = ("cache", ".parquet") if what == "file" else ("cache/records", "")
+    names = in_headline_first(ran.project.home)
+    first, second = (ran.project.home / folder / f"{name}{suffix}" for name in names[:2])
+    content = first.read_bytes()
+    half = content.index(b"cache/run_block") if what == "record" else len(content) // 2
+    if fault == "gone":
+        first.unlink()
+    elif fault == "swapped":
+        swap(first, second)
+    else:
+        flipped = content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
+        first.write_bytes({"cut": content[:half], "empty": b"", "flipped": flipped}[fault])
+    n_damaged = 2 if fault == "swapped" else 1
+    assert run_again(ran) == N_RESULTS - n_damaged - N_BELOW
+    assert results.read_bytes() == before
+    assert run_again(ran) == N_RESULTS
 
 
 def test_a_table_is_made_by_the_run_that_shows_progress(ran, monkeypatch):
@@ -150,13 +192,20 @@ def test_an_edited_study_is_computed(ran, tmp_path):
     assert finished_report(str(edited), ran.options) is None
 
 
-AGAIN = [("prepare", None, 2), ("run_block", None, 4), ("run_block", "ols:public:n=100", 1)]
+N_BELOW = 3  # table, exhibits and page follow a block, whose file holds the times that it took
+AGAIN = [
+    ("prepare", None, 2),
+    ("run_block", None, 4 + N_BELOW),
+    ("run_block", "ols:public:n=100", 1 + N_BELOW),
+]
 AGAIN += [("collect", None, 1), ("render", None, 1)]  # a task, one of its cells, how many are computed
 
 
 @pytest.mark.parametrize(("task", "cell", "n_again"), AGAIN)
 def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cell, n_again):
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
-    with computed_again(task, cell):
-        assert run_again(ran) == N_RESULTS - n_again
+    assert run_again(ran, Again(task, cell)) == N_RESULTS - n_again
+    if task == "run_block":  # the page tells of it
+        manifest = json.loads((ran.project.out / "small" / "manifest.json").read_text())
+        assert manifest["blocks"]["computed"] == n_again - N_BELOW
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results

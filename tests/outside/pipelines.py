@@ -16,7 +16,7 @@ from data.store.shared import bring, write_shared
 from flows.history import recent_runs
 from flows.lock import exclusive_run
 from flows.study import study
-from tasks.cache import computed_again, digest, is_again, result
+from tasks.cache import Again, Target, Written, digest
 
 
 @contextmanager
@@ -27,24 +27,25 @@ def home(**variables):
 
 
 def file_of(*inputs, kind="page", module="tasks.run.compute"):
-    return result(kind, [module], *inputs, suffix=".json")
+    return Target(
+        f"cache/{kind}-{digest([module], kind, *inputs)}.json", (module,), code_digest.code_digest([module])
+    )
 
 
 def found(*inputs, damage=lambda path: None):
     """Write a result for the input 1, damage its file, and look for that of some inputs."""
     with home():
-        made = file_of(1)
-        made.write(b"{}")
+        made = file_of(1).write(b"{}")
         damage(made.path)
-        return file_of(*inputs).is_stored()
+        return Written(((file_of(*inputs).name, made.files[0][1]),)).is_whole()
 
 
 def rewritten():
     with home():
-        file_of(1).write(b"{")
-        assert not file_of(1).is_stored()
-        file_of(1).write(b"{}")
-        return file_of(1).is_stored()
+        made = file_of(1).write(b"{}")
+        made.path.write_bytes(b"{")
+        assert not made.is_whole()
+        return file_of(1).write(b"{}").is_whole()
 
 
 def names_differ(*files):
@@ -53,7 +54,8 @@ def names_differ(*files):
 
 def follows_code(module):
     """Whether an edit of a module that a block's task calls names another file."""
-    edited, known, names = code_digest.file_of(module), code_digest._sha256, set()
+    edited = code_digest.PROJECT_ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    known, names = code_digest._sha256, set()
     for read in (known, lambda path: "edited" if path == edited else known(path)):
         with patch.object(code_digest, "_sha256", read):
             code_digest._code_digest.cache_clear()
@@ -86,8 +88,8 @@ def runs_after_a_kill():
 
 
 def asked_again():
-    with computed_again("run_block"):
-        return [is_again("run_block"), is_again("run_block"), is_again("render")]
+    again = Again("run_block")
+    return [again.asks("run_block"), again.asks("run_block"), again.asks("render")]
 
 
 def takes(**parameters):

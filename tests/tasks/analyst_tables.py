@@ -105,11 +105,10 @@ def computed(file, folder, replicates=2):
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_sizes(table)
-    design, parts = result_at(folder / "design.npz"), []
-    write_design(design, spec.head_panel.problem, table)
+    parts, place = [], result_at(folder / "design.npz")
+    design = write_design(place, spec.head_panel.problem, table)
     for block in spec.blocks("smoke", replicates=replicates, seed=1):
-        parts.append(result_at(folder / f"{block.replicates.n}.parquet"))
-        write_block(parts[-1], block, design)
+        parts.append(write_block(result_at(folder / f"{block.replicates.n}.parquet"), block, design))
     return spec, table, made_results(parts, folder / "out")
 
 

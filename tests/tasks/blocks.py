@@ -8,11 +8,11 @@ import pandas as pd
 import dpalgos
 from data.store.code_digest import code_digest
 from reports.results import COLUMNS
-from tasks.cache import CachedFile
+from tasks.cache import Target
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds, measure_of
 from tasks.problems.problem import DatasetSource
-from tasks.report.manifest import RunOfStudy, StudyResults
+from tasks.report.manifest import RunOfStudy
 from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
 from tasks.study.expand import Block
@@ -60,12 +60,11 @@ def prepared_data(problem, table, folder):
 
 def result_at(path, *modules):
     roots = modules or ("tasks.run.compute",)
-    return CachedFile(str(path), roots, code_digest(roots))
+    return Target(str(path), roots, code_digest(roots))
 
 
 def made_results(parts, folder, audits=()):
-    sha256 = write_results([part.path for part in parts], [audit.path for audit in audits], folder)
-    return StudyResults(folder / "results.parquet", sha256, "")
+    return write_results([part.path for part in parts], [audit.path for audit in audits], folder)
 
 
 def results_table(values, *, status="ok", cell="ols:public:n=100"):

@@ -1,5 +1,8 @@
 """A cache key changes with every line that its result depends on, and with no other."""
 
+import os
+import subprocess
+import sys
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -7,35 +10,33 @@ from pathlib import Path
 import pytest
 
 from data.store import code_digest
+from data.store.folders import PROJECT_ROOT
+from dpalgos.plugins import _module_of
 from flows.studies.find_study import find_study
-from tasks.cache import digest, result
+from tasks.cache import Target, digest
 from tasks.errors import SpecError
 from tasks.problems.kinds import modules_of
-from tasks.problems.problem import DatasetSource
+from tasks.run.compute import timed_block
 from tests.builders import copied_project, refused
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 BLOCK = "tasks.run.compute"
 
 
-def roots():
-    """Return the modules of each result's key: blocks, designs, tables and pages of the studies."""
-    found = {"results": ["tasks.run.collect"], "audits": ["tasks.run.headline"]}
-    for name in ("housing", "snp", "swarm", "tracing_attack", "glm_lowdim"):
-        spec = find_study(name)
-        for panel in spec.panels:
-            for item in spec.estimators_of(panel):
-                code = [BLOCK, *modules_of(panel.problem, [item.name])]
-                found.setdefault(f"{name} {item.name}", []).extend(code)
-            if isinstance(panel.problem, DatasetSource):
-                found[f"{name} design"] = [BLOCK, *modules_of(panel.problem)]
-        found[f"{name} page"] = ["tasks.report.write", *spec.modules()]
-        for dataset in spec.datasets_at("paper"):
-            found[f"{dataset} table"] = ["data.fetch.ingest", f"data.datasets.{dataset}"]
-    return {**found, "scorecard page": ["tasks.scorecard.judging"]}
+def modules_of_blocks(study, estimator):
+    """Return the modules of the key of a study's blocks with an estimator."""
+    return [BLOCK, *modules_of(find_study(study).head_panel.problem, [estimator])]
 
 
-ROOTS = roots()
+ROOTS = {  # the modules of each result's key
+    "block": modules_of_blocks("housing", "preconditioned_regression"),
+    "block of simulated rows": modules_of_blocks("glm_lowdim", "dp_glm"),
+    "results": ["tasks.run.collect"],
+    "audit": ["dpalgos.central.dp_linear_regression"],
+    "table": ["data.fetch.ingest", "data.datasets.housing"],
+    "page": ["tasks.report.write", *find_study("housing").modules()],
+    "scorecard page": ["tasks.scorecard.judging"],
+}
 
 
 def forget():
@@ -81,34 +82,106 @@ def test_a_changed_file_changes_the_keys_that_depend_on_it(copied, before, file)
     assert {name for name in kept if after[name] != before[name]} == set()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import dpalgos.comparators.third\nimport dpalgos.comparators.first",
-        "import math, dpalgos.comparators.third",
-        "import math; import dpalgos.comparators.third",
-        "from dpalgos.comparators import (  # one (or more)\n    third,\n)",
-        "from dpalgos.comparators import \\\n    third",
-    ],
-)
-def test_a_plugin_that_another_one_imports_belongs_to_it(copied, text):
-    """However deep, and wherever in the file: inside a function, too."""
-    folder = copied / "dpalgos" / "comparators"
-    (folder / "first.py").write_text("def f():\n    from dpalgos.comparators import second")
-    (folder / "second.py").write_text(text)
+def called(function):
+    """Return the files of this project's packages of which a call runs a function."""
+    files, packages = set(), tuple(str(PROJECT_ROOT / name) + os.sep for name in ("dpalgos", "tasks", "data"))
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_name != "<module>":
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return {Path(file) for file in files if file.startswith(packages)}
+
+
+def unseen(files, modules):
+    """Return the files whose edit leaves the key of some modules as it is."""
+    known, before, stay = code_digest._sha256, digest(modules), set()
+    with pytest.MonkeyPatch.context() as patch:
+        for file in files:
+            edited = lambda path, file=file: "edited" if path == file else known(path)  # noqa: E731
+            patch.setattr(code_digest, "_sha256", edited)
+            code_digest._code_digest.cache_clear()
+            if digest(modules) == before:
+                stay.add(file)
+    code_digest._code_digest.cache_clear()
+    return stay
+
+
+def test_an_edit_of_any_file_that_a_study_loads_changes_the_key_of_its_blocks(copied, home):
+    """Files that only pages, releases and the ledger need are the exception, by folder."""
+    loaded = """
+import sys
+import flows.study, tasks.run.headline
+from flows.studies.find_study import find_study
+spec = find_study("housing")
+print("\\n".join(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)))
+"""
+    output = subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True).stdout
+    packages = [PROJECT_ROOT / name for name in ("dpalgos", "tasks", "data")]
+    elsewhere = [PROJECT_ROOT / name for name in (*code_digest._ELSEWHERE, *code_digest._ON_PAGES_ALONE)]
+    files = {path for path in map(Path, output.splitlines()) if not set(packages).isdisjoint(path.parents)}
+    files = {path for path in files if set(elsewhere).isdisjoint((path, *path.parents))}
+    files |= set((PROJECT_ROOT / "dpalgos" / "central").rglob("*.py"))
+    assert len(files) > 150
+    forget()
+    modules = ROOTS["block"]
+    copies = {copied / path.relative_to(PROJECT_ROOT) for path in files if path.suffix == ".py"}
+    assert unseen(copies, modules) == set()
+
+
+def test_a_file_that_computes_is_none_that_only_pages_need(home):
+    """A run of a study's blocks calls no function of the folders that the key leaves out."""
+    left_out = [PROJECT_ROOT / name for name in (*code_digest._ELSEWHERE, *code_digest._ON_PAGES_ALONE)]
+    for study in ("mean_comparison", "glm_lowdim"):
+        for block in find_study(study).blocks("smoke", replicates=1, seed=1)[:1]:
+            files = called(lambda block=block: timed_block(block, None))
+            assert len(files) > 20
+            assert {file for file in files if not set(left_out).isdisjoint((file, *file.parents))} == set()
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """An external package with a plugin, and a module that the plugin imports in a function."""
+    folder = tmp_path / "elsewhere"
+    for name in ("", "deep"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("")
+    (folder / "plugin.py").write_text("def f():\n    from elsewhere.deep import third")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget()
+    yield folder
+    forget()
+
+
+def test_all_of_an_external_plugins_package_belongs_to_it(plugin):
     digests = []
     for content in ("", "X = 1"):
-        (folder / "third.py").write_text(content)
+        (plugin / "deep" / "third.py").write_text(content)
         forget()
-        digests.append(code_digest.code_digest(["tasks.run.compute", "dpalgos.comparators.first"]))
+        digests.append(code_digest.code_digest([BLOCK, "elsewhere.plugin"]))
     assert digests[0] != digests[1]
-    for name in ("first", "second", "third"):
-        (folder / f"{name}.py").unlink()
+
+
+def test_a_plugin_that_is_one_file_belongs_to_the_key(tmp_path):
+    file = tmp_path / "mine.py"
+    digests = []
+    for content in ("X = 1", "X = 2"):
+        file.write_text(content)
+        forget()
+        digests.append(code_digest.code_digest([BLOCK, _module_of(str(file)).__name__]))
+    sys.modules.pop("with_mine")
+    forget()
+    assert digests[0] != digests[1]
 
 
 UPGRADES = [  # a library, the keys that change with it, and keys that do not
-    ("vl-convert-python", ["housing page", "scorecard page"], ["housing ols", "housing table", "results"]),
-    ("numpy", ["housing ols", "housing design", "housing table", "results", "audits"], []),
+    ("vl-convert-python", ["page", "scorecard page"], ["block", "table", "results"]),
+    ("numpy", ["block", "table", "results", "audit"], []),
     ("prefect", [], list(ROOTS)),
 ]
 
@@ -123,11 +196,11 @@ def test_an_upgrade_of_a_library_renews_what_it_computes(before, monkeypatch, li
     assert [name for name in unchanged if now[name] != before[name]] == []
 
 
-def test_other_code_than_the_runs_is_refused(monkeypatch):
-    made = result("block", [BLOCK])
-    made.require_same_code()
+def test_other_code_than_the_runs_is_refused(home, monkeypatch):
+    made = Target("cache/block.json", (BLOCK,), code_digest.code_digest([BLOCK]))
+    made.write(b"{}")
     monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
-    refused(made.require_same_code, SpecError, "another version")
+    refused(lambda: made.write(b"{}"), SpecError, "another version")
 
 
 def changed_fields(facts, *others):
@@ -150,5 +223,5 @@ def test_a_block_with_another_seed_cell_or_size_has_another_key():
         *(replace(block, cells=each) for each in ((), *((other,) for other in cells))),
         replace(block, problem=block.problem.model_copy(update={"d": 4})),
     ]
-    names = {result("block", [BLOCK], each.described()).name for each in (block, *others)}
+    names = {digest([BLOCK], each.described()) for each in (block, *others)}
     assert len(names) == 1 + len(others)

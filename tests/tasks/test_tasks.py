@@ -1,6 +1,8 @@
 """What the tasks write and publish, without an orchestrator; the swarm study's report on a small stand-in."""
 
 import json
+import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -8,7 +10,10 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 from prefect.exceptions import Pause
-from prefect.states import Completed, Failed, Paused, Running, Suspended
+from prefect.filesystems import LocalFileSystem
+from prefect.results import ResultStore
+from prefect.states import Cancelled, Cancelling, Completed, Failed, Paused, Running, Suspended
+from prefect.transactions import transaction
 
 import tasks.blocks
 import tasks.ingest
@@ -22,14 +27,17 @@ from data.store.references import DatasetRef, FramesRef
 from dpalgos.plugins import FILES
 from flows import progress
 from flows.studies.find_study import find_study
+from tasks import run_state
 from tasks.blocks import audit
+from tasks.cache import Written
 from tasks.errors import Fault, guarded
-from tasks.report.manifest import StudyResults, build_manifest, released_events, sealed
+from tasks.report.manifest import build_manifest, released_events, sealed
 from tasks.report.write import write_index, write_report
 from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
 from tasks.run.headline import audit_key, stored_audit, stored_audits, write_audit, write_exhibits
 from tasks.run_options import RunOptions
+from tasks.run_state import RunCancelled, heed_person
 from tests.tasks.blocks import made_results, result_at, run_of
 
 
@@ -62,17 +70,15 @@ def block():
 
 @pytest.fixture
 def ready(raw, tmp_path):
-    design = result_at(tmp_path / "design.npz")
-    write_design(design, find_study("housing").panel("public").problem, parquet(raw))
-    return design
+    problem = find_study("housing").panel("public").problem
+    return write_design(result_at(tmp_path / "design.npz"), problem, parquet(raw))
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
     first, *others = block.cells
     halves = [replace(block, cells=(first,)), replace(block, cells=tuple(others))]
-    parts = [result_at(tmp_path / f"{len(half.cells)}.parquet") for half in halves]
-    for part, half in zip(parts, halves, strict=True):
-        write_block(part, half, ready)
+    places = [result_at(tmp_path / f"{len(half.cells)}.parquet") for half in halves]
+    parts = [write_block(*each, ready) for each in zip(places, halves, strict=True)]
     rows = pd.read_parquet(made_results(parts[::-1], tmp_path / "out").path)
     assert list(rows["cell"].unique()) == [cell.key for cell in (*others, first)]
     stored = [pd.read_parquet(part.path) for part in parts[::-1]]
@@ -84,9 +90,8 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
     monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
-    found = result_at(tmp_path / "audit.json", "tasks.run.headline")
-    write_audit(found, cell, 3, 1000, 5)
-    write_block(part := result_at(tmp_path / "block.parquet"), block, ready)
+    found = write_audit(result_at(tmp_path / "audit.json", "tasks.run.headline"), cell, 3, 1000, 5)
+    part = write_block(result_at(tmp_path / "block.parquet"), block, ready)
     rows = pd.read_parquet(made_results([part], tmp_path / "out", [found]).path)
     rows = rows.dropna(subset="audited_epsilon")
     assert set(rows["cell"]) == {cell.key}
@@ -95,7 +100,7 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
 
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     monkeypatch.setattr("tasks.report.manifest.budget_split", lambda spec: {})
-    asked, results = run_of("housing", profile="smoke"), StudyResults(home / "results.parquet", "6", "")
+    asked, results = run_of("housing", profile="smoke"), Written(((str(home / "results.parquet"), "6"),))
     path = str(home / "store" / "parquet" / "x.parquet")
     table = DatasetRef("housing", path, "5", "", "", "", "store", "real", 1, 1)
     plain = build_manifest(find_study("housing"), asked, {"housing": table}, results)
@@ -165,8 +170,7 @@ SMALL = 192
 
 
 def exhibits(folder, block, ref, parts):
-    shown = result_at(folder / "shown.json")
-    write_exhibits(shown, block, ref, None, parts)
+    shown = write_exhibits(result_at(folder / "shown.json"), block, ref, None, parts)
     return json.loads(shown.path.read_bytes())
 
 
@@ -182,9 +186,9 @@ def made(tmp_path_factory):
     ours = [each for each in whole.cells if wanted.get(each.estimator) == each.calibration]
     cells = [replace(each, n=SMALL // 2) for each in ours if each.s == 100 and each.epsilon in (None, 0.5)]
     block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
-    design, part = result_at(folder / "design.npz"), result_at(folder / "1.parquet")
-    design.write(design_bytes(scales(ref, get_dataset("swarm"), "public")))
-    write_block(part, block, design)
+    content = design_bytes(scales(ref, get_dataset("swarm"), "public"))
+    design = result_at(folder / "design.npz").write(content)
+    part = write_block(result_at(folder / "1.parquet"), block, design)
     results = made_results([part], folder / "out")
     manifest = build_manifest(spec, run_of("swarm", profile="smoke", reps=2), {"swarm": ref}, results)
     write_report(spec, results.path, manifest, json.dumps(exhibits(folder, block, ref, [part])).encode())
@@ -218,16 +222,35 @@ MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": A
 
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
     waits, states = [], [Paused(), Paused(), Running()]
-    monkeypatch.setattr(tasks.blocks, "_state_of_run", lambda run, second: states.pop(0))
-    monkeypatch.setattr(tasks.blocks.time, "sleep", waits.append)
-    tasks.blocks._heed_pause("run")
+    monkeypatch.setattr(run_state, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(run_state, "_state_of_run", lambda run, second: states.pop(0))
+    monkeypatch.setattr(run_state.time, "sleep", waits.append)
+    heed_person()
     assert len(waits) == 2
     states += [Suspended()]
     with pytest.raises(Pause):
-        tasks.blocks._heed_pause("run")
+        heed_person()
 
 
-def test_a_stored_audit_of_the_same_code_is_shown(ready, block, tmp_path, monkeypatch):
+@pytest.mark.parametrize("state", [Cancelling(), Cancelled()])
+def test_a_cancelled_run_computes_no_more_blocks(monkeypatch, state):
+    monkeypatch.setattr(run_state, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(run_state, "_state_of_run", lambda run, second: state)
+    with pytest.raises(RunCancelled, match="cancelled"):
+        heed_person()
+
+
+def test_the_state_of_a_run_is_asked_once_a_second(monkeypatch):
+    """The answer of a second is used for all blocks that start in it."""
+    client, flow_run = Mock(), str(uuid.uuid4())
+    client.read_flow_run.return_value.state = Running()
+    monkeypatch.setattr(run_state, "get_client", lambda **_: nullcontext(client))
+    for second in (1, 1, 1, 2):
+        assert run_state._state_of_run(flow_run, second).is_running()
+    assert client.read_flow_run.call_count == 2
+
+
+def test_a_stored_audit_of_the_same_code_is_shown(home, ready, block, tmp_path, monkeypatch):
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "tight")
     file = tmp_path / "audits.json"
     monkeypatch.setattr("tasks.run.headline.STORED", file)
@@ -237,7 +260,8 @@ def test_a_stored_audit_of_the_same_code_is_shown(ready, block, tmp_path, monkey
     assert stored_audit(cell, 5, 2000) is None
     assert stored_audit(replace(cell, epsilon=2 * cell.epsilon), 6, 2000) is None
     monkeypatch.setattr("tasks.blocks.compute", Mock(side_effect=AssertionError))
-    shown = audit.fn(cell, 6, 2000, 1).data
+    with transaction(key="audit-1", store=ResultStore(result_storage=LocalFileSystem(basepath=tmp_path))):
+        shown = audit.fn(cell, 6, 2000, 1, is_anew=False)
     found = {"cell": cell.key, "audited_epsilon": 0.125, "n_trials": 2000}
     assert json.loads(shown.path.read_text()) == found
     stored_audits.cache_clear()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import pytest
 from small_project import PROJECT, Project, Standing, until
@@ -110,3 +111,48 @@ def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(
         assert project.computed() == {}
     finally:
         project.out.unlink()
+
+
+@pytest.fixture
+def under_way(standing):
+    """A run of many short blocks from the command line, and its id on the server."""
+    project, study = standing, standing.study
+    text = study.read_text().replace("n = [100, 5000, 20000]", f"n = {[*range(600, 20001, 200)]}")
+    study.write_text(text.replace("standard = 4", "standard = 200"))
+    process = project.start(
+        *("run", study, "--profile", "standard", "--out", project.folder / "out", "--workers", "1")
+    )
+    stored = lambda: list((project.home / "cache").glob("run_block-*.parquet"))  # noqa: E731
+    until(lambda: len(stored()) > 2 or process.poll() is not None, 200)
+    (run,) = (each["id"] for each in project.server.ask("flow_runs") if each["state_type"] == "RUNNING")
+    yield process, run, stored
+    process.kill()
+    process.communicate()
+
+
+def state_of(server, run):
+    return server.request_json(f"flow_runs/{run}")["state"]["type"]
+
+
+@pytest.mark.parametrize("state", ["CANCELLING", "CANCELLED"])
+def test_a_run_from_the_command_line_that_a_person_cancels_ends_between_blocks(standing, under_way, state):
+    process, run, stored = under_way
+    standing.server.ask(f"flow_runs/{run}/set_state", {"state": {"type": state}, "force": True})
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cancelled" in err.splitlines()[-1]
+    assert state_of(standing.server, run) == "CANCELLED"
+    assert 2 < len(stored()) < 150
+
+
+def test_a_run_from_the_command_line_waits_while_a_person_pauses_it(standing, under_way):
+    process, run, stored = under_way
+    paused = {"type": "PAUSED", "state_details": {"pause_timeout": "2100-01-01T00:00:00Z"}}
+    standing.server.ask(f"flow_runs/{run}/set_state", {"state": paused, "force": True})
+    time.sleep(4)  # a block, and the second between two questions
+    before = len(stored())
+    time.sleep(4)
+    assert len(stored()) == before
+    assert process.poll() is None
+    standing.server.ask(f"flow_runs/{run}/set_state", {"state": {"type": "RUNNING"}, "force": True})
+    until(lambda: len(stored()) > before)

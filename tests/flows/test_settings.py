@@ -1,0 +1,93 @@
+"""No setting of Prefect from outside makes a budget be spent twice, or sends results elsewhere."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from flows import settings
+from tests.builders import PROJECT
+
+TASKS = """
+import flows.study, flows.protocol, tasks.question, tasks.blocks, tasks.ingest, tasks.reporting
+from prefect import Flow, Task
+for module in (flows.study, flows.protocol, tasks.question, tasks.blocks, tasks.ingest, tasks.reporting):
+    for name, each in sorted(vars(module).items()):
+        if isinstance(each, (Flow, Task)) and each.fn.__module__ == module.__name__:
+            print(name, each.retries, each.persist_result, each.result_storage is not None)
+"""
+GUARDED = f"""
+from flows.settings import drop_other_variables, refuse_other_files
+drop_other_variables()
+refuse_other_files()
+{TASKS}"""
+OTHERS = {
+    "PREFECT_TASKS_DEFAULT_RETRIES": "3",
+    "PREFECT_FLOWS_DEFAULT_RETRIES": "2",
+    "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK": "s3-bucket/none",
+    "PREFECT_TASKS_REFRESH_CACHE": "true",
+    "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "true",
+    "PREFECT_TASKS_DISABLE_CACHING": "true",
+}
+ALLOWED = {
+    "PREFECT_API_URL": "http://127.0.0.1:1/api",
+    "PREFECT_LOGGING_LEVEL": "ERROR",
+    "PREFECT_API_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:///x.db",
+}
+SPENDING = {"release_question", "protocol"}
+FLOWS = {"study", "studies", "rerun", "report", "scorecard", "ingest", "protocol"}
+
+
+def test_other_variables_are_dropped_with_a_note(monkeypatch, capsys):
+    for name, value in (OTHERS | ALLOWED).items():
+        monkeypatch.setenv(name, value)
+    settings.drop_other_variables()
+    assert not OTHERS.keys() & os.environ.keys()
+    assert {name: os.environ[name] for name in ALLOWED} == ALLOWED
+    noted = capsys.readouterr().err
+    assert all(f"{name} is ignored" in noted for name in OTHERS)
+    assert not any(name in noted for name in ALLOWED)
+
+
+def call(folder, code, **environment):
+    """Run code in a folder, with no other settings of Prefect."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    places = {
+        "PYTHONPATH": str(PROJECT),
+        "DPCOST_HOME": str(folder / "h"),
+        "PREFECT_HOME": str(folder / "p"),
+    }
+    words = [sys.executable, "-c", code]
+    every = plain | places | environment
+    return subprocess.run(words, cwd=folder, env=every, capture_output=True, text=True, check=False)
+
+
+def settings_of(answer):
+    assert answer.returncode == 0, answer.stderr
+    return {line.split()[0]: line.split()[1:] for line in answer.stdout.splitlines()}
+
+
+def test_what_spends_never_retries_whatever_the_defaults_are(tmp_path):
+    found = settings_of(call(tmp_path, TASKS, **OTHERS))
+    assert {name: found[name][:2] for name in SPENDING} == {name: ["0", "False"] for name in SPENDING}
+    assert {name: found[name][2] for name in FLOWS} == dict.fromkeys(FLOWS, "True")
+    assert settings_of(call(tmp_path, GUARDED, **OTHERS)) == settings_of(call(tmp_path, GUARDED))
+
+
+FILES = {
+    "prefect.toml": "[tasks]\ndefault_retries = 3\n",
+    "pyproject.toml": "[tool.prefect.results]\ndefault_storage_block = 's3-bucket/none'\n",
+    ".env": "PREFECT_TASKS_DEFAULT_RETRIES=3\n",
+    "p/profiles.toml": "active='a'\n[profiles.a]\nPREFECT_TASKS_DEFAULT_RETRIES=3\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_that_sets_more_is_refused(file, tmp_path):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(FILES[file])
+    answer = call(tmp_path, GUARDED)
+    assert answer.returncode != 0
+    assert "take it out" in answer.stderr
