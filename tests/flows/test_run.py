@@ -46,7 +46,7 @@ def wait_for(condition, process):
 
 
 def blocks(project):
-    return list((project.home / "cache").glob("run_block-*.parquet"))
+    return [name for name in project.computed() if name.startswith("run_block-")]
 
 
 def patched(project, code):
@@ -110,7 +110,7 @@ def test_what_a_killed_worker_did_is_tried_once_more(project, killed, times, sta
         assert "killed twice" in err
         assert " MB were free" in err
         kept = project.computed()
-        assert any(name.startswith("block-") for name in kept)  # those of the other blocks
+        assert any(name.startswith("run_block-") for name in kept)  # those of the other blocks
         project.dpcost(*run)
         assert kept.items() <= project.computed().items()
     assert project.results["audited_epsilon"].notna().any()
