@@ -1,8 +1,7 @@
-"""The Prefect server of a command: the user's server if it responds, else one in a process of its own.
+"""The Prefect server of a command: the user's server if it responds, else one in a thread of this process.
 
-The server starts while the command reads its study. It ends with the command, however that ends. The
-permanent server is a thread of its process. Prefect reads its settings at its first import. This module
-therefore imports Prefect only inside functions.
+A server in a thread always ends with its process. Prefect reads its settings at its first import. This
+module therefore imports Prefect only inside functions.
 """
 
 import hashlib
@@ -11,8 +10,6 @@ import os
 import secrets
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +23,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from data.errors import StoreError
-from data.store.folders import PROJECT_ROOT, atomic_write
+from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
 from flows.progress import say, stored_blocks
 from flows.settings import drop_other_variables, refuse_other_files
@@ -96,13 +93,10 @@ def running_server(
     home: Path,
     listening: socket.socket,
     settings: dict[str, str],
-    compose: Callable[[Any], Any] | None = None,
+    compose: Callable[[Any], Any] = lambda prefect: prefect,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
-    """Run Prefect's server on a socket until the body ends.
-
-    It runs in a process of its own, or in a thread if `compose` wraps its application.
-    """
+    """Run Prefect's server on a socket until the body ends; `compose` may wrap its application."""
     host = bound_host(listening)
     address = f"http://{host}:{listening.getsockname()[1]}/api"
     _require_loopback(listening, host.strip("[]"))
@@ -110,12 +104,12 @@ def running_server(
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
     set_client(address, own_authentication(home), host.strip("[]"))
+    refuse_other_files()
 
     def lives() -> bool:
         return answers(address) and not full_disk(home)
 
-    with _in_thread(home, listening, compose) if compose else _in_process(home, listening):
-        refuse_other_files()
+    with _in_thread(home, listening, compose):
         meanwhile()
         deadline = time.monotonic() + START_TIMEOUT
         while not answers(address):
@@ -207,59 +201,8 @@ def _ignore_unusable_proxies() -> None:
 
 
 @contextmanager
-def _in_process(home: Path, listening: socket.socket) -> Iterator[None]:
-    """Run the server in a process until the body ends and its last logs have arrived.
-
-    The process ends when its standard input ends. A signal from the terminal is for the command alone.
-    """
-    code = f"from flows.local_server import serve_until_end; serve_until_end({listening.fileno()})"
-    path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
-    with (_log_file(home)).open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=os.environ | {"DPCOST_HOME": str(home), "PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            pass_fds=[listening.fileno()],
-            start_new_session=True,
-        )
-    listening.close()
-    ending = threading.Event()
-
-    def wait() -> None:
-        process.wait()
-        if not ending.is_set():
-            leave(f"the server has ended; see {_log_file(home)}")
-
-    threading.Thread(target=wait, name="Prefect's server", daemon=True).start()
-    try:
-        yield
-    finally:
-        for handler in logging.getLogger("prefect.flow_runs").handlers:
-            handler.flush()
-        ending.set()
-        process.communicate()
-
-
-def serve_until_end(descriptor: int) -> None:
-    """Serve Prefect on an open socket until standard input ends: the process that started this has ended."""
-    from data.store.folders import home
-
-    server, listening = _server(home(), lambda prefect: prefect), socket.socket(fileno=descriptor)
-
-    def end() -> None:
-        sys.stdin.buffer.read()
-        server.should_exit = True
-        time.sleep(10)
-        os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()
-    server.run(sockets=[listening])
-
-
-def _server(home: Path, compose: Callable[[Any], Any]) -> Any:
-    """Return the server with its logs in the home."""
+def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
+    """Run the server in a thread until the body ends and its last logs have arrived."""
     import uvicorn
     from prefect.server.api.server import create_app
 
@@ -270,13 +213,7 @@ def _server(home: Path, compose: Callable[[Any], Any]) -> Any:
         logging.getLogger(name).handlers = [log]
         logging.getLogger(name).propagate = False
     config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
-    return uvicorn.Server(config)
-
-
-@contextmanager
-def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
-    """Run the server in a thread until the body ends and its last logs have arrived."""
-    server, ending = _server(home, compose), threading.Event()
+    server, ending = uvicorn.Server(config), threading.Event()
 
     def run() -> None:
         with suppress(SystemExit):  # of a server that did not start
