@@ -152,7 +152,7 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
 def _compute(
     studies: Sequence[str], options: RunOptions, command: str, engine: str, again: Again | None = None
 ) -> None:
-    """Run studies one after another with a server and workers; a failed study does not stop the others."""
+    """Run studies side by side with a server and workers; a failed study does not stop the others."""
     with (
         prefect_server(home(), meanwhile=partial(_load, options)),
         workers_of(options.workers, engine, leave) as at_once,

@@ -29,8 +29,10 @@ def stored_blocks() -> str:
     return f"{_counts['stored']} of {blocks(_counts['all'])} are stored"
 
 
-def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], submitted: float) -> list[T]:
-    """Wait until all blocks have ended, and return their results, or raise an error.
+def finished(
+    study: str, futures: Sequence["PrefectFuture[T]"], work: Sequence[float], submitted: float
+) -> list[T]:
+    """Wait until all blocks of a study have ended, and return their results, or raise an error.
 
     Show how many are done, the time since the run began, and the time left. The time left follows from the
     computed part of the work since the blocks were ``submitted`` (a `time.monotonic`).
@@ -41,8 +43,8 @@ def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], submi
     n, n_stored, is_live = len(futures), 0, sys.stderr.isatty()
     work_of, left, computed = dict(zip(futures, work, strict=True)), sum(work), 0.0
     last_line = time.monotonic()
-    _counts.update({"stored": 0, "all": n})
-    bar = tqdm(total=n, unit="block", leave=False, file=sys.stderr, disable=not is_live)
+    _counts["all"] += n
+    bar = tqdm(total=n, desc=study, unit="block", leave=False, file=sys.stderr, disable=not is_live)
     for n_done, future in enumerate(as_completed([*futures]), 1):
         future.wait()
         _counts["stored"] += future.state.is_completed()
@@ -57,13 +59,13 @@ def finished(futures: Sequence["PrefectFuture[T]"], work: Sequence[float], submi
         bar.update()
         if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = now
-            line = f"{n_done} of {blocks(n)}, {now - _run_began:.0f} s" + f", {rest}" * bool(rest)
+            line = f"{study}: {n_done} of {blocks(n)}, {now - _run_began:.0f} s" + f", {rest}" * bool(rest)
             say(line)
             log_in_run(line)
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - _run_began:.0f} s"
-    say(f"{blocks(n)}, all from the cache" if n_stored == n else took)
+    say(f"{study}: {blocks(n)}, all from the cache" if n_stored == n else f"{study}: {took}")
     return [future.result() for future in futures]
 
 

@@ -55,7 +55,7 @@ def run_plainly(study, options, again=None):
         future = submit(task, *arguments, **keywords)
         return future if return_state else future.result()
 
-    def finished(futures, *_):
+    def finished(_, futures, *__):
         return [future.result() for future in futures]
 
     with (

@@ -163,8 +163,10 @@ class Project:
         return pd.read_parquet(self.out / "small" / "results.parquet")
 
     def computed(self):
-        """Which file each result is in: another one where it was written again."""
-        return {path.name: path.stat().st_ino for path in (self.home / "cache").glob("*.parquet")}
+        """Which file each recorded result is in: another one where it was written again."""
+        files = (self.home / "cache").glob("*.parquet")
+        recorded = (path for path in files if (self.home / "cache" / "records" / path.stem).exists())
+        return {path.name: path.stat().st_ino for path in recorded}
 
     def same_results(self, other):
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))

@@ -58,7 +58,7 @@ def test_a_run_that_ends_early_says_how_many_blocks_are_stored(monkeypatch):
     states = [Completed(), Completed(name="Cached"), Failed(), Completed()]
     futures = [Mock(state=state) for state in states]
     monkeypatch.setattr("prefect.futures.as_completed", iter)
-    progress.finished(futures, [1.0] * len(futures), 0.0)
+    progress.finished("small", futures, [1.0] * len(futures), 0.0)
     assert progress.stored_blocks() == "3 of 4 blocks are stored"
 
 
