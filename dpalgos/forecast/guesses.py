@@ -94,6 +94,14 @@ class Guesses(BaseModel):
                 mean[f"{column}={levels[1]}"] = all_of_them[1] / sum(all_of_them)
         return self.model_copy(update={"mean": mean, "shares": shares})
 
+    def without(self, name: str) -> Self:
+        """Return the guesses about all other columns."""
+        pairs = tuple(each for each in self.correlations if name not in each[:2])
+        mean, std = (
+            {key: value for key, value in each.items() if key != name} for each in (self.mean, self.std)
+        )
+        return self.model_copy(update={"mean": mean, "std": std, "correlations": pairs})
+
     def check(self, categories: Mapping[str, tuple[str, ...]], names: Collection[str]) -> Self:
         """Return guesses about columns, by column; refuse other names."""
         guesses = self.by_column(categories)

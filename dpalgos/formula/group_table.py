@@ -185,6 +185,23 @@ class SurvivalCells(GroupNumbers):
     row_names = terms
 
     @property
+    def ratio_names(self) -> tuple[str, ...]:
+        """The names of the hazard ratios to the first group, as a regression on the group has them."""
+        return tuple(f"{self.group}[T.{each}]" for each in self.groups[1:])
+
+    def check_ratios(self, formula: str) -> None:
+        """Refuse a formula whose coefficients are not the hazard ratios of the curves."""
+        right = self.group if self.group.isidentifier() else f"Q({self.group!r})"
+        fault = f"formula must be that of the curves, '{self.time.name} ~ {right}', got {shown(formula)}"
+        try:
+            other = group_numbers(self.kind, formula, self.declared)
+        except InputError:
+            raise InputError(fault) from None
+        assert isinstance(other, SurvivalCells)
+        if not self.group or (other.group, other.time.names) != (self.group, self.time.names):
+            raise InputError(fault)
+
+    @property
     def times(self) -> tuple[str, ...]:  # type: ignore[override]
         """The column of times: a person followed beyond the last cut point is censored there."""
         return (self.time.time,)

@@ -41,7 +41,7 @@ from dpalgos.typing import FloatArray
 
 _TABLES, _SEED = 20, 1
 _FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}
-_OF_FILES = {"columns", "estimator", "form", "bounds", "survival", "table1"}
+_OF_FILES = {"columns", "estimator", "form", "bounds", "survival", "table1", "weights"}
 _DECLARED = ("bounds", "levels", "center", "scale")
 _OF_MEANS = ("lower", "upper", "user_ids", "weights")
 _INSTEAD = "the plan has one epsilon and delta"

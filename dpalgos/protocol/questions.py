@@ -28,9 +28,10 @@ class PlanQuestion(_Part):
     """One question of a plan: a regression by formula, means, other columns of a release, or a nested model.
 
     ``precision`` is the target half-width by term. Questions without a target divide what is left by
-    ``weight``. A ``test`` is a hypothesis about coefficients, such as ``age - 10 * smoker = 0``. A
-    ``submodel`` names the question that it is nested in, and costs nothing. ``columns``, ``bounds`` and
-    ``params`` are those of a release file.
+    ``weight``; ``weights`` names the column of the rows' weights. A ``test`` is a hypothesis about
+    coefficients, such as ``age - 10 * smoker = 0``. A ``submodel`` names the question that it is nested in,
+    and costs nothing; one of curves has their hazard ratios. ``columns``, ``bounds``
+    and ``params`` are those of a release file.
     """
 
     name: Name
@@ -45,7 +46,8 @@ class PlanQuestion(_Part):
     form: str = ""  # of the estimator, if the study lists several
     interval: Annotated[float, Field(strict=True, ge=0.5, lt=1)] | None = 0.95
     precision: Annotated[dict[str, Positive], Field(min_length=1)] = {}
-    weight: Positive | None = None
+    weight: Positive | None = None  # of the question, when what is left of the budget is divided
+    weights: str | None = None  # the study file's column for a regression; "": rows weigh the same
     test: tuple[Text, ...] = ()  # hypotheses about the coefficients of a formula, which cost nothing
     bounds: dict[str, Any] = {}
     params: dict[str, Any] = {}
@@ -87,6 +89,8 @@ class PlanQuestion(_Part):
                 "it must have one of formula, mean, survival, table1 and columns; a submodel a formula; "
                 f"got {got}"
             )
+        if self.weights is not None and not self.formula:
+            raise ValueError(f"weights must be of a question with a formula, got {self.weights!r}")
         if self.columns and not self.estimator:
             raise ValueError("estimator must be stated with columns, got none; see dpcost estimators")
         if self.precision and self.interval is None:
@@ -179,9 +183,16 @@ class QuestionSet(_Part):
         for name in dict.fromkeys(each for each in names if names.count(each) > 1):
             yield f"questions must differ in name, got {name!r} twice; rename one"
         for each in self.questions:
-            larger = [one for one in self.released if one.name == each.submodel and one.formula]
+            larger = [
+                one for one in self.released if one.name == each.submodel and (one.formula or one.survival)
+            ]
             if each.submodel and not larger:
-                yield f"question {each.name!r}: submodel must be a released formula, got {each.submodel!r}"
+                yield (
+                    f"question {each.name!r}: submodel must be a released formula or survival, got "
+                    f"{each.submodel!r}"
+                )
+            if each.test and larger and larger[0].survival:
+                yield f"question {each.name!r}: test must be of a regression, got a submodel of curves"
             for key, value in {**each.bounds, **each.params}.items():
                 if key == "coef" or (key in each.bounds and isinstance(value, str) and value in names):
                     yield (

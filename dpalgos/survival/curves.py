@@ -450,12 +450,17 @@ class SurvivalCurves:
             Columns group, hazard_ratio, ci_low and ci_high, for all groups but the first. NaN where the noise
             hides the ratio.
         """
+        logs, low, high = self.log_hazard_ratios()
+        columns: dict[str, Any] = {"group": list(self.groups[1:]), "hazard_ratio": np.exp(logs)}
+        return frame_of(columns | {"ci_low": np.exp(low), "ci_high": np.exp(high)})
+
+    def log_hazard_ratios(self) -> FloatArray:
+        """Return the log hazard ratio of each group to the first with its limits, (3, G − 1)."""
         used = np.logical_and.reduce([table.visible for table in self._tables])
         found = [self._log_hazard_ratio(g, used) for g in range(1, len(self.groups))]
         logs, errors = np.reshape(found, (-1, 2)).T
         half = normal_quantile(self.level) * errors
-        columns: dict[str, Any] = {"group": list(self.groups[1:]), "hazard_ratio": np.exp(logs)}
-        return frame_of(columns | {"ci_low": np.exp(logs - half), "ci_high": np.exp(logs + half)})
+        return np.array([logs, logs - half, logs + half])
 
     def _log_hazard_ratio(self, g: int, used: Any) -> tuple[float, float]:
         """Return the root β of Σ D_g − p (D_0 + D_g) over periods that are shown, and its standard error.

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from dpalgos.protocol import Plan, PlanQuestion
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
+from tasks.own_table.analyst_table import AnalystTable
 from tasks.release.faults import unknown_columns
 from tasks.release.release import public_plan
 from tasks.release.request import (
@@ -49,6 +50,21 @@ class PlanFile:
 
     def request(self, name: str, epsilon: float) -> ReleaseRequest:
         return replace(self.requests[name], epsilon=epsilon)
+
+    @property
+    def ratios_of_curves(self) -> Iterator[tuple[str, str]]:
+        """The nested hazard models whose ratios are those of curves in the plan, and the curves."""
+        curves = {
+            name: each.by_group
+            for name, each in self.requests.items()
+            if isinstance(each.by_group, SurvivalCells)
+        }
+        for question in self.plan.questions:
+            larger = self.requests.get(question.submodel)
+            for name, numbers in curves.items() if larger and larger.by_formula else ():
+                with suppress(InputError):
+                    numbers.check_ratios(question.formula)
+                    yield question.name, name
 
     @contextmanager
     def naming(self, question: str) -> Iterator[None]:
@@ -145,7 +161,7 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
             **question.columns,
             **({"x": question.mean} if question.mean else {}),
             **({"user_id": user_id} if user_id else {}),
-            **({"weights": own.data.weights} if own.data.weights else {}),
+            **_weights_of(question, own.data),
         },
         "formula": question.formula,
         "survival": question.survival,
@@ -173,6 +189,14 @@ def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> Re
     return complete_request(config, own, question.estimator or default, path, **budget)
 
 
+def _weights_of(question: PlanQuestion, table: AnalystTable) -> dict[str, str]:
+    """Return the column of weights: the study's for regressions, if the question names no other or none."""
+    stated = question.columns.get("weights", question.weights)
+    is_regression = question.formula or "y" in question.columns
+    weights = table.weights if stated is None and is_regression else stated
+    return {"weights": weights} if weights is not None else {}
+
+
 def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:
     """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
     if request.by_group:
@@ -190,6 +214,9 @@ def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion
 
 def _check_nested(question: PlanQuestion, larger: ReleaseRequest) -> None:
     """Refuse a nested model whose terms its release does not span."""
+    if isinstance(larger.by_group, SurvivalCells):
+        larger.by_group.check_ratios(question.formula)
+        return
     design = larger.by_formula
     assert design is not None
     try:

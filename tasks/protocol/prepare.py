@@ -13,6 +13,7 @@ import numpy as np
 from data.errors import BudgetExhausted
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from dpalgos.accounting.composition import Spending
+from dpalgos.formula.group_table import SurvivalCells, noise_std_of
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.protocol import PlanQuestion
 from dpalgos.protocol.split import Curve, Split, split_budget
@@ -20,7 +21,7 @@ from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
-from tasks.advice.releases import SimulatedRelease, simulate_release
+from tasks.advice.releases import LEVEL, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
@@ -76,6 +77,12 @@ def forecast_table(
     columns += ["± released"] * (released is not None)
     guesses = {each.name: _forecast_of(each, forecasts).get("guess") for each in plan.plan.released}
     notes = [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
+    if released is None:
+        notes += [
+            f"The curves of {curves!r} have the hazard ratios of {name!r} with less noise than "
+            f"the larger model: write submodel = {curves!r} in {name!r}."
+            for name, curves in plan.ratios_of_curves
+        ]
     return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
 
 
@@ -204,6 +211,8 @@ class _Simulated:
         return {"terms": _plain_terms(forecast.terms), **known}
 
     def _nested(self, formula: str, epsilon: float) -> Forecast:
+        if isinstance(curves := self._request.by_group, SurvivalCells):
+            return self._ratios(curves, epsilon)
         tables = [
             submodel_by_formula(model, formula, self._request.by_formula).coefficients()
             for result in self._tables.results(epsilon)
@@ -214,8 +223,18 @@ class _Simulated:
         names = [*tables[0].terms]
         kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
+        return self._summary([names[j] for j in kept], widths)
+
+    def _ratios(self, curves: SurvivalCells, epsilon: float) -> Forecast:
+        limits = [
+            curves.result(result.estimate, noise_std_of(result.events), 0, LEVEL).log_hazard_ratios()[1:]
+            for result in self._tables.results(epsilon)
+        ]
+        return self._summary(curves.ratio_names, np.array([high - low for low, high in limits]) / 2)
+
+    def _summary(self, names: Sequence[str], widths: FloatArray) -> Forecast:
         middle, (low, high), none = self._tables.summary(widths)
-        terms = zip([names[j] for j in kept], low, middle, high, strict=True)
+        terms = zip(names, low, middle, high, strict=True)
         return {"terms": _plain_terms(terms), "none": none}
 
 

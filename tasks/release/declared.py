@@ -20,7 +20,7 @@ class ReleaseColumns(Strict):
     x: tuple[str, ...] = Field(default=(), min_length=1)
     y: str | None = None
     user_id: str | None = None
-    weights: str | None = None
+    weights: str | None = None  # "": a regression without the weights that the study file declares
 
     @property
     def all_numbers(self) -> tuple[str, ...]:
@@ -38,7 +38,8 @@ def faults_of_columns(table: AnalystTable, columns: ReleaseColumns) -> Iterator[
     for key in ("user_id", "weights"):
         stated, declared = getattr(columns, key) or "none", getattr(table, key) or "none"
         if stated != declared:
-            yield f"columns.{key} must be the study file's, {declared!r}, got {stated!r}; correct it"
+            others = ', or "" for a regression without weights' * (key == "weights")
+            yield f"columns.{key} must be the study file's, {declared!r}{others}, got {stated!r}; correct it"
     if table.missing == "drop" and columns.user_id:
         yield (
             'data.missing must be "refuse" for a release that protects users, got "drop": a user\'s rows '

@@ -82,8 +82,8 @@ def check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
     if columns.weights and not estimator.takes(MAX_WEIGHT):
         raise InputError(
-            f"columns.weights must be left out for {name}, which does not take weights; a study file with "
-            "weights is for regressions"
+            f"columns.weights must be left out for {name}, which does not take weights; write weights = "
+            '"" there'
         )
     if estimator.task not in ("mean", "counts", "sums") and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")

@@ -226,7 +226,10 @@ def _with_covariates(columns: ReleaseColumns, table: AnalystTable) -> ReleaseCol
 
 
 def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseColumns]:
-    """Return the table and the columns with those of the file's formula or table by group, or the study's."""
+    """Return the table and the columns with those of the file's formula or table by group, or the study's.
+
+    A question without weights has a table without them.
+    """
     columns, update = config.columns, dict[str, Any]()
     tables = {key: text for key in ("survival", "table1") if (text := getattr(config, key))}
     formula = config.formula or own.formula
@@ -240,13 +243,24 @@ def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseC
         table, numbers = expand_group_numbers(kind, text, own.data)
         update = {"x": numbers.names}
     elif not formula or (columns.x and not config.formula):
-        return own, columns
+        return _of_weights(own, columns)
     else:
         table, design = expand_formula(formula, own.data)
         update = {"x": design.covariates, "y": design.response_column}
         if columns.x or columns.y not in (None, update["y"]):
             raise SpecError("columns must leave x and y to the formula, got both; take one out")
-    return own.model_copy(update={"data": table}), columns.model_copy(update=update)
+    return _of_weights(own.model_copy(update={"data": table}), columns.model_copy(update=update))
+
+
+def _of_weights(own: OwnData, columns: ReleaseColumns) -> tuple[OwnData, ReleaseColumns]:
+    """Return the table without its weights if the question has none: means, tables, or ``weights = ""``."""
+    if columns.weights or (columns.y and columns.weights is None):
+        return own, columns
+    unweighted = {
+        "data": own.data.model_copy(update={"weights": "", "max_weight": None}),
+        "guesses": own.guesses.without(own.data.weights),
+    }
+    return own.model_copy(update=unweighted), columns.model_copy(update={"weights": None})
 
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:

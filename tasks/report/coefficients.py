@@ -12,10 +12,10 @@ from dpalgos import get_estimator
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import model_of
-from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, guarantee_of
+from dpalgos.coefficients import CENTERED, HAZARD, SHRUNK, CoefficientTable, guarantee_of
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign, design_of_declaration
-from dpalgos.formula.group_table import numbers_of_declaration
+from dpalgos.formula.group_table import SurvivalCells, numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
 from dpalgos.survival.curves import SurvivalCurves
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
@@ -58,7 +58,12 @@ def _is_number(value: Any) -> bool:
 
 
 def nested_record(record: Mapping[str, Any], formula: str) -> dict[str, Any]:
-    """Return the record of a release with the estimate of a nested model, which costs nothing."""
+    """Return the record of a release with the estimate of a nested model, which costs nothing.
+
+    Nested in survival curves by group are their hazard ratios.
+    """
+    if isinstance(curves := by_group_of(record["release"]), SurvivalCurves):
+        return _ratio_record(record, curves, formula)
     model = submodel_by_formula(released_model(record), formula)
     table = model.coefficients()
     return _nested(record, model, formula, zip(table.terms, table.estimate, *table.limits, strict=True))
@@ -77,6 +82,38 @@ def _nested(
             "fit": {},
             "fit_note": "",
             "nested_note": model.nested_note * (model.omitted is not None),
+        },
+    }
+
+
+def _ratio_record(record: Mapping[str, Any], curves: SurvivalCurves, formula: str) -> dict[str, Any]:
+    """Return the record of curves with their log hazard ratios to the first group."""
+    release, deployment = record["release"], record["deployment"]
+    numbers = numbers_of_declaration(release["by_group"]["declaration"])
+    assert isinstance(numbers, SurvivalCells)
+    numbers.check_ratios(formula)
+    found = curves.log_hazard_ratios().T.tolist()
+    rows = zip(numbers.ratio_names, found, strict=True)
+    answer = [
+        {"name": name, "estimate": log, "lower": low, "upper": high}
+        for name, (log, low, high) in rows
+        if not math.isnan(log)
+    ]
+    if not answer:
+        raise SpecError("the noise of the curves hides their hazard ratios")
+    return {
+        "deployment": {**deployment, "product": {**deployment["product"], "name": formula}},
+        "release": {
+            **release,
+            "answer": answer,
+            "by_group": None,
+            "model": {
+                **release["model"],
+                "family": HAZARD,
+                "response": numbers.time.name,
+                "references": {curves.group: curves.groups[0]},
+            },
+            "nested_note": f"Hazard ratios follow from the released curves ({release['model']['formula']}).",
         },
     }
 

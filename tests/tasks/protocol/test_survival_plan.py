@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import flows.protocol
@@ -102,3 +103,46 @@ def test_a_plan_on_frames_refuses_times_and_names_the_command(question):
     text = f'[plan]\nepsilon = 2.0\ndelta = 1e-6\n[[question]]\nname = "one"\n{question}\n'
     plan = Plan.from_toml(text, n_rows=500, bounds={"time": (0, 5), "died": (0, 1)}, levels=PUBLIC["levels"])
     refused(plan.forecast, InputError, "'one'", "dpcost protocol release")
+
+
+def test_a_table_of_a_plan_takes_hazard_ratios_from_its_curves(file, command_line):
+    """The nested model has the noise of all terms of the larger one; the curves do not."""
+    status, out, err = command_line("protocol", "check", file)
+    assert (status, "write submodel = 'curves'" in out) == (0, True), err
+    edited(file, 'submodel = "hazards"', 'submodel = "curves"')
+    edited(
+        file,
+        'columns = ["baseline"]',
+        'columns = ["baseline"]\n\n[[table]]\nout = "both.csv"\ncolumns = ["unadjusted", "hazards"]',
+    )
+    prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
+    assert not [note for note in prepared.table.notes if "submodel" in note]
+    ((term, *_, expected, _),) = prepared.forecasts["curves"]["nested"]["unadjusted"]["terms"]
+    assert term == "arm[T.drug]"
+    reserve_plan(prepared, open_ledger())
+    folder = file.parent / "out"
+    flows.protocol.protocol.fn(str(file), str(folder))
+    (ratio,) = by_group_of(read_record(folder / "curves")["release"]).hazard_ratios().to_dict("records")
+    table = pd.read_csv(folder / "both.csv").set_index(["release", "term"]).loc["unadjusted"]
+    row = table.loc["arm[T.drug]"]
+    assert row["hazard_ratio"] == pytest.approx(ratio["hazard_ratio"])
+    assert row["hazard_ratio_low"] == pytest.approx(ratio["ci_low"])
+    assert 0.4 < np.log(ratio["ci_high"] / ratio["ci_low"]) / 2 / expected < 2.5
+    page = (folder / "protocol.md").read_text()
+    assert "Hazard ratios follow from the released curves" in page
+
+
+@pytest.mark.parametrize(
+    ("formula", "named"),
+    [
+        ('formula = "Surv(time, died) ~ age"', "'Surv(time, died) ~ arm'"),
+        ('formula = "Surv(time, died) ~ arm + age"', "'Surv(time, died) ~ arm'"),
+        ('formula = "Surv(time, died) ~ 1"', "'Surv(time, died) ~ arm'"),
+        ('formula = "Surv(time, died) ~ arm"\ntest = "arm[T.drug] = 0"', "test"),
+    ],
+)
+def test_only_the_formula_of_the_curves_is_nested_in_them(file, formula, named):
+    edited(
+        file, 'submodel = "hazards"\nformula = "Surv(time, died) ~ arm"', f'submodel = "curves"\n{formula}'
+    )
+    refused(lambda: read_plan(file), SpecError, "'unadjusted'", named)
