@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from data.errors import numbered
+from data.store.folders import sha256_file
 from data.tables.sources import Source, source_of
 from dpalgos import InputError
 from dpalgos.answers.contrasts import check_hypotheses
@@ -41,6 +42,7 @@ class PlanFile:
     path: Path
     plan: Plan
     sha256: str
+    study_sha256: str
     data: Source
     requests: Mapping[str, ReleaseRequest]
 
@@ -115,7 +117,12 @@ def read_plan(path: Path) -> PlanFile:
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
     data = source_of(plan.data or own.data.path, path.parent)
     return PlanFile(
-        path=path, plan=plan, sha256=hashlib.sha256(content).hexdigest(), data=data, requests=requests
+        path=path,
+        plan=plan,
+        sha256=hashlib.sha256(content).hexdigest(),
+        study_sha256=sha256_file(path.parent / plan.study),
+        data=data,
+        requests=requests,
     )
 
 

@@ -23,6 +23,7 @@ from reports.render import PageTable
 from reports.writing import num
 from tasks.advice.releases import LEVEL, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
+from tasks.protocol.kept_forecasts import KeptForecasts
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.release.design import question_parameters
@@ -104,7 +105,8 @@ def prepare_plan(
 ) -> PreparedPlan:
     """Split the budget of a plan by forecasts.
 
-    Questions that the account has registered keep their ε and their forecast. Only others are simulated.
+    Questions that the account has registered keep their ε and their forecast. Only others are simulated,
+    unless their forecast is kept.
     """
     registration, counts = registration_of(plan, account), count(1)
     charged, simulated = registration.charged, dict[str, _Simulated]()
@@ -185,6 +187,10 @@ class _Simulated:
     def __init__(self, plan: PlanFile, name: str, tick: Callable[[], None]) -> None:
         self._plan, self._name, self._tick = plan, name, tick
         self._request = plan.request(name, plan.plan.epsilon)
+        budget = {"epsilon": plan.plan.epsilon, "delta": plan.plan.delta}
+        declared = [each.declared for each in plan.plan.questions if name in (each.name, each.submodel)]
+        module = self._request.estimator.function.__module__
+        self._kept = KeptForecasts(module, plan.study_sha256, budget, declared)
 
     @cached_property
     def _tables(self) -> SimulatedRelease:
@@ -195,13 +201,20 @@ class _Simulated:
             return public_plan(self._plan.request(self._name, epsilon))[2].cost
 
     def half_widths(self, epsilon: float) -> dict[str, FloatArray]:
+        widths = self._kept.value("half-widths", epsilon, self._half_widths)
+        return {term: np.array(each) for term, each in widths.items()}
+
+    def _half_widths(self, epsilon: float) -> dict[str, list[float]]:
         self._tick()
-        return self._tables.half_widths(epsilon)
+        return {term: each.tolist() for term, each in self._tables.half_widths(epsilon).items()}
 
     def forecast(self, epsilon: float) -> Forecast:
         """Return what to expect at an ε as plain data; nothing without an interval."""
         if self._request.level is None or (self._request.by_group and not self._request.by_group.terms):
             return {}
+        return dict(self._kept.value("forecast", epsilon, self._forecast))
+
+    def _forecast(self, epsilon: float) -> Forecast:
         self._tick()
         forecast, nested = self._tables.forecast(epsilon), {}
         for each in self._plan.plan.questions:

@@ -146,3 +146,27 @@ def test_only_the_formula_of_the_curves_is_nested_in_them(file, formula, named):
         file, 'submodel = "hazards"\nformula = "Surv(time, died) ~ arm"', f'submodel = "curves"\n{formula}'
     )
     refused(lambda: read_plan(file), SpecError, "'unadjusted'", named)
+
+
+def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypatch):
+    """A forecast is made of public declarations and code; whoever changes one is forecast anew."""
+    status, checked, err = command_line("protocol", "check", file)
+    assert status == 0, err
+    made_up = tasks.advice.releases.made_up
+    monkeypatch.setattr(tasks.advice.releases, "made_up", None)
+    assert command_line("protocol", "check", file)[:2] == (0, checked)
+    prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
+    reserve_plan(prepared, open_ledger())
+    for changed, old, new in (
+        (file, 'survival = "Surv(time, died) ~ arm"', 'survival = "Surv(time, died) ~ arm"\ninterval = 0.9'),
+        (file.with_name("mine.toml"), "std = { age = 12.0 }", "std = { age = 11.0 }"),
+        (file, "delta = 1e-6", "delta = 1e-7"),
+    ):
+        text, simulated = changed.read_text(), []
+        monkeypatch.setattr(
+            tasks.advice.releases, "made_up", lambda *a, s=simulated, **k: s.append(1) or made_up(*a, **k)
+        )
+        edited(changed, old, new)
+        prepare_plan(read_plan(file))
+        assert simulated, new
+        changed.write_text(text)
