@@ -28,7 +28,8 @@ def protocol(file: str, folder: str, again: bool = False) -> list[str]:
         again: Charge again questions whose estimates were lost.
     """
     plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
-    for name in (each.name for each in plan.plan.released):
+    in_order = sorted(plan.plan.released, key=lambda each: not each.table1)  # their sizes are those of curves
+    for name in (each.name for each in in_order):
         registration = registration_of(plan, ledger.account(plan.plan.dataset))
         reserve = registration.charges[name][-1]
         try:

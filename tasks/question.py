@@ -8,6 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from data.ledger import Charge, open_ledger
 from data.store.folders import home
 from tasks.errors import guarded
+from tasks.protocol.group_sizes import with_sizes
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.record import record_of, write_record
 from tasks.release.release import release
@@ -19,4 +20,4 @@ def release_question(plan: PlanFile, question: str, reserve: Charge, folder: Pat
     """Charge and draw a reserved question, or read its estimate from the ledger; write its record."""
     request = plan.request(question, reserve.epsilon)
     released = release(open_ledger(home()), request, plan.data, again=again)
-    write_record(record_of(released), folder / question)
+    write_record(with_sizes(record_of(released), plan, question, folder), folder / question)

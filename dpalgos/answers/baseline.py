@@ -242,6 +242,11 @@ class BaselineTable:
         ends = np.cumsum([1, *(len(each.parts) for each in self.variables)])
         return np.split(self.sums[k], ends[:-1])[1:]
 
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """The sizes of the groups."""
+        return tuple(self._size(k)[0] for k in range(len(self.groups)))
+
     def _size(self, k: int) -> tuple[float, float]:
         """Return the size of a group, and the variance of its noise over that of one sum."""
         of_cells = 1 / float((cell_strategy()[-1] ** 2).sum())

@@ -284,6 +284,8 @@ class SurvivalCurves:
         Their time.
     level : float
         Confidence level of the limits.
+    sizes : tuple of float
+        The sizes of the groups from another release, shown as the numbers at risk at the first cut point.
     promise : str
         The guarantee in one sentence.
     events : tuple of Event
@@ -299,6 +301,7 @@ class SurvivalCurves:
     group: str = ""
     time: str = "time"
     level: float = 0.95
+    sizes: tuple[float, ...] = ()
     promise: str = ""
     events: tuple[Event, ...] = ()
     certified_epsilon: float = field(default=np.nan)
@@ -349,7 +352,8 @@ class SurvivalCurves:
             hidden = [np.where(table.visible, each, np.nan) for each in (table.survival, *limits)]
             frames["group"] += [name] * len(self.periods)
             frames["time"] += self.periods
-            frames["at_risk"] += [*table.at_risk, table.after]
+            at_first = [float(self.sizes[self.groups.index(name)])] if self.sizes else table.at_risk[:1]
+            frames["at_risk"] += [*at_first, *table.at_risk[1:], table.after]
             frames["events"] += [0.0, *table.events]
             for column, values in zip(("survival", "ci_low", "ci_high"), hidden, strict=True):
                 frames[column] += [1.0, *values]

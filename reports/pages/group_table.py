@@ -35,6 +35,8 @@ def _curves(curves: SurvivalCurves) -> PageTable:
 
 def _notes(curves: SurvivalCurves) -> list[str]:
     notes = ["Numbers at risk have noise. Limits are pointwise. Survival is blank if too few are at risk."]
+    if curves.sizes:
+        notes[0] += " The first numbers at risk are the sizes of the groups in the baseline table."
     if len(curves.groups) > 1 and not math.isnan((test := curves.logrank()).pvalue):
         p = p_text(test.pvalue) if test.pvalue < 0.001 else f"= {p_text(test.pvalue)}"
         notes.append(f"Logrank test: χ² = {num(test.statistic)}, df = {test.df}, p {p}.")

@@ -77,7 +77,11 @@ def forecast_table(
     title = f"Half-widths of {plan.name} at {budget}, forecast without data"
     columns += ["± released"] * (released is not None)
     guesses = {each.name: _forecast_of(each, forecasts).get("guess") for each in plan.plan.released}
-    notes = [f"The guess that matters most for {name}: {guess}." for name, guess in guesses.items() if guess]
+    notes = [
+        f"The forecast of {name} depends most on your guess of `{guess}`."
+        for name, guess in guesses.items()
+        if guess
+    ]
     if released is None:
         notes += [
             f"The curves of {curves!r} have the hazard ratios of {name!r} with less noise than "

@@ -168,8 +168,9 @@ def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | 
     if not (content := release.get("by_group")):
         return None
     numbers = numbers_of_declaration(content["declaration"])
+    about = {"sizes": tuple(content["sizes"])} if "sizes" in content else {}
     found: SurvivalCurves | BaselineTable = numbers.result(
-        content["estimate"], content["noise_std"], release["model"]["n"], release["level"]
+        content["estimate"], content["noise_std"], release["model"]["n"], release["level"], **about
     )
     return found
 

@@ -69,6 +69,13 @@ def test_a_plan_of_times_is_forecast_reserved_and_released(file):
     assert float(test.replace("−", "-")) == pytest.approx(difference, abs=0.01)
     curves = by_group_of(read_record(folder / "curves")["release"])
     assert curves.periods == (0, 1, 2.5, 5)
+    sizes = by_group_of(read_record(folder / "baseline")["release"]).sizes
+    assert curves.curves().query("time == 0")["at_risk"].tolist() == pytest.approx(sizes)
+    assert all(
+        f"{round(each):,}" in (folder / f"{name}.md").read_text()
+        for each in sizes
+        for name in ("curves", "table1")
+    )
     assert not np.isnan(curves.logrank().pvalue)
 
 
