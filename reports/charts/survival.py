@@ -11,6 +11,7 @@ from reports.charts.drawing import Chart, field, marks
 from reports.charts.lines import Axes, Line, line_chart
 
 _BELOW, _ROW = 50, 18  # pixels: from the plot to its legend, and the height of a row
+_LEFT = 24  # pixels from the plot to the names of rows
 
 
 def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330) -> Chart:
@@ -24,7 +25,8 @@ def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330
         points = list(zip(shown["time"], shown["survival"], strict=True))
         lines.append(Line(str(group), points, look, limits))
         at_risk = [f"{max(round(each), 0):,}" for each in own["at_risk"]]
-        numbers.append(_texts(at_risk, list(own["time"]), below + _ROW * (k + 1), look.color))
+        y = below + _ROW * (k + 1)
+        numbers += [_texts(at_risk, list(own["time"]), y, look.color), _label(str(group), y, look.color)]
     axes = Axes(
         curves.time,
         "survival",
@@ -37,6 +39,12 @@ def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330
     )
     chart = line_chart(lines, axes)
     return {**chart, "layer": [*chart["layer"], *numbers]}
+
+
+def _label(text: str, y: float, color: str) -> Chart:
+    """Return the name of a row, left of the plot."""
+    channels = {"x": {"value": -_LEFT}, "y": {"value": y}, "text": field("text:N"), "color": {"value": color}}
+    return marks([{"text": text}], "text", channels, align="right")
 
 
 def _texts(texts: Sequence[str], times: Sequence[float], y: float, color: str) -> Chart:
