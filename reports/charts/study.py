@@ -221,13 +221,16 @@ class StudyChart:
         label = metric_words(metric, self.page)[0] if labeled else ""
         axes = Axes(_axis_words(self.page, self.choice["axis"]), label, sorted(rows["x"].unique()),
                     y_log=self.is_log(metric), width=width, height=height)  # fmt: skip
-        listed = rows[["line", "x", "mean", "low", "high", "n_failed"]].astype(object)
+        looks = {
+            name: look for name, look in self.looks.items() if _is_drawn(rows[rows["line"] == name], look)
+        }
+        listed = rows.loc[rows["line"].isin(looks), ["line", "x", "mean", "low", "high", "n_failed"]].astype(
+            object
+        )
         values = [
             {str(k): v for k, v in row.items()}
             for row in listed.where(listed.notna(), None).to_dict("records")
         ]
-        drawn = set(rows["line"])
-        looks = {name: look for name, look in self.looks.items() if name in drawn}
         return {**chart_of_rows(values, looks, axes), "padding": pad}
 
     def chosen(self, lines: Sequence[str]) -> pd.DataFrame:
@@ -316,6 +319,12 @@ class StudyChart:
             "transform": [*transform, *chart["transform"]],
             "layer": [*chart["layer"], _NOTHING],
         }
+
+
+def _is_drawn(rows: pd.DataFrame, look: Look) -> bool:
+    """Return whether the rows of a line show something: a line without points needs two places."""
+    places = rows.loc[rows["mean"].notna(), "x"].nunique()
+    return bool(places > 1 or (places and look.shape) or (rows["n_failed"] > 0).any())
 
 
 def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:

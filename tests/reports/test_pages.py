@@ -328,6 +328,18 @@ def test_a_legend_offers_what_its_panel_has(results, page):
             assert any(line.startswith("AdaSSP") for line in offered) is (panel == "paper")
 
 
+def test_a_legend_names_only_lines_that_are_drawn(results, page):
+    """At one place, as at the size of a headline, a line without points shows nothing."""
+    bare = replace(page, guides=())
+    one = results[(results["n"] == page.headline["n"]) & (results["epsilon"].fillna(1.0) == 1.0)]
+    for rows, has_lines in ((results, True), (one, False)):
+        chart = StudyChart.build(*measured(rows, bare))
+        drawn = chart.of_lines(list(chart.looks))
+        looks = drawn["params"][0]["value"]
+        assert {each["line"] for each in drawn["data"]["values"]} == set(looks)
+        assert any(not chart.looks[name].shape for name in looks) is has_lines
+
+
 def repeated(results, page, **changes):
     with_figure = replace(page, figures=(figure_4b(**changes),), papers={"A": "The paper"})
     report = render_study(results, with_figure)
