@@ -119,7 +119,7 @@ def matrix_products(tree):
 def test_row_products_alone_multiply_rows_of_people():
     """The last bits of a matrix product depend on the number of rows, which one person changes.
 
-    What makes or converts rows has no matrix product. Outside its class, a design multiplies public rows alone.
+    What makes or converts rows has no matrix product. A design multiplies public rows outside its class.
     """
     trees = {name: parsed(PROJECT / name) for name in ROW_MAKERS}
     design = "dpalgos/formula/design.py"
