@@ -96,3 +96,41 @@ def test_a_command_loads_what_it_needs(code, most, others):
     loaded = done.stdout.rpartition("loaded ")[2].split()
     assert [each for each in loaded if each.startswith(others)] == []
     assert len([each for each in loaded if each.partition(".")[0] in PACKAGES]) <= most
+
+
+ROW_MAKERS = [
+    *(f"dpalgos/formula/{name}.py" for name in ("allowed", "code", "columns", "group_table", "person_rows")),
+    *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
+    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products", "replicates")),
+    *("dpalgos/rows/sample.py", "dpalgos/rows/units.py", "dpalgos/survival/periods.py"),
+    *("tasks/release/design.py", "tasks/release/rows.py"),
+]
+PRODUCTS = {"dot", "einsum", "inner", "matmul", "multi_dot", "tensordot", "vdot"}
+
+
+def matrix_products(tree):
+    """Yield the lines of matrix products."""
+    for node in ast.walk(tree):
+        is_operator = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult)
+        if is_operator or (isinstance(node, ast.Attribute) and node.attr in PRODUCTS):
+            yield node.lineno
+
+
+def test_row_products_alone_multiply_rows_of_people():
+    """The last bits of a matrix product depend on the number of rows, which one person changes.
+
+    What makes or converts rows has no matrix product. A design multiplies public rows outside its class.
+    """
+    trees = {name: parsed(PROJECT / name) for name in ROW_MAKERS}
+    design = "dpalgos/formula/design.py"
+    (trees[design],) = (
+        node
+        for node in parsed(PROJECT / design).body
+        if isinstance(node, ast.ClassDef) and node.name == "FormulaDesign"
+    )
+    assert {name: lines for name, tree in trees.items() if (lines := [*matrix_products(tree)])} == {}
+    text = "from dpalgos.rows.products import row_products"
+    users = {relative(path) for path in FILES if text in path.read_text()}
+    of_estimators = {f"dpalgos/central/preconditioned/{name}.py" for name in ("queries", "scores")}
+    assert users == {design, *of_estimators}
+    assert [*matrix_products(ast.parse("a @ b"))] == [*matrix_products(ast.parse("np.dot(a, b)"))] == [1]

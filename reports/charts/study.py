@@ -250,11 +250,16 @@ class StudyChart:
         rows = self.rows[self.rows["metric"] == metric].fillna({"panel": "", "delta_rule": ""})
 
         def lines(panel: str, rule: str) -> list[str]:
-            here = rows["panel"].isin(("", panel)) & rows["delta_rule"].isin(("", rule))
-            return list(rows.loc[here, "line"].unique())
+            here = rows[rows["panel"].isin(("", panel)) & rows["delta_rule"].isin(("", rule))]
+            groups = here.groupby("line", sort=False)
+            return [str(name) for name, own in groups if self.looks[str(name)].shape or self._is_line(own)]
 
         rules = self.values("delta_rule")
         return {panel: {rule: lines(panel, rule) for rule in rules} for panel in self.values("panel")}
+
+    def _is_line(self, rows: pd.DataFrame) -> bool:
+        """Return whether rows have several places on an axis, as those without a place of their own have."""
+        return any(rows[axis].isna().any() or rows[axis].nunique() > 1 for axis in self.axes)
 
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""

@@ -173,6 +173,7 @@ def plan_on_rows(
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     """Check everything, and return what will be asked, what it costs, and how it is drawn."""
+    _check_one_row(request, rows)
     name, keywords = request.estimator.name, keywords_of(request, rows.units, rows.design)
     drawing, sample = _drawing(name, keywords, rows)
     _check_plan(drawing, request)
@@ -197,6 +198,16 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         question_of_3_0=replace(question, parameters=question_parameters(*inputs, as_in_3_0=True)),
         cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request)),
     )
+
+
+def _check_one_row(request: ReleaseRequest, rows: ReleaseRows) -> None:
+    """Refuse curves of persons with several rows, as the library does."""
+    is_of_curves = request.by_group is not None and request.by_group.survival is not None
+    if is_of_curves and rows.n_users is not None and rows.n_users < rows.n_rows:
+        raise DataError(
+            "columns.user_id must be a column in which each person has one row, got a person with several; "
+            "survival needs the follow-up of a person in one row: join the rows"
+        )
 
 
 def public_plan(request: ReleaseRequest) -> tuple[RowDesign, FileUnits, ReleasePlan]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tasks.release.release
+from data.errors import DataError
 from data.ledger import Ledger
 from dpalgos.formula import phreg, survival, table_one
 from tasks.advice.releases import forecast_release
@@ -143,6 +144,16 @@ def released_by_group(ledger, folder, kind, formula, frame=None, interval=None, 
         edited(file, f'{old} = "refuse"', f'{old} = "{new}"')
     config = release_file(folder, file, formula, kind)
     return release(ledger, ESTIMATORS[kind], folder / "table.csv", config, interval=interval, **BUDGET)
+
+
+def test_curves_of_a_person_with_two_rows_are_refused_as_in_python(ledger, tmp_path):
+    """A follow-up is one row: the mean of two would be of no person."""
+    frame = trial(1500).round(6).assign(person=np.arange(1500) // 2)
+    study = initialized(tmp_path, frame, bounds=BOUNDS, categories=PUBLIC["levels"], user_id="person")
+    config = release_file(tmp_path, study, CURVES, "survival", '[columns]\nuser_id = "person"\n')
+    arguments = ledger, ESTIMATORS["survival"], tmp_path / "table.csv", config
+    refused(lambda: release(*arguments, **BUDGET), DataError, "one row", "join the rows", hidden=("749",))
+    assert not ledger.account("trial").charges
 
 
 def test_a_release_of_curves_is_that_of_the_frame(ledger, tmp_path):
