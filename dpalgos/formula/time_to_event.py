@@ -10,6 +10,7 @@ import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
+from dpalgos.cautions import UNRESOLVED
 from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
@@ -53,6 +54,14 @@ class SurvivalResult(FormulaResult):
         if isinstance(terms, str):
             return super().submodel(terms)
         return super().submodel([*check_names("terms", terms), *[PERIOD][: len(self.time.labels) - 1]])
+
+    @property
+    def cautions(self) -> list[str]:
+        """Warnings about the estimate, based on released numbers only, one sentence each."""
+        found = super().cautions
+        if np.max(self.diagnostics.get(UNRESOLVED, 0)) and len(self.time.labels) > 1:
+            found.append("Each period is a column. Fewer periods would help.")
+        return found
 
     def baseline(self) -> Any:
         """Return the hazard per unit of time by period, at zero of all numbers and at reference levels.

@@ -500,6 +500,17 @@ def test_a_person_with_several_rows_is_one_unit(width):
     )
 
 
+@pytest.mark.parametrize(("n_periods", "named"), [(16, True), (1, False)])
+def test_a_caution_names_periods_if_noise_hides_their_columns(n_periods, named):
+    rng = np.random.default_rng(3)
+    arm, time = rng.integers(0, 2, 3000), rng.exponential(4, 3000)
+    frame = {"time": np.minimum(time, 5), "died": (time <= 5).astype(int), "arm": arm}
+    options = {"levels": {"arm": [0, 1]}, "epsilon": 1.0, "delta": 1e-6, "random_state": rng}
+    cuts = np.linspace(0, 5, n_periods + 1).tolist()
+    result = phreg("Surv(time, died) ~ arm", frame, periods=cuts, **options)
+    assert any("Fewer periods" in each for each in result.cautions) == named
+
+
 def test_covariates_of_one_period_are_weighted_by_the_time_at_risk():
     rows = {
         "start": [0, 0.25, 1.0, 0.0],
