@@ -26,12 +26,13 @@ Algorithm 1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release, register
-from dpalgos.models.families import PrivateFamilyParams, check_labels
+from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
@@ -120,12 +121,16 @@ def best_ridge(params: OutputPerturbationGLMParams, tables: Sequence[SyntheticTa
     z = 1 / gaussian_mu(params.epsilon, params.delta)
     gradient_bound = family.residual_bound * params.covariate_bound
     for table in tables:
-        rows = ClippedRows(
-            clip_rows_l2(table.X, params.covariate_bound), family, table.y, family.residual_bound
-        )
-        course = Course.of(table, rows)
+        course = _course(table, family, params.covariate_bound)
         mean = course.fixed_point * course.curvature / (course.curvature + _RIDGES[:, None])
         noise = z * 2 * gradient_bound / (n_rows * _RIDGES)
         bias = mean @ course.to_target.T - course.target
         errors.append(np.log((bias**2).sum(axis=1) + noise**2 * (course.to_target**2).sum()))
     return float(_RIDGES[np.mean(errors, axis=0).argmin()])
+
+
+@lru_cache(maxsize=32)
+def _course(table: SyntheticTable, family: Family, covariate_bound: float) -> Course:
+    """Return the course of a descent on clipped rows, which is the same at every budget."""
+    rows = clip_rows_l2(table.X, covariate_bound)
+    return Course.of(table, ClippedRows(rows, family, table.y, family.residual_bound))

@@ -25,7 +25,7 @@ BY_FORECAST = "by forecast"  # the value of a keyword that a rule replaces
 STEPS = (2, 3, 5, 7, 10, 14, 20, 30, 40, 60, 80, 110, 150, 200)
 CANDIDATES = tuple((T, 0.7) for T in STEPS)  # numbers of steps, with η λ_max
 _FLAT = 1.04
-_NEWTON_STEPS, _DAMPING = 60, 0.7
+_NEWTON_STEPS, _DAMPING, _CONVERGED = 60, 0.7, 1e-9
 _LARGEST, _LEAST_CURVATURE = 1e3, 1e-4
 
 
@@ -118,7 +118,10 @@ def _fixed_point(rows: ClippedRows) -> FloatArray:
     for _ in range(_NEWTON_STEPS):
         residual, weights = _weights(rows, coef)
         hessian = rows.X.T @ (weights * rows.X) / n + 1e-9 * np.eye(d)
-        coef = coef - _DAMPING * np.linalg.solve(hessian, rows.X.T @ residual[:, 0] / n)
+        step = np.linalg.solve(hessian, rows.X.T @ residual[:, 0] / n)
+        coef = coef - _DAMPING * step
+        if np.abs(step).max() < _CONVERGED:
+            break
     return coef
 
 

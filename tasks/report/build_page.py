@@ -220,6 +220,7 @@ def _chosen_by_forecast(spec: StudySpec) -> Iterator[tuple[str, str, str]]:
     items = {(item.name, item.form): item for item in spec.estimators_of(spec.head_panel)}
     if not any(item.by_forecast for item in items.values()):
         return
+    spec = spec.without({panel.name for panel in spec.panels} - {spec.headline.panel})
     for cell in spec.headline_cells(spec.blocks("standard", replicates=1, seed=0)):
         item = items[cell.estimator, cell.form]
         stated = {name for name, value in item.params.items() if value != BY_FORECAST}
