@@ -87,7 +87,7 @@ def plain_numbers(name: str, values: Any) -> Any:
     )
     if is_text:
         raise InputError(f"{name} must hold numbers, got text; convert it to numbers, or declare levels")
-    return _quietly(name, lambda cells: cells.astype(np.float64), array)
+    return _quietly(name, lambda cells: cells.astype(np.float64, copy=False), array)
 
 
 def _as_labels(y: Any) -> Any:

@@ -56,8 +56,8 @@ class _LinearPredictor(UnitModel):
                 "X must have no column 'intercept' with fit_intercept=True, got one; rename it or take it out"
             )
         units = self._units_of(X, centered=self.fit_intercept)
-        rows = units.apply(X)
-        rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
+        rows = units.apply(X, ones=int(self.fit_intercept))
+        rows.flags.writeable = False  # nobody else has them: no copy is needed
 
         def moved() -> IntArray:
             constant = np.zeros((len(X), int(self.fit_intercept)), dtype=np.int8)

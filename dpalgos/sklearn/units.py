@@ -25,9 +25,14 @@ class Units:
     lower: FloatArray
     upper: FloatArray
 
-    def apply(self, X: FloatArray) -> FloatArray:
-        """Return the columns of X (n, d), clipped to the bounds, in these units."""
-        return (self.clip(X) - self.center) / self.scale
+    def apply(self, X: FloatArray, *, ones: int = 0) -> FloatArray:
+        """Return the columns of X (n, d), clipped to the bounds, in these units, and columns of ones."""
+        rows = np.ones((len(X), X.shape[1] + ones))
+        columns = rows[:, : X.shape[1]]
+        np.clip(X, self.lower, self.upper, out=columns)
+        columns -= self.center
+        columns /= self.scale
+        return rows
 
     def clip(self, X: FloatArray) -> FloatArray:
         """Return X, clipped to the bounds."""

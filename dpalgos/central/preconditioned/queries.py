@@ -78,9 +78,16 @@ class Norms:
 
 def joined_rows(sample: Sample, *, with_response: bool = True) -> Grouped[FloatArray]:
     """Return the rows z, stored by column."""
-    return map_groups(
-        sample, lambda group: np.vstack([group.X.T, group.y if with_response else np.ones(len(group.X))]).T
-    )
+
+    def joined(group: Group) -> FloatArray:
+        columns = np.empty((group.X.shape[1] + 1, len(group.X)))
+        for start in range(0, len(group.X), _CACHED_ROWS):
+            few = slice(start, start + _CACHED_ROWS)
+            columns[:-1, few] = group.X[few].T
+        columns[-1] = group.y if with_response else 1.0
+        return columns.T
+
+    return map_groups(sample, joined)
 
 
 def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
