@@ -1,14 +1,18 @@
 """Whole runs of ``dpcost`` on a small study, with a real server: stored, repeated, interrupted and killed."""
 
+import json
 import os
 import re
 import signal
 import sqlite3
+from collections import Counter
 
+import numpy as np
 import pytest
 from small_project import DPCOST, processes_of, until
 
 from data.store.folders import sha256_file
+from tests.tasks.protocol.trials import SMALL, SMALL_N, written
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 # Any call of an estimator is an error.
@@ -194,3 +198,48 @@ def test_one_that_fails_stops_no_other(project, others):
     assert "secret" not in err
     assert sorted(re.findall(r"report: .*/(\w+)/report", err)) == ["second", "third"]
     assert states(project)[0] == ["FAILED"]
+
+
+DOUBLED = """
+import tasks.run.compute as run
+plain = run.table_with_facts
+run.table_with_facts = lambda rows, facts: plain(rows.assign(value=2 * rows["value"]), facts)
+"""
+
+
+def test_a_rerun_shows_the_numbers_that_it_computed(project):
+    project.run()
+    before = project.results
+    words = ["rerun", project.study, "--task", "run_block", "--out", project.out]
+    process = project.start(*words, code=DOUBLED + DPCOST)
+    said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    keys = ["cell", "metric", "replicate"]
+    both = project.results.merge(before, on=keys, suffixes=("", "_before"))
+    assert len(both) == len(before)
+    np.testing.assert_allclose(both["value"], 2 * both["value_before"])
+
+
+FAULTY = """
+from data.errors import StoreError
+from data.ledger import Ledger
+def fails(*_, **__):
+    raise OSError("a fault between the charge and its result")
+Ledger.store = fails
+"""
+
+
+def test_a_fault_after_the_charge_is_not_tried_again_by_anybodys_default(project):
+    plan = written(project.folder, SMALL_N, SMALL)
+    project.dpcost("ledger", "open", "trial", "--epsilon", 30, "--delta", 1e-6)
+    defaults = {"PREFECT_TASKS_DEFAULT_RETRIES": "3", "PREFECT_FLOWS_DEFAULT_RETRIES": "2"}
+    words = ["protocol", "release", plan, "--out", project.folder / "released", "--yes"]
+    for again in ([], ["--again"]):
+        process = project.start(*words, *again, code=FAULTY + DPCOST, **defaults)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode, said
+    (shown,) = json.loads(project.dpcost("ledger", "show", "--json")[0])
+    charged = Counter(each["reserve"] for each in shown["charges"])
+    assert charged
+    assert max(charged.values()) <= 2  # once a command
+    assert {each["state"] for each in shown["charges"]} == {"no answer"}
