@@ -144,6 +144,7 @@ class DeclaredReader(PartReader):
         self._n_rows = 0
         derived = [each.derived for each in declaration.columns if each.derived]
         self._times = {time for each in derived for time in each.times}
+        self._counted_missing = {name for each in derived for name in each.counts_missing}
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
@@ -262,9 +263,11 @@ class DeclaredReader(PartReader):
         return sides
 
     def _fill(self, values: Mapping[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.bool_]:
-        """Impute missing cells in place; return which rows lack none now."""
+        """Impute missing cells in place; return which rows lack none now, except those that are counted."""
         kept = np.ones(len(next(iter(values.values()))), dtype=bool)
         for column in self._columns:
+            if column.name in self._counted_missing:
+                continue
             numbers = values[column.name]
             gap = numbers == _MISSING if column.categories else np.isnan(numbers)
             if column.impute is not None:
@@ -317,7 +320,8 @@ def _derive(
     unclipped: public cut points limit them, and a clipped entry or event would happen in another period.
     """
     persons: npt.NDArray[np.int64] | None = None
-    levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
+    # The code of a missing cell is −1: it is the last text, which no category can have.
+    levels = {each.name: np.array([*each.categories, ""]) for each in declaration.columns if each.categories}
     for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
         used = {name: values[name] for name in derived.uses if name in values}
         rows = {
