@@ -186,9 +186,13 @@ class DeclaredReader(PartReader):
                 'of regressions, it may state missing = "drop" (grid.n then counts the rows that are left)'
             )
         if self.ids:
-            faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
+            faults += self._other_users(int(self.ids.codes().max()) + 1)
         if faults:
             raise DataError(f"{path}: {numbered(faults)}")
+
+    def _other_users(self, found: int) -> list[str]:
+        """Return the fault of another number of users than the declared one."""
+        return _other_size("users", found, self._declaration.n_users)
 
     @property
     def _lacks_cells(self) -> bool:

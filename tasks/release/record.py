@@ -294,6 +294,8 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
     if columns.user_id and not (request.by_formula and request.by_formula.times):
         if (most := request.keywords.get("max_rows")) is None:
             yield "Each user counts once, whatever the number of their rows.", ()
+            if table and (columns.y or request.by_group):
+                yield "Users without rows add zeros to sums.", ()
         else:
             yield f"Each row counts once, up to {most} of a user; other rows are left out.", ()
 

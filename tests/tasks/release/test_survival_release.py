@@ -146,10 +146,12 @@ def released_by_group(ledger, folder, kind, formula, frame=None, interval=None, 
     return release(ledger, ESTIMATORS[kind], folder / "table.csv", config, interval=interval, **BUDGET)
 
 
-def test_curves_of_a_person_with_two_rows_are_refused_as_in_python(ledger, tmp_path):
+@pytest.mark.parametrize("users", [750, 1600])
+def test_curves_of_a_person_with_two_rows_are_refused_as_in_python(ledger, tmp_path, users):
     """A follow-up is one row: the mean of two would be of no person."""
     frame = trial(1500).round(6).assign(person=np.arange(1500) // 2)
     study = initialized(tmp_path, frame, bounds=BOUNDS, categories=PUBLIC["levels"], user_id="person")
+    edited(study, "users = 750", f"users = {users}")
     config = release_file(tmp_path, study, CURVES, "survival", '[columns]\nuser_id = "person"\n')
     arguments = ledger, ESTIMATORS["survival"], tmp_path / "table.csv", config
     refused(lambda: release(*arguments, **BUDGET), DataError, "one row", "join the rows", hidden=("749",))
