@@ -39,6 +39,10 @@ class Derived(Protocol):
     def times(self) -> tuple[str, ...]:
         """The columns of a time to an event, if it is their response."""
 
+    @property
+    def counts_missing(self) -> tuple[str, ...]:
+        """The declared columns whose missing cells they count: NaN or "" in the rows."""
+
     def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
         """Return the rows that they are computed from, and the row of the file of each; None if the same."""
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from flows import ServerError
 from flows.local_server import HOME_TAG
+from flows.progress import say
 
 SKIP_EVERY = 5.0  # seconds
 
@@ -42,7 +43,7 @@ def require_own_deployments(tag: str, address: str) -> None:
 
 
 def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
-    """Keep what people set on Prefect's pages: a pause, and a concurrency limit.
+    """Keep what people set on Prefect's pages: a pause, a concurrency limit, and parameters.
 
     Return the deployments whose schedule changed.
     """
@@ -55,6 +56,7 @@ def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
         if (before := known.get(each.name)) is None:
             continue
         each.paused = before.paused
+        each.parameters = _kept_parameters(each, before.parameters)
         if limit := before.global_concurrency_limit:
             each.concurrency_limit = limit.limit
             each.concurrency_options = before.concurrency_options
@@ -64,6 +66,27 @@ def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
         if _crons(each) != _crons(before):
             changed.add(before.id)
     return changed
+
+
+def _kept_parameters(planned: Any, edited: dict[str, Any]) -> dict[str, Any]:
+    """Return a deployment's parameters as they were edited, except the study; say what differs."""
+    from prefect.exceptions import ParameterBindError, ParameterTypeError
+    from prefect.utilities.annotations import freeze
+
+    from flows import study as flows
+
+    fixed = {name: each for name, each in planned.parameters.items() if isinstance(each, freeze)}
+    plain = {name: each.unfreeze() for name, each in fixed.items()}
+    if {**edited, **plain} == {**planned.parameters, **plain}:
+        return dict(planned.parameters)
+    texts = ", ".join(f"{name} = {each!r}" for name, each in edited.items() if name not in fixed)
+    try:
+        getattr(flows, planned.flow_name).validate_parameters({**edited, **plain})
+    except (ParameterBindError, ParameterTypeError):
+        say(f"{planned.name}: this version refuses the parameters of the pages, {texts}; its defaults apply")
+        return dict(planned.parameters)
+    say(f"{planned.name}: the parameters of the pages are kept, {texts or 'none'}")
+    return {**edited, **fixed}
 
 
 def _crons(deployment: Any) -> set[str]:

@@ -144,6 +144,7 @@ class DeclaredReader(PartReader):
         self._n_rows = 0
         derived = [each.derived for each in declaration.columns if each.derived]
         self._times = {time for each in derived for time in each.times}
+        self._counted_missing = {name for each in derived for name in each.counts_missing}
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
@@ -185,9 +186,13 @@ class DeclaredReader(PartReader):
                 'of regressions, it may state missing = "drop" (grid.n then counts the rows that are left)'
             )
         if self.ids:
-            faults += _other_size("users", int(self.ids.codes().max()) + 1, declaration.n_users)
+            faults += self._other_users(int(self.ids.codes().max()) + 1)
         if faults:
             raise DataError(f"{path}: {numbered(faults)}")
+
+    def _other_users(self, found: int) -> list[str]:
+        """Return the fault of another number of users than the declared one."""
+        return _other_size("users", found, self._declaration.n_users)
 
     @property
     def _lacks_cells(self) -> bool:
@@ -262,9 +267,11 @@ class DeclaredReader(PartReader):
         return sides
 
     def _fill(self, values: Mapping[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.bool_]:
-        """Impute missing cells in place; return which rows lack none now."""
+        """Impute missing cells in place; return which rows lack none now, except those that are counted."""
         kept = np.ones(len(next(iter(values.values()))), dtype=bool)
         for column in self._columns:
+            if column.name in self._counted_missing:
+                continue
             numbers = values[column.name]
             gap = numbers == _MISSING if column.categories else np.isnan(numbers)
             if column.impute is not None:
@@ -317,7 +324,8 @@ def _derive(
     unclipped: public cut points limit them, and a clipped entry or event would happen in another period.
     """
     persons: npt.NDArray[np.int64] | None = None
-    levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
+    # The code of a missing cell is −1: it is the last text, which no category can have.
+    levels = {each.name: np.array([*each.categories, ""]) for each in declaration.columns if each.categories}
     for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
         used = {name: values[name] for name in derived.uses if name in values}
         rows = {

@@ -6,8 +6,12 @@ is the noise standard deviation of a sum. F_k is the number of persons up to cel
 deviation σ_k ≤ 1.7σ.
 
 Size n. Three sums estimate n: the size, the sum over the levels of a category (variance Lσ²), and the last
-F of a number. They are averaged, with weights in inverse proportion to the variances. v is the variance of
-the average.
+F of a number. If the variable may lack cells, the number of missing cells is added. They are averaged, with
+weights in inverse proportion to the variances. v is the variance of the average.
+
+Missing cells. m persons of a group have no value of a variable. Their share is m/n. All other statistics are
+of the n − m persons with a value. For these, n and v below are n − m and its variance. Missing cells count as
+one of the L levels of a category.
 
 Squared standard errors account for sampling and noise. s is the standard deviation of z.
 
@@ -38,7 +42,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from dpalgos.accounting.events import Event
-from dpalgos.central.group_sums import N_CELLS, cell_edges, cell_strategy
+from dpalgos.central.group_sums import MAY_LACK, MISSING, N_CELLS, cell_edges, cell_strategy
 from dpalgos.coefficients import frame_of
 from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
@@ -58,17 +62,31 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the table: a category with levels, or a number with public bounds."""
+    """A variable of the table: a category with levels, or a number with public bounds; it may lack cells."""
 
     name: str
     levels: tuple[Any, ...]
     lower: float = 0.0
     upper: float = 1.0
+    may_lack: bool = False
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The names of its sums."""
-        return self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
+        """The names of its sums; the last is of missing cells if it may lack some."""
+        own = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
+        return (*own, "missing") if self.may_lack else own
+
+    @property
+    def code(self) -> int:
+        """Its number of levels, in the estimator's keyword: a category's missing cells are one more."""
+        return len(self.levels) + self.may_lack if self.levels else MAY_LACK * self.may_lack
+
+    @property
+    def weight_of_size(self) -> float:
+        """1 / the variance of its estimate of a group's size, where the variance of a sum is 1."""
+        if self.levels:
+            return 1 / len(self.parts)
+        return 1 / (float((cell_strategy()[-1] ** 2).sum()) + self.may_lack)
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -86,14 +104,16 @@ class Variable:
         return not self.levels and (self.lower, self.upper) == (0.0, 1.0)
 
     def numbers(self, values: Any) -> FloatArray:
-        """Return the code of the level of each person, from 1, or the number in public units, (n,)."""
+        """Return the code of the level of each person, from 1, or the number in public units, (n,).
+
+        A missing value is any other value than a level, or NaN.
+        """
         if self.levels:
-            codes = range(1, len(self.levels) + 1)
-            return np.select([np.asarray(values) == each for each in self.levels], list(codes), 0).astype(
-                float
-            )
+            codes, other = list(range(1, len(self.levels) + 1)), len(self.parts) if self.may_lack else 0
+            return np.select([np.asarray(values) == each for each in self.levels], codes, other).astype(float)
         center, scale = self.unit
-        return np.asarray((np.asarray(values, dtype=float) - center) / scale)
+        numbers = (np.asarray(values, dtype=float) - center) / scale
+        return np.where(np.isnan(numbers), MISSING, numbers) if self.may_lack else numbers
 
 
 class _Number:
@@ -101,7 +121,7 @@ class _Number:
 
     def __init__(self, sums: FloatArray, n: float, size_variance: float, noise_std: float) -> None:
         self.n, self._size_variance, self._noise_std = n, size_variance, noise_std
-        self._cells, self._mean = sums[1:], float(np.clip(sums[0] / n, -1, 1))
+        self._cells, self._mean = sums[1 : 1 + N_CELLS], float(np.clip(sums[0] / n, -1, 1))
 
     @cached_property
     def _variance(self) -> Estimate:
@@ -210,7 +230,8 @@ class BaselineTable:
         DataFrame
             Columns variable, level, group, statistic, estimate, n, ci_low and ci_high. The statistic is the
             size of the group, the share of a level, or a number's mean, standard deviation, median or
-            quartile. ``n`` is the number of persons in a group or level. Numbers are NaN where a group is too
+            quartile, among persons with a value; or the share of missing cells. ``n`` is the number of
+            persons in a group or level, or with a missing cell. Numbers are NaN where a group is too
             small, and where the limits of a standard deviation differ by a factor of 1.5 or more. Quartiles
             and the standard deviation are NaN where all values are 0 or 1.
         """
@@ -232,7 +253,7 @@ class BaselineTable:
 
     @property
     def outside(self) -> float:
-        """The number of persons in no group, e.g. with a missing value; NaN if noise hides it."""
+        """The number of persons in no group; NaN if noise hides it."""
         sizes, variance = zip(*(self._size(k) for k in range(len(self.groups))), strict=True)
         left = self.n_persons - sum(sizes)
         return left if left > _VISIBLE * np.sqrt(sum(variance)) else np.nan
@@ -249,10 +270,9 @@ class BaselineTable:
 
     def _size(self, k: int) -> tuple[float, float]:
         """Return the size of a group, and the variance of its noise over that of one sum."""
-        of_cells = 1 / float((cell_strategy()[-1] ** 2).sum())
         weights, totals = [1.0], [self.sums[k, 0]]
         for each, own in zip(self.variables, self._sums(k), strict=True):
-            weights.append(1 / len(each.levels) if each.levels else of_cells)
+            weights.append(each.weight_of_size)
             totals.append(own.sum() if each.levels else own[1:].sum())
         return float(np.average(totals, weights=weights)), self.noise_std**2 / sum(weights)
 
@@ -263,13 +283,27 @@ class BaselineTable:
         shown = Estimate(max(n, 0.0), float(np.sqrt(v)))
         yield self._row("n", "", group, "size", shown, n=shown.value, bounds=(0.0, np.inf))
         for each, own in zip(self.variables, self._sums(k), strict=True):
+            shared = v * each.weight_of_size  # the covariance of the size and of one of its sums
+            with_value, variance = n, v
+            if each.may_lack:
+                with_value, variance = n - float(own[-1]), v + sigma**2 - 2 * shared
+                with_value = with_value if with_value > _VISIBLE * np.sqrt(variance) else np.nan
             for level, count in zip(each.levels, own, strict=False):
-                p = float(np.clip(count / n, 0, 1))
-                noise = sigma**2 + p**2 * v - 2 * p * v / len(each.levels)
-                share = Estimate(p, float(np.sqrt(p * (1 - p) / n + noise / n**2)))
-                yield self._row(each.name, level, group, "share", share, n=p * n, bounds=(0.0, 1.0))
+                share = self._share(count, with_value, variance, shared)
+                of = share.value * with_value
+                yield self._row(each.name, level, group, "share", share, n=of, bounds=(0.0, 1.0))
             if not each.levels:
-                yield from self._of_number(each, group, None if n != n else _Number(own, n, v, sigma))
+                number = None if with_value != with_value else _Number(own, with_value, variance, sigma)
+                yield from self._of_number(each, group, number)
+            if each.may_lack:
+                share = self._share(own[-1], n, v, shared)
+                yield self._row(each.name, "", group, "missing", share, n=share.value * n, bounds=(0.0, 1.0))
+
+    def _share(self, count: float, n: float, variance: float, covariance: float) -> Estimate:
+        """Return count / n; the noise of n has this variance, and this covariance with that of the count."""
+        p = float(np.clip(count / n, 0, 1))
+        noise = self.noise_std**2 + p**2 * variance - 2 * p * covariance
+        return Estimate(p, float(np.sqrt(p * (1 - p) / n + noise / n**2)))
 
     def _of_number(self, variable: Variable, group: Any, number: _Number | None) -> Iterator[dict[str, Any]]:
         (center, scale), bounds = variable.unit, (variable.lower, variable.upper)
@@ -323,4 +357,5 @@ def row_names(variables: Sequence[Variable], groups: Sequence[Any]) -> list[str]
     for each in variables:
         further = [f"{each.name}: {statistic}" for statistic in each.statistics[1:]]
         names += [f"{each.name}={level}" for level in each.levels] if each.levels else [each.name, *further]
+        names += [f"{each.name}: missing"] if each.may_lack else []
     return [f"{name}, {group}" for group in groups for name in names]

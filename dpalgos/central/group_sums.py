@@ -3,11 +3,15 @@
     size of a group    Σ w,   w = the weight of a row in its person, 1 for rows that are persons
     share of level l   Σ w 1(level is l)
     number z           Σ w clip(z, −1, 1),   and Σ w 1(cell of z is k) in K = 128 ordered cells of [−1, 1]
+    missing cells      Σ w 1(the number is missing),   of a number that may lack cells
 
 The first column of X is the code of the group, 1 … G. Each further column is a variable: the code of a
 level, 1 … L, or a number in public units. Any other code is of no group, or of no level. A row of no group
 counts nowhere, as does a row of zeros. The first cell of a number holds the value −1 alone; the others have
 equal widths.
+
+If a number may lack cells, a value of 2 or more is a missing cell. It counts in the sum of missing cells, and
+in no other sum of the variable. Missing cells of a category are one more level.
 
 All sums get independent Gaussian noise of one size σ. The cells h of a number are released as A h, and the
 estimate has A⁻¹ (A h + noise). A is the square root of the matrix of cumulative sums
@@ -15,7 +19,8 @@ estimate has A⁻¹ (A h + noise). A is the square root of the matrix of cumulat
 way; with plain counts, it would have up to √128 σ.
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``levels``: G, and the number of levels of
-each variable, 0 for a number. A person with several rows counts with weights that sum to 1.
+each variable, 0 for a number, −1 for a number that may lack cells. A person with several rows counts with
+weights that sum to 1.
 
 Sensitivity. A row contributes 1 for its group, 1 for each category, z, and a column a_k of A for each number.
 Values in cell k lie between l_k and u_k. The squared distance of two rows is at most
@@ -25,8 +30,12 @@ Values in cell k lie between l_k and u_k. The squared distance of two rows is at
     of two groups:     2 [ 1 + Σ_categories 1 + Σ_numbers max_k ( max(l_k², u_k²) + ‖a_k‖² ) ]
 
 Two rows attain the maximum of the two lines. If there is one group, the second line is halved: the other
-row is of no group. A category of one level counts 1 in the first line: the other row is of no level. A
-person contributes a convex combination of rows. Therefore these distances also bound those of persons.
+row is of no group. A category of one level counts 1 in the first line: the other row is of no level.
+
+A missing number adds 1 to one sum. Its square is thus 1, and its squared distance to a number is at most
+1 + max_k ( max(l_k², u_k²) + ‖a_k‖² ) = 4.6. Numbers attain 3.6 and 7.7. Therefore the two lines hold.
+
+A person contributes a convex combination of rows. Therefore these distances also bound those of persons.
 """
 
 from dataclasses import dataclass
@@ -50,6 +59,8 @@ from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray, IntArray, is_number
 
 N_CELLS = 128
+MISSING = 2.0  # and more: a missing cell of a number that may lack cells
+MAY_LACK = -1  # in place of a number of levels
 _TOLERANCE = 1e-9  # of the range: values next to an upper end of a cell are in that cell
 
 
@@ -58,13 +69,14 @@ def check_numbers_of_levels(name: str, value: object) -> tuple[int, ...]:
     numbers = np.atleast_1d(np.asarray(value, dtype=object))
     if (
         numbers.ndim != 1
-        or not all(is_number(each) and each == each // 1 and 0 <= each < 10_000 for each in numbers)
+        or not all(is_number(each) and each == each // 1 and MAY_LACK <= each < 10_000 for each in numbers)
         or not len(numbers)
         or numbers[0] < 1
     ):
         raise InputError(
-            f"{name} must be whole numbers from 0 to 9999, one per column, the first at least 1, got "
-            f"{shown(value)}; pass the number of groups, then of each variable's levels, 0 for numbers"
+            f"{name} must be whole numbers from -1 to 9999, one per column, the first at least 1, got "
+            f"{shown(value)}; pass the number of groups, then of each variable's levels, 0 for "
+            "numbers, -1 for numbers that may lack cells"
         )
     return tuple(int(each) for each in numbers)
 
@@ -74,13 +86,14 @@ class GroupSumsParams(PrivateParams):
     """Keywords of :func:`group_sums`."""
 
     levels: tuple[int, ...] = checked(
-        "the number of groups, then of the levels of each variable, 0 for a number", check_numbers_of_levels
+        "the number of groups, then of the levels of each variable, 0 for a number, -1 if it may lack cells",
+        check_numbers_of_levels,
     )
 
 
 def sums_per_group(levels: tuple[int, ...]) -> int:
     """Return how many sums are released for a group."""
-    return 1 + sum(each or 1 + N_CELLS for each in levels[1:])
+    return 1 + sum(each if each > 0 else 1 + N_CELLS - each for each in levels[1:])
 
 
 @lru_cache
@@ -123,8 +136,8 @@ def table_sensitivity(levels: tuple[int, ...]) -> FloatArray:
 def _squares(levels: tuple[int, ...]) -> tuple[float, float]:
     """Return the largest squared distance within a group, and across two groups or to no group."""
     number_within, _, _, number_alone = _number_distances()
-    within = sum(float(min(each, 2)) if each else number_within for each in levels[1:])
-    alone = 1 + sum(1.0 if each else number_alone for each in levels[1:])
+    within = sum(float(min(each, 2)) if each > 0 else number_within for each in levels[1:])
+    alone = 1 + sum(1.0 if each > 0 else number_alone for each in levels[1:])
     return within, min(levels[0], 2) * alone
 
 
@@ -132,13 +145,13 @@ def _within_a_group(levels: tuple[int, ...]) -> Neighbors:
     """Return two rows of one group: other levels, and numbers in the two farthest cells."""
     _, _, k, _ = _number_distances()
     far = float(cell_edges()[k])
-    one, other = [1.0 if each else -1.0 for each in levels], [2.0 if each else far for each in levels]
+    one, other = [1.0 if each > 0 else -1.0 for each in levels], [2.0 if each > 0 else far for each in levels]
     return pair(one, [1.0, *other[1:]])
 
 
 def _of_two_groups(levels: tuple[int, ...]) -> Neighbors:
     """Return rows of two groups, or of one and none, with numbers in the longest cell."""
-    row = [1.0 if each else -1.0 for each in levels]
+    row = [1.0 if each > 0 else -1.0 for each in levels]
     return pair(row, [2.0, *row[1:]])
 
 
@@ -177,6 +190,7 @@ def check_columns(sample: Sample, params: Any) -> None:
     forms={
         "categories": Form(keywords={"levels": 2}),
         "one group": Form(keywords={"levels": (1, 0, 0)}),
+        "missing cells": Form(keywords={"levels": (2, 3, MAY_LACK)}),
         "people": Form(keywords={}, of_people=True),
     },
     takes_people=True,
@@ -214,11 +228,16 @@ def _sums(group: Group, codes: IntArray, levels: tuple[int, ...]) -> FloatArray:
     everywhere = np.zeros(len(codes), dtype=int)
     parts = [by_group(everywhere, 1)]
     for column, n_levels in enumerate(levels[1:], 1):
-        if n_levels:
+        if n_levels > 0:
             parts.append(by_group(_codes(group.X[:, column], n_levels), n_levels))
             continue
-        z = np.clip(group.X[:, column].astype(float), -1.0, 1.0)
-        parts += [by_group(everywhere, 1, weights * z), by_group(cell_of(z), N_CELLS)]
+        values = group.X[:, column].astype(float)
+        is_missing = (values >= MISSING) & (n_levels == MAY_LACK)
+        z = np.where(is_missing, 0.0, np.clip(values, -1.0, 1.0))
+        parts += [by_group(everywhere, 1, weights * z)]
+        parts += [by_group(np.where(is_missing, N_CELLS, cell_of(z)), N_CELLS)]
+        if n_levels == MAY_LACK:
+            parts.append(by_group(np.where(is_missing, 0, 1), 1))
     return np.hstack(parts)
 
 
@@ -226,9 +245,9 @@ def _through_cells(sums: FloatArray, levels: tuple[int, ...], matrix: FloatArray
     """Multiply the cells of each number by a matrix, in sums (G, width, 1)."""
     result, start = sums.copy(), 1
     for n_levels in levels[1:]:
-        start += n_levels or 1
-        if not n_levels:
+        start += max(n_levels, 0) or 1
+        if n_levels <= 0:
             cells = slice(start, start + N_CELLS)
             result[:, cells] = matrix @ sums[:, cells]
-            start += N_CELLS
+            start += N_CELLS - n_levels
     return result

@@ -60,7 +60,8 @@ def read_declared(formula: str, declared: Declared) -> Reading:
         raise InputError(
             f"formula names {name!r}, which is not a declared column; correct or declare it. In Python, "
             f"pass bounds={{{name!r}: (lower, upper)}} or levels={{{name!r}: ['a', 'b']}}. The categories of "
-            "a data frame are not read, because they may come from its rows: state public ones"
+            f"a data frame are not read, because they may come from its rows: state public ones. If you know "
+            f"them to be public, pass levels={{{name!r}: frame[{name!r}].cat.categories}}"
         )
     if both := [name for name in reading.right if name in reading.left]:
         text = reading.names.spell(reading.response)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,8 @@ class NumberColumn:
     """A declared numeric column: its public bounds, and its public units if they are stated.
 
     A column of times to an event may have ``periods``, its public cut points, and a ``resolution``, of which
-    its values are multiples.
+    its values are multiples. A public constant, ``impute``, replaces missing cells. If the column
+    ``may_lack`` cells, they stay missing, and a table counts them.
     """
 
     lower: float
@@ -36,6 +37,8 @@ class NumberColumn:
     scale: float | None = None
     periods: tuple[float, ...] = ()
     resolution: float = 0.0
+    impute: float | None = None
+    may_lack: bool = False
 
     def __post_init__(self) -> None:
         unit_of_bounds(self.lower, self.upper, self.center, self.scale)  # refuses extreme ones
@@ -63,9 +66,14 @@ def _quantiles(a: float, b: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A declared categorical column; the first level is the reference."""
+    """A declared categorical column; the first level is the reference.
+
+    ``impute`` and ``may_lack`` are as in :class:`NumberColumn`.
+    """
 
     levels: tuple[Any, ...]
+    impute: Any = None
+    may_lack: bool = False
 
     def values(self, u: FloatArray) -> Any:
         """Return the levels at u (n,), with equal frequencies."""
@@ -99,6 +107,8 @@ def checked_periods(periods: Any) -> tuple[float, ...]:
 
 
 Declared = Mapping[str, NumberColumn | CategoryColumn]
+DECLARATIONS = "bounds", "levels", "center", "scale", "impute"  # keywords of `declared_columns`
+_LACKING = {NumberColumn: np.nan, CategoryColumn: None}  # a missing cell of a column that may lack some
 
 
 def plain_columns(declared: Declared) -> dict[str, Any]:
@@ -107,7 +117,8 @@ def plain_columns(declared: Declared) -> dict[str, Any]:
         name: {
             key: value
             for key, value in asdict(each).items()
-            if value != () and (key != "resolution" or value)
+            if value != () and (key not in ("resolution", "may_lack") or value)
+            if key != "impute" or value is not None
         }
         for name, each in declared.items()
     }
@@ -116,7 +127,7 @@ def plain_columns(declared: Declared) -> dict[str, Any]:
 def declared_of(plain: Mapping[str, Any]) -> dict[str, NumberColumn | CategoryColumn]:
     """Return declared columns from plain data."""
     return {
-        name: CategoryColumn(tuple(each["levels"]))
+        name: CategoryColumn(**{**each, "levels": tuple(each["levels"])})
         if "levels" in each
         else NumberColumn(**{**each, "periods": tuple(each.get("periods", ()))})
         for name, each in plain.items()
@@ -131,6 +142,7 @@ def declared_columns(
     levels: Mapping[str, Sequence[Any]] | None = None,
     center: Mapping[str, float] | None = None,
     scale: Mapping[str, float] | None = None,
+    impute: Mapping[str, Any] | None = None,
 ) -> dict[str, NumberColumn | CategoryColumn]:
     """Return public declarations by column; refuse invalid bounds, and columns declared twice."""
     bounds, levels = check_by_column("bounds", bounds), check_by_column("levels", levels)
@@ -163,7 +175,29 @@ def declared_columns(
         columns[name] = CategoryColumn(check_levels(name, listed))
     if unknown := [name for name in {**center, **scale} if name not in bounds]:
         raise InputError(f"center and scale go with bounds, got {unknown[0]!r} without; add its bounds")
-    return columns
+    return _imputed(columns, impute)
+
+
+def _imputed(
+    columns: dict[str, NumberColumn | CategoryColumn], impute: Any
+) -> dict[str, NumberColumn | CategoryColumn]:
+    """Return columns with their public constants for missing cells; refuse others than declared values."""
+    imputed = dict(columns)
+    for name, constant in as_spelled(check_by_column("impute", impute), columns).items():
+        if (column := columns.get(name)) is None:
+            raise InputError(f"impute goes with bounds or levels, got {name!r} without; add one of them")
+        if isinstance(column, NumberColumn):
+            if not (is_number(constant) and column.lower <= constant <= column.upper):
+                raise InputError(
+                    f"impute[{name!r}] must be a number within the bounds, got {shown(constant)}"
+                )
+            imputed[name] = replace(column, impute=float(constant))
+        else:
+            level = as_levels([constant], column.levels)
+            if level is None:
+                raise InputError(f"impute[{name!r}] must be one of the levels, got {shown(constant)}")
+            imputed[name] = replace(column, impute=level[0])
+    return imputed
 
 
 def public_rows(declared: Declared, n: int) -> dict[str, Any]:
@@ -199,12 +233,26 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
 
     Numbers are clipped to their bounds, except times to an event, which are censored at the longest time.
     """
+    return clipped(unclipped_rows(frame, columns, names), columns)
+
+
+def clipped(rows: Mapping[str, Any], columns: Declared) -> dict[str, Any]:
+    """Return rows with numbers clipped to the bounds of their columns, except times to an event."""
+    return {
+        name: np.clip(values, column.lower, column.upper)
+        if isinstance(column := columns[name], NumberColumn) and not column.periods
+        else values
+        for name, values in rows.items()
+    }
+
+
+def unclipped_rows(frame: Any, columns: Declared, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return declared columns of a frame, or some of them, with public constants for missing cells."""
     series = [each for each in frame.values() if hasattr(each, "iloc")] if isinstance(frame, dict) else []
     if not all(each.index.equals(series[0].index) for each in series):
         raise InputError("columns of frame must have the same index, got others; pass a data frame")
     rows: dict[str, Any] = {}
     for name in columns if names is None else names:
-        declared = columns[name]
         values = np.asarray(unmasked(f"column {name!r}", column_of(frame, name, "the formula")))
         if values.ndim == 0:
             raise InputError(
@@ -212,30 +260,53 @@ def declared_rows(frame: Any, columns: Declared, names: Iterable[str] | None = N
             )
         if values.ndim != 1:
             raise InputError(f"frame must hold column {name!r} once; rename the others of this name")
-        if isinstance(declared, CategoryColumn):
-            if (own := as_levels(values, declared.levels)) is None:
-                levels = shown(tuple(declared.levels))
-                raise InputError(f"column {name!r} must hold its levels {levels} only; declare all levels")
-            rows[name] = own
-            continue
-        if values.dtype.kind in "cMm":
-            raise InputError(
-                f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
-            )
-        try:
-            if values.dtype.kind not in "biuf" and any(isinstance(each, _NO_NUMBERS) for each in values):
-                raise TypeError
-            numbers = np.asarray(values, dtype=np.float64)
-        except (OverflowError, TypeError, ValueError):
-            raise InputError(
-                f"column {name!r} must hold finite numbers in every row; convert it, or declare levels"
-            ) from None
-        if not np.isfinite(numbers).all():
-            raise InputError(
-                f"column {name!r} must hold finite numbers in every row; drop rows with missing values, or "
-                f"replace them by a public constant before the call, e.g. frame[{name!r}].fillna(50)"
-            )
-        rows[name] = numbers if declared.periods else np.clip(numbers, declared.lower, declared.upper)
+        column = columns[name]
+        if column.may_lack or column.impute is not None:
+            is_missing = np.fromiter(map(_is_missing, values), dtype=bool, count=len(values))
+            values = values.astype(object)
+            values[is_missing] = column.impute if column.impute is not None else _LACKING[type(column)]
+        if isinstance(column, CategoryColumn):
+            rows[name] = _levels_of(name, values, column)
+        else:
+            rows[name] = _numbers_of(name, values, column)
     if len(set(map(len, rows.values()))) > 1:
         raise InputError("columns of frame must have the same length, got others; pass a data frame")
     return rows
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
+
+
+def _levels_of(name: str, values: Any, column: CategoryColumn) -> Any:
+    """Return values as the levels that they equal, and None for a missing one that is counted."""
+    found = as_levels(values, (*column.levels, None) if column.may_lack else column.levels)
+    if found is None:
+        raise InputError(
+            f"column {name!r} must hold its levels {shown(tuple(column.levels))} only; declare all levels, "
+            f"or replace missing values by a public level, e.g. impute={{{name!r}: {column.levels[0]!r}}}"
+        )
+    return found
+
+
+def _numbers_of(name: str, values: Any, column: NumberColumn) -> FloatArray:
+    """Return values as finite numbers, and NaN for a missing one that is counted."""
+    if values.dtype.kind in "cMm":
+        raise InputError(
+            f"column {name!r} must hold real numbers, got {values.dtype}; convert it, e.g. dates to days"
+        )
+    try:
+        if values.dtype.kind not in "biuf" and any(isinstance(each, _NO_NUMBERS) for each in values):
+            raise TypeError
+        numbers = np.asarray(values, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        numbers = np.full(len(values), np.inf)
+    if not (np.isfinite(numbers) | (np.isnan(numbers) & column.may_lack)).all():
+        raise InputError(
+            f"column {name!r} must hold finite numbers in every row; convert it, declare levels, or replace "
+            f"missing values by a public constant, e.g. impute={{{name!r}: {column.unit[0]:g}}}"
+        )
+    return numbers

@@ -113,6 +113,11 @@ class FormulaDesign:
         """The declared columns that it needs."""
         return tuple(self.source)
 
+    @property
+    def counts_missing(self) -> tuple[str, ...]:
+        """No declared column may lack cells."""
+        return ()
+
     def uses_of(self, name: str) -> tuple[str, ...]:
         """Return the declared columns that one of its columns needs."""
         if self.survival:

@@ -17,11 +17,14 @@ from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
+    DECLARATIONS,
     NumberColumn,
+    clipped,
     column_of,
     declared_columns,
     declared_rows,
     public_rows,
+    unclipped_rows,
 )
 from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
@@ -231,6 +234,9 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
         Public levels of every category; the first is the reference.
     center, scale : mapping of str to float, optional
         Public units of columns: typical values, and typical distances from them.
+    impute : mapping of str to number or level, optional
+        Public constants that replace missing cells (None, NaN or ``pandas.NA``) of a column: a number within
+        the bounds, or a level.
     interval : float or None, default 0.95
     random_state : int or numpy.random.Generator
     user : str, optional
@@ -279,9 +285,7 @@ def poisson(formula: str, frame: Any, **options: Any) -> FormulaResult:
 
 def _fit(kind: str, formula: str, frame: Any, **options: Any) -> FormulaResult:
     check_left_out(options, *OF_DESIGN)
-    declarations = {
-        key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options
-    }
+    declarations = {key: options.pop(key) for key in DECLARATIONS if key in options}
     columns = declared_columns(kind, formula, **declarations)
     reading = read_formula(formula, columns)
     if reading.response and call_of(reading.response)[0] == SURVIVAL:
@@ -393,15 +397,15 @@ def _rows_of(design: FormulaDesign, frame: Any) -> tuple[FloatArray, FloatArray]
 
 def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mapping[str, Any], BoolArray]:
     """Return the declared columns of a frame, and whether a number was clipped to a bound, by row (n,)."""
-    rows = declared_rows(frame, design.source)
+    given = unclipped_rows(frame, design.source)
+    rows = clipped(given, design.source)
     numbers = [name for name, each in design.source.items() if isinstance(each, NumberColumn)]
-    given = {name: np.asarray(column_of(frame, name, "the formula"), dtype=np.float64) for name in numbers}
-    clipped = {name: given[name] != rows[name] for name in numbers}
+    is_clipped = {name: given[name] != rows[name] for name in numbers}
     if family == "logistic" and (
-        moved := [name for name in design.reading.left if np.any(clipped.get(name))]
+        moved := [name for name in design.reading.left if np.any(is_clipped.get(name))]
     ):
         raise InputError(
             f"column {moved[0]!r} must lie within its bounds, as it is an event, got other values; recode it "
             "to 0 and 1, or declare its two levels, the event last"
         )
-    return rows, np.asarray(np.any(list(clipped.values()), axis=0))
+    return rows, np.asarray(np.any(list(is_clipped.values()), axis=0))

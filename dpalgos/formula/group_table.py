@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,9 +21,17 @@ import numpy as np
 from dpalgos.accounting.events import Event
 from dpalgos.answers.baseline import BaselineTable, Variable, row_names
 from dpalgos.central.cumulative_counts import noise_covariance, part_weights
+from dpalgos.central.group_sums import MISSING
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.code import read_declared
-from dpalgos.formula.columns import CategoryColumn, Declared, declared_of, how_to_declare, plain_columns
+from dpalgos.formula.columns import (
+    CategoryColumn,
+    Declared,
+    NumberColumn,
+    declared_of,
+    how_to_declare,
+    plain_columns,
+)
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.survival.curves import SurvivalCurves, name_at
 from dpalgos.typing import FloatArray
@@ -60,6 +68,11 @@ class GroupNumbers:
     @property
     def terms(self) -> tuple[str, ...]:
         """The names of the numbers whose precision can be planned."""
+        return ()
+
+    @property
+    def counts_missing(self) -> tuple[str, ...]:
+        """The declared columns whose missing cells it counts."""
         return ()
 
     @property
@@ -252,6 +265,7 @@ class SurvivalCells(GroupNumbers):
 class BaselineNumbers(GroupNumbers):
     """Columns of a baseline table: the code of the group, then of each variable its level or its number.
 
+    Missing cells of a variable that may lack some are counted.
     Columns are in order of the names of variables. Therefore the order of a formula does not matter. The
     table has the order of the formula.
     """
@@ -263,9 +277,9 @@ class BaselineNumbers(GroupNumbers):
     def variables(self) -> tuple[Variable, ...]:
         """The variables: categories with their levels, and numbers with their bounds."""
         return tuple(
-            Variable(name, each.levels)
+            Variable(name, each.levels, may_lack=each.may_lack)
             if isinstance(each, CategoryColumn)
-            else Variable(name, (), each.lower, each.upper)
+            else Variable(name, (), each.lower, each.upper, each.may_lack)
             for name, each in self.declared.items()
             if name != self.group
         )
@@ -274,6 +288,11 @@ class BaselineNumbers(GroupNumbers):
     def uses(self) -> tuple[str, ...]:
         """The declared columns that it needs."""
         return (self.group, *(each.name for each in self._sorted))
+
+    @property
+    def counts_missing(self) -> tuple[str, ...]:
+        """The variables that may lack cells."""
+        return tuple(each.name for each in self.variables if each.may_lack)
 
     @property
     def _sorted(self) -> list[Variable]:
@@ -293,7 +312,7 @@ class BaselineNumbers(GroupNumbers):
     @property
     def largest(self) -> float:
         """The largest value of its columns, a code."""
-        return float(max(self.keywords["levels"]))
+        return float(max(MISSING, *self.keywords["levels"]))
 
     @property
     def row_names(self) -> Sequence[str]:
@@ -303,7 +322,7 @@ class BaselineNumbers(GroupNumbers):
     @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
-        return {"levels": (len(self.groups), *(len(each.levels) for each in self._sorted))}
+        return {"levels": (len(self.groups), *(each.code for each in self._sorted))}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return its columns, (n, d)."""
@@ -349,6 +368,8 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
         raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
     group = reading.left[0] if kind == "table1" else "".join(reading.right)
     facts: dict[str, Any] = {"formula": formula, "group": group}
+    if kind == "table1":
+        columns = {name: _with_missing(each, name != group) for name, each in columns.items()}
     found: GroupNumbers = BaselineNumbers(**facts, declared=columns)
     if kind == "survival":
         found = SurvivalCells(**facts, declared=columns)
@@ -362,6 +383,13 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
                 f"formula of {kind}: two numbers would be called {text!r}; rename a column or a level"
             )
     return found
+
+
+def _with_missing(column: NumberColumn | CategoryColumn, is_variable: bool) -> NumberColumn | CategoryColumn:
+    """Return a column of a baseline table; missing cells of variables are counted, not replaced."""
+    if not is_variable:
+        return replace(column, may_lack=False)
+    return replace(column, impute=None, may_lack=column.may_lack or column.impute is not None)
 
 
 def numbers_of_declaration(plain: Mapping[str, Any]) -> GroupNumbers:

@@ -26,7 +26,17 @@ from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.typing import FloatArray
 
 _NUMBERS_AT_ONCE = 2**22
-_OPTIONS = ("epsilon", "delta", "bounds", "levels", "budget", "random_state", "interval", "calibration")
+_OPTIONS = (
+    "epsilon",
+    "delta",
+    "bounds",
+    "levels",
+    "impute",
+    "budget",
+    "random_state",
+    "interval",
+    "calibration",
+)
 
 
 def survival(
@@ -55,8 +65,8 @@ def survival(
         The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
         happened in the time of that length before t, on average in its middle.
     **options
-        ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
-        level of pointwise limits, by default 0.95.
+        ``epsilon``, ``delta``, ``bounds``, ``levels``, ``impute``, ``budget`` and ``random_state``;
+        ``interval``, the level of pointwise limits, by default 0.95.
 
     Returns
     -------
@@ -85,14 +95,16 @@ def table_one(formula: str, frame: Any, *, user: str | None = None, **options: A
         count 1/m each. Without it, the guarantee is for rows.
     **options
         ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
-        level of limits, by default none.
+        level of limits, by default none; ``impute``, as in :func:`dpalgos.formula.ols`. Missing cells of an
+        imputed variable are counted, and its other statistics are of persons with a value. The constant
+        replaces missing groups only.
 
     Returns
     -------
     BaselineTable
         Sizes of groups, shares of levels, means, standard deviations and quartiles, from one release of sums.
     """
-    declarations = {key: options.pop(key, None) for key in ("bounds", "levels")}
+    declarations = {key: options.pop(key, None) for key in ("bounds", "levels", "impute")}
     columns = declared_columns("gaussian", formula, **declarations)
     persons = None if user is None else column_of(frame, user, "user")
     table: BaselineTable = _released("table1", formula, frame, columns, persons, **options)

@@ -16,6 +16,7 @@ from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
+    DECLARATIONS,
     CategoryColumn,
     Declared,
     NumberColumn,
@@ -223,9 +224,7 @@ def declared_times(
     formula: str, periods: Any, resolution: Any, options: dict[str, Any]
 ) -> dict[str, NumberColumn | CategoryColumn]:
     """Return the declared columns; the time has its periods, and the event is 0 or 1 by default."""
-    declarations = {
-        key: check_by_column(key, options.pop(key, None)) for key in ("bounds", "levels", "center", "scale")
-    }
+    declarations = {key: check_by_column(key, options.pop(key, None)) for key in DECLARATIONS}
     bounds, levels = declarations["bounds"], declarations["levels"]
     left = read_formula(formula, [*bounds, *levels]).left
     if len(left) not in (2, 3):

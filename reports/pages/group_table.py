@@ -74,10 +74,14 @@ def _baseline(table: BaselineTable) -> PageTable:
             rows.append([label, *texts])
         last = variable
     notes = ["All numbers contain noise; small groups are suppressed."]
+    if any(each.may_lack for each in table.variables):
+        notes.append("If values are missing, the other numbers of a variable are of persons with a value.")
     if table.level:
         notes.append(f"Brackets are {100 * table.level:g}% limits; those of quartiles are of the median.")
     if not math.isnan(table.outside):
-        notes.append(f"About {max(round(table.outside), 0):,} persons are in no group: a value is missing.")
+        notes.append(
+            f"About {max(round(table.outside), 0):,} persons are in no group: their group is missing."
+        )
     return PageTable(["", *map(str, table.groups)], rows, notes=[" ".join(notes)])
 
 
@@ -90,6 +94,8 @@ def _of_group(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, st
             yield (name, "n"), "" if math.isnan(row["estimate"]) else f"{round(row['n']):,}"
         elif row["statistic"] == "share":
             yield (name, f"– {row['level']}"), _share(row)
+        elif row["statistic"] == "missing":
+            yield (name, f"{name}, missing, n (%)"), _share(row)
         else:
             by_variable.setdefault(name, {})[row["statistic"]] = row
             if row["statistic"] == "upper quartile":

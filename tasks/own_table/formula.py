@@ -1,6 +1,7 @@
 """A study's formula: the columns that are fitted next to the declared ones."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from data.columns import Column
@@ -47,17 +48,26 @@ def expand_group_numbers(kind: str, formula: str, table: AnalystTable) -> tuple[
 
     declared = tuple(column for column in table.columns if not column.derived)
     try:
-        numbers = group_numbers(kind, formula, {column.name: declared_as(column) for column in declared})
+        columns = {column.name: declared_as(column) for column in declared}
+        if kind == "table1":
+            columns = {
+                column.name: replace(
+                    columns[column.name],
+                    may_lack=bool(table.missing == "drop" or column.missing or column.impute is not None),
+                )
+                for column in declared
+            }
+        numbers = group_numbers(kind, formula, columns)
         names, largest = numbers.names, numbers.largest
     except InputError as error:
         raise SpecError(str(error)) from None
     if logs := [column.name for column in declared if column.transform and column.name in numbers.uses]:
         raise SpecError(f"transform of {logs[0]!r} must be left out where {kind} uses it")
-    columns = [
+    derived = [
         Column(name, "float64", "", -1.0, largest, "from the declared columns", 0.0, 1.0, derived=numbers)
         for name in names
     ]
-    return table.model_copy(update={"columns": (*declared, *columns)}), numbers
+    return table.model_copy(update={"columns": (*declared, *derived)}), numbers
 
 
 def _derived_columns(design: FormulaDesign) -> Iterator[Column]:

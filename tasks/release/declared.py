@@ -45,11 +45,13 @@ def faults_of_columns(table: AnalystTable, columns: ReleaseColumns) -> Iterator[
             'data.missing must be "refuse" for a release that protects users, got "drop": a user\'s rows '
             "count by their number; give columns with missing cells impute = a public constant"
         )
-    if table.missing == "drop" and columns.y:
+    numbers = table.group_numbers_of(columns.x)
+    if table.missing == "drop" and (columns.y or numbers):
         return
     known = {column.name: column for column in table.columns}
+    counted = numbers.counts_missing if numbers else ()
     for column in table.declaration(known[name] for name in columns.xy).columns:
-        if column.missing and column.impute is None:
+        if column.missing and column.impute is None and column.name not in counted:
             yield (
                 f"column {column.name!r} has codes for missing cells: refusing the file would reveal the "
                 'cell; give it impute = a public constant, or for regressions missing = "drop"'

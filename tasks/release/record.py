@@ -12,7 +12,7 @@ except one, could test a guess of the last row against it.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,10 +218,11 @@ def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
         yield fact(f"weights {table.weights}", f"0 to {table.max_weight:g}", "declared in the study file")
     for column in table.columns if table else ():
         if column.name in request.named_columns:
-            yield fact(f"column {column.name}", _declared(column), column.source)
+            is_counted = bool(request.by_group and column.name in request.by_group.counts_missing)
+            yield fact(f"column {column.name}", _declared(column, is_counted), column.source)
 
 
-def _declared(column: Column) -> str:
+def _declared(column: Column, is_counted: bool) -> str:
     """Say what is declared of a column: its categories or bounds, its unit, and what blank cells are."""
     known = ", ".join(column.categories)
     if not known:
@@ -230,6 +231,8 @@ def _declared(column: Column) -> str:
         known = (
             f"{column.lower:g} to {column.upper:g}, center {number.center:g} and scale {number.scale:g}{of}"
         )
+    if is_counted:
+        return f"{known}; blank cells are counted"
     if column.impute is None:
         return known
     blank = column.impute if isinstance(column.impute, str) else f"{column.impute:g}"
@@ -271,23 +274,28 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
     else:
         used = table.needed(each for each in table.columns if each.name in columns.xy)
         yield from _coded_response(request, used)
+        counted = request.by_group.counts_missing if request.by_group else ()
+        if counted:
+            yield "Missing values are counted; other statistics are of persons with a value", counted
         if _drops_rows(request):
+            which = "a missing group" if counted else "a missing value"
             yield (
-                "Rows with a missing value are left out: they count in the number of rows and add zeros to "
-                "sums.",
+                f"Rows with {which} are left out: they count in the number of rows and add zeros to sums.",
                 (),
             )
         else:
-            is_imputed = any(each.impute is not None for each in used)
-            rest = ", except where it is replaced" if is_imputed else ""
-            yield f"A file with a missing value is rejected{rest}.", ()
-        yield from _cells(table, used)
+            is_imputed = any(each.impute is not None and each.name not in counted for each in used)
+            rest = " or ".join(["counted"] * bool(counted) + ["replaced"] * is_imputed)
+            yield f"A file with a missing value is rejected{f', except where it is {rest}' * bool(rest)}.", ()
+        yield from _cells(table, used, counted)
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
         yield f"Rows are weighted by column {columns.weights}, clipped to [0, {maximum:g}].", ()
     if columns.user_id and not (request.by_formula and request.by_formula.times):
         if (most := request.keywords.get("max_rows")) is None:
             yield "Each user counts once, whatever the number of their rows.", ()
+            if table and (columns.y or request.by_group):
+                yield "Users without rows add zeros to sums.", ()
         else:
             yield f"Each row counts once, up to {most} of a user; other rows are left out.", ()
 
@@ -310,10 +318,13 @@ def _drops_rows(request: ReleaseRequest) -> bool:
     return bool(table and table.missing == "drop" and is_sum)
 
 
-def _cells(table: AnalystTable, used: Sequence[Column]) -> Iterator[tuple[str, Sequence[str]]]:
+def _cells(
+    table: AnalystTable, used: Sequence[Column], counted: Collection[str]
+) -> Iterator[tuple[str, Sequence[str]]]:
     """Say what becomes of single cells, and which rows belong together."""
-    if imputed := [f"{each.impute} in {each.name}" for each in used if each.impute is not None]:
-        yield "Missing values are replaced", imputed
+    imputed = [each for each in used if each.impute is not None and each.name not in counted]
+    if imputed:
+        yield "Missing values are replaced", [f"{each.impute} in {each.name}" for each in imputed]
     if markers := [f"{words(list(map(repr, each.missing)))} in {each.name}" for each in used if each.missing]:
         yield "Codes for missing values", markers
     if numbers := [each for each in used if not each.categories and not each.derived]:

@@ -203,7 +203,7 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
 def _check_one_row(request: ReleaseRequest, rows: ReleaseRows) -> None:
     """Refuse curves of persons with several rows, as the library does."""
     is_of_curves = request.by_group is not None and request.by_group.survival is not None
-    if is_of_curves and rows.n_users is not None and rows.n_users < rows.n_rows:
+    if is_of_curves and rows.users is not None and rows.n_units < len(rows.users):
         raise DataError(
             "columns.user_id must be a column in which each person has one row, got a person with several; "
             "survival needs the follow-up of a person in one row: join the rows"

@@ -4,6 +4,7 @@ Declared columns are put into public units, (value − center) / scale. Categori
 and a regression gets an intercept. All constants are public: a row stays a row, and the guarantee is
 unchanged. If the study leaves out a row for a missing value, it becomes a row of zeros, its intercept
 included. Such a row adds nothing to the sums of a regression, and the number of rows stays the public one.
+A declared user without a row has one row of zeros.
 The release is converted to the units of the file, which is post-processing. Covariates are centered.
 Therefore the intercept is the estimate where all of them are at their centers.
 """
@@ -59,6 +60,21 @@ class ReleaseRows:
     def n_users(self) -> int | None:
         return None if self.users is None else int(self.users.max()) + 1
 
+    def with_users(self, more: range) -> "ReleaseRows":
+        """Return the rows with a row of zeros for each of some further users."""
+        if not more:
+            return self
+        assert isinstance(self.X, np.ndarray)  # rows of users are held in memory
+        assert self.users is not None
+        zeros = np.zeros(len(more))
+        return replace(
+            self,
+            X=np.vstack([self.X, np.zeros((len(more), self.X.shape[1]))]),
+            y=None if self.y is None else np.append(self.y, zeros),
+            users=np.append(self.users, np.array(more)),
+            weights=None if self.weights is None else np.append(self.weights, zeros),
+        )
+
 
 class ClippedCells:
     """Which cells of X and y were clipped at a bound, one bit each, for `dpalgos.Sample`."""
@@ -73,6 +89,9 @@ class ClippedCells:
         for j, name in enumerate(self._columns):
             cells[at, j] = piece.sides.get(name, 0)
         self._pieces.append(np.packbits(cells, axis=1))
+
+    def add_unclipped(self, n_rows: int) -> None:
+        self._pieces.append(np.packbits(np.zeros((n_rows, len(self._columns)), dtype=bool), axis=1))
 
     @cached_property
     def _bits(self) -> np.ndarray:
@@ -90,14 +109,15 @@ class _DesignReader(DeclaredReader):
     """Reads the columns of X and the response from a table's files, in public units.
 
     A row that is left out for a missing cell becomes a row of zeros. With a time to an event, each person has
-    a row per period.
+    a row per period. If sums are released (``of_sums``), the file may have fewer users than declared.
     """
 
-    def __init__(self, source: Source, design: RowDesign) -> None:
+    def __init__(self, source: Source, design: RowDesign, of_sums: bool = False) -> None:
         # No refusal may depend on codes that the analyst chooses: a coded id is one user.
         declaration = design.declaration or design.plain_declaration
         super().__init__(source, replace(declaration, missing_codes=()))
-        self._design, self.clipped_cells = design, ClippedCells(design)
+        self._design, self.clipped_cells, self._of_sums = design, ClippedCells(design), of_sums
+        self._n_declared = declaration.n_users or 0
         self._weights: list[FloatArray] = []
         self._rows: list[np.ndarray] = []  # of the file, where users or persons are protected
         self._n_read = 0
@@ -114,6 +134,15 @@ class _DesignReader(DeclaredReader):
             return None
         rows = np.concatenate(self._rows)
         return self.ids.codes()[rows] if self.ids else rows
+
+    @property
+    def without_rows(self) -> range:
+        """The codes of declared users who have no row."""
+        n_users = int(self.ids.codes().max()) + 1 if self.ids else 0
+        return range(n_users, max(n_users, self._n_declared))
+
+    def _other_users(self, found: int) -> list[str]:
+        return [] if self._of_sums and found < self._n_declared else super()._other_users(found)
 
     def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
         for piece in self.tables(part, watch):
@@ -202,8 +231,9 @@ def _rows_of(
     """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
 
     A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean.
+    A declared user without a row gets a row of zeros.
     """
-    make = partial(_DesignReader, path, design)
+    make = partial(_DesignReader, path, design, drops)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
     table.check(reader, watch, inf if held or reader.ids else HELD_NUMBERS)
@@ -214,7 +244,8 @@ def _rows_of(
             'release means of groups by a formula such as "age ~ region"'
         )
     X, y = table.in_memory() if table.is_held else (table, None)
-    return ReleaseRows(
+    reader.clipped_cells.add_unclipped(len(reader.without_rows))
+    rows = ReleaseRows(
         X=X,
         y=y,
         users=reader.users,
@@ -223,6 +254,7 @@ def _rows_of(
         design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
     )
+    return rows.with_users(reader.without_rows)
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:

@@ -135,7 +135,66 @@ def test_categories_of_pandas_and_missing_values_are_refused_with_what_to_do():
     refused(
         lambda: private.ols("y ~ g", frame, **about), dpalgos.InputError, "levels={'g'", "state public ones"
     )
-    refused(lambda: private.ols("y ~ x", frame, **about), dpalgos.InputError, "frame['x'].fillna(50)")
+    refused(lambda: private.ols("y ~ x", frame, **about), dpalgos.InputError, "impute={'x': 1}")
+    found = private.ols("y ~ g", frame, **about, levels={"g": frame["g"].cat.categories})
+    assert found.design.references == {"g": "a"}
+    refused(
+        lambda: private.ols("y ~ g", frame, **about), dpalgos.InputError, "levels={'g': frame['g'].cat.cat"
+    )
+
+
+FITS = {
+    "y ~ x + g": private.ols,
+    "event ~ x + g": private.logit,
+    "visits ~ x + g": private.poisson,
+    "Surv(time, event) ~ x + g": private.phreg,
+}
+
+
+@pytest.mark.parametrize("as_column", [np.asarray, pd.Series, lambda each: pd.Series(each).convert_dtypes()])
+@pytest.mark.parametrize("formula", FITS)
+def test_a_public_constant_replaces_missing_cells_before_a_fit(formula, as_column):
+    rng, n = np.random.default_rng(2), 3000
+    frame = {"x": rng.normal(50, 9, n), "g": rng.choice(["a", "b", "c"], n)}
+    frame |= {"event": rng.integers(2, size=n), "visits": rng.poisson(2, n), "time": rng.exponential(2, n)}
+    frame |= {"y": frame["x"] / 50 + rng.normal(size=n)}
+    full = pd.DataFrame(frame)
+    lacks = rng.random(n) < 0.3
+    filled = full.assign(x=full["x"].mask(lacks, 47.0), g=full["g"].mask(lacks, "b"))
+    gaps = {"x": np.where(lacks, np.nan, full["x"]), "g": np.where(lacks, None, full["g"].astype(object))}
+    gaps = pd.DataFrame({**full, **{name: as_column(each) for name, each in gaps.items()}})
+    bounds = {"x": (20, 80), "y": (-4, 6), "visits": (0, 12), "time": (0, 5)}
+    about = {
+        "bounds": bounds,
+        "levels": {"g": ["a", "b", "c"]},
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "random_state": 1,
+    }
+    fit = FITS[formula]
+    imputed = fit(formula, gaps, impute={"x": 47, "g": "b"}, **about)
+    plain = fit(formula, filled, **about)
+    np.testing.assert_array_equal(imputed.params, plain.params)
+    np.testing.assert_array_equal(imputed.bse, plain.bse)  # a replaced cell is not a clipped one
+    refused(lambda: fit(formula, gaps, **about), dpalgos.InputError, "impute={")
+    if fit is not private.phreg:
+        np.testing.assert_array_equal(imputed.predict(gaps), plain.predict(filled))
+
+
+@pytest.mark.parametrize(
+    ("impute", "words"),
+    [
+        ({"x": 3}, "within the bounds"),
+        ({"x": float("nan")}, "within the bounds"),
+        ({"g": "z"}, "levels"),
+        ({"other": 1}, "other"),
+        ([1], "dictionary"),
+    ],
+)
+def test_a_constant_for_missing_cells_is_a_declared_value(impute, words):
+    frame = pd.DataFrame({"y": [0.0, 1.0], "x": [0.0, 1.0], "g": ["a", "b"]})
+    about = {"bounds": {"y": (0, 1), "x": (0, 2)}, "levels": {"g": ["a", "b"]}, "epsilon": 1.0, "delta": 1e-6}
+    refused(lambda: private.ols("y ~ x + g", frame, impute=impute, **about), dpalgos.InputError, words)
 
 
 @pytest.mark.parametrize("pair", FORMULAS["same_model"])

@@ -1,5 +1,6 @@
 """The baseline table of a paper: its numbers, its ball, its limits, and what is hidden."""
 
+import json
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.central.cumulative_counts import strategy
-from dpalgos.central.group_sums import N_CELLS, cell_edges, table_sensitivity
+from dpalgos.central.group_sums import MISSING, N_CELLS, cell_edges, table_sensitivity
 from dpalgos.formula import survival, table_one
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.group_table import group_numbers, numbers_of_declaration
@@ -49,16 +50,18 @@ def test_a_large_epsilon_gives_sizes_means_deviations_quartiles_and_shares():
     assert found["ci_low"].isna().all()
 
 
-def declared_trial():
-    declared = {"age": NumberColumn(40, 80)}
+def declared_trial(**facts):
+    declared = {"age": NumberColumn(40, 80, **facts)}
     return declared | {name: CategoryColumn(tuple(levels)) for name, levels in PUBLIC["levels"].items()}
 
 
 @pytest.mark.parametrize("formula", [FORMULA, "arm ~ age", "arm ~ stage", "stage ~ arm + age"])
 def test_a_table_is_read_again_from_its_declaration(formula):
-    numbers = group_numbers("table1", formula, declared_trial())
-    again = numbers_of_declaration(numbers.declaration)
-    assert again.described == numbers.described
+    for facts in ({}, {"impute": 50.0}, {"may_lack": True}):
+        numbers = group_numbers("table1", formula, declared_trial(**facts))
+        again = numbers_of_declaration(json.loads(json.dumps(numbers.declaration)))
+        assert again.described == numbers.described
+        assert again.keywords == numbers.keywords
 
 
 def test_the_order_of_variables_changes_what_is_shown_first_and_nothing_else():
@@ -180,23 +183,90 @@ def encoded_row(row, levels):
     found = dpalgos.estimate("group_sums", [row] * 1000, rng=np.random.default_rng(0), **asked)
     sums, start = found.estimate.reshape(levels[0], -1) / 1000, 1
     for n_levels in levels[1:]:
-        start += n_levels or 1
-        if not n_levels:
+        start += max(n_levels, 1)
+        if n_levels <= 0:
             cells = slice(start, start + N_CELLS)
             sums[:, cells] = sums[:, cells] @ strategy(N_CELLS).T
-            start += N_CELLS
+            start += N_CELLS - n_levels
     return sums.ravel()
 
 
-@pytest.mark.parametrize("levels", [(2, 3, 0), (1, 0), (1, 2), (1, 1), (3, 0), (2, 1, 1), (1, 1, 0)])
+LEVELS = [(2, 3, 0), (1, 0), (1, 2), (1, 1), (3, 0), (2, 1, 1), (1, 1, 0)]
+LEVELS += [(1, -1), (3, -1), (2, 2, -1), (1, -1, 0)]  # numbers that may lack cells
+
+
+@pytest.mark.parametrize("levels", LEVELS)
 def test_two_rows_are_as_far_apart_as_the_lemma_says_and_no_farther(levels):
-    """Over all codes, codes that are none, and numbers at ends of cells and far outside."""
-    numbers = [-1e9, -1.0, -0.99, 0.0, cell_edges()[124], 1.0, 1e9]
-    ends = [range(each + 2) if each else numbers for each in levels]
+    """Over all codes, codes that are none, missing cells, and numbers at ends of cells and far outside."""
+    numbers = [-1e9, -1.0, -0.99, 0.0, cell_edges()[124], 1.0, MISSING, 1e9]
+    ends = [range(each + 2) if each > 0 else numbers for each in levels]
     encoded = np.array([encoded_row(row, levels) for row in product(*ends)])
     squares = (encoded**2).sum(axis=1)
     distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * encoded @ encoded.T, 0))
     assert distances.max() == pytest.approx(float(table_sensitivity(levels)), rel=1e-3)
+
+
+def with_gaps(frame, seed=0):
+    """Return rows that lack a fifth of ages and a tenth of stages, in all forms of a missing cell."""
+    rng, n = np.random.default_rng(seed), len(frame)
+    gaps = np.array([None, np.nan, pd.NA], dtype=object)[rng.integers(3, size=(2, n))]
+    lacks = rng.random((2, n)) < [[0.2], [0.1]]
+    age, stage = (
+        np.where(lack, gap, frame[name].astype(object))
+        for lack, gap, name in zip(lacks, gaps, ("age", "stage"), strict=True)
+    )
+    return frame.assign(age=age, stage=stage)
+
+
+IMPUTE = {"age": 60, "stage": "I"}
+
+
+def test_missing_cells_are_counted_by_group_and_other_statistics_are_of_persons_with_a_value():
+    frame = with_gaps(trial(3000))
+    found = by_statistic(table_one(FORMULA, frame, epsilon=1e6, impute=IMPUTE, **PUBLIC, **BUDGET).frame())
+    for arm, own in frame.groupby("arm"):
+        assert found.loc[("n", "", arm, "size"), "estimate"] == pytest.approx(len(own), abs=0.1)
+        for name in ("age", "stage"):
+            row = found.loc[(name, "", arm, "missing")]
+            assert row["n"] == pytest.approx(own[name].isna().sum(), abs=0.1)
+            assert row["estimate"] == pytest.approx(own[name].isna().mean(), abs=1e-4)
+        age, ages = found.loc[("age", "", arm)]["estimate"], own["age"].dropna().astype(float)
+        assert age["mean"] == pytest.approx(ages.mean(), abs=0.01)
+        assert age["standard deviation"] == pytest.approx(ages.std(ddof=0), abs=0.05)
+        assert age["median"] == pytest.approx(ages.median(), abs=40 / 127)
+        for level, share in own["stage"].dropna().value_counts(normalize=True).items():
+            row = found.loc[("stage", level, arm, "share")]
+            assert row["estimate"] == pytest.approx(share, abs=1e-4)
+            assert row["n"] == pytest.approx((own["stage"] == level).sum(), abs=0.3)
+
+
+def test_limits_of_missing_shares_and_of_persons_with_a_value_are_covered():
+    ages = trial(100_000)["age"]
+    truths = {("age", "missing"): 0.2, ("stage", "missing"): 0.1, ("age", "mean"): ages.mean()}
+    truths |= {("age", "median"): ages.median()}
+    covered = []
+    for seed in range(60):
+        asked = {**PUBLIC, **BUDGET, "random_state": seed, "epsilon": 0.5, "interval": 0.95}
+        table = table_one(FORMULA, with_gaps(trial(1500, seed), seed), impute=IMPUTE, **asked).frame()
+        own = table.set_index(["variable", "statistic"])
+        truth = own.index.map(truths).to_numpy(dtype=float)
+        is_covered = (own["ci_low"] <= truth) & (truth <= own["ci_high"])
+        covered.append(is_covered[~np.isnan(truth)])
+    rates = pd.concat(covered).groupby(level=[0, 1]).mean()
+    assert set(rates.index) == set(truths)
+    assert rates.min() > 0.89  # of 120 intervals, where 0.95 is meant
+
+
+def test_a_group_imputes_and_a_missing_cell_that_is_not_declared_is_refused():
+    frame = trial(400)
+    lacks = frame.assign(arm=np.where(np.arange(400) % 4, frame["arm"], None))
+    first = ARMS["arm"][0]
+    table = table_one("arm ~ age", lacks, impute={"arm": first}, epsilon=1e5, **PUBLIC, **BUDGET)
+    size = table.frame().query("variable == 'n'").set_index("group")["estimate"]
+    assert size[first] == pytest.approx((lacks["arm"].fillna(first) == first).sum(), abs=1)
+    assert not table.frame()["statistic"].eq("missing").any()
+    asked = {"epsilon": 1.0, **PUBLIC, **BUDGET}
+    refused(lambda: table_one(FORMULA, with_gaps(frame), **asked), dpalgos.InputError, "impute={'age': 60}")
 
 
 def test_shares_are_covered():

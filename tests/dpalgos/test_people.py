@@ -208,13 +208,15 @@ def units_of(n_first, family="gaussian", counting=None, more=0):
     return UnitParams(**(counting or {})).with_units(sample)
 
 
+@pytest.mark.parametrize("layout", [np.asfortranarray, np.ascontiguousarray])  # BLAS sums them differently
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
-def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family):
+def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family, layout):
     sums, lengths = [], []
-    for n_first, n_threads in product((1, 2, 5, 4099), (1, 2, 4)):
+    for n_first, n_threads in product((1, 2, 5, 4099), (1, 2, 3)):
         sample = units_of(n_first, family, more=14)
+        joined = joined_rows(sample).map(lambda _, Z: layout(Z))
         with threadpool_limits(n_threads):
-            norms = row_norms(joined_rows(sample), np.random.default_rng(8).standard_normal((18, 18)))
+            norms = row_norms(joined, np.random.default_rng(8).standard_normal((18, 18)))
         lengths.append(np.concatenate([own[n_first:] for _, own in norms._lengths]))
         rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
         sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])

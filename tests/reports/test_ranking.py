@@ -22,7 +22,7 @@ from reports.ranking import (
     rows_for_the_same,
 )
 from reports.results import noise_off_metric
-from reports.writing import num, times
+from reports.writing import num, render_sentence, times
 from tests.reports.synthetic import measured
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
@@ -105,9 +105,14 @@ def test_a_page_has_one_reference(rows_of_chance):
     assert cost.factor.value == pytest.approx(cost.private.value / cost.without.value)
     assert cost.factor.value == pytest.approx(math.sqrt(5))
     assert quoted == times(cost.factor.value)
-    for value in (cost.private.value, cost.without.value):
-        assert num(value) in caption
-    assert num(cost.without.value) in draw_study(page, cells, head).main.alt
+    drawn = cost.ranking.best.mean  # about the estimate from all rows, not about its population
+    assert num(drawn) != num(cost.private.value)
+    below = render_sentence("caption", page=page, head=head, left_out=0)
+    for text in (caption, draw_study(page, cells, head).main.alt, below):
+        assert num(drawn) in text
+        assert num(cost.private.value) in text
+    for text in (caption, draw_study(page, cells, head).main.alt):
+        assert num(cost.without.value) in text
     assert index_errors(head, page)["without"][0] == cost.without.value
 
 

@@ -96,7 +96,7 @@ def test_no_output_shows_how_many_rows_people_have(tmp_path, home, few_tables, c
         status, out, err = command_line(*words)
         assert status == 0, err
         texts[" ".join(map(str, words))] = out + err
-    edited(file, "users = 1500", "users = 1501")
+    edited(file, "users = 1500", "users = 1499")
     texts["error"] = command_line(*_release_words(tmp_path))[2]
     assert "users" in texts["error"]
     for path in tmp_path.rglob("*"):

@@ -244,6 +244,34 @@ def test_a_pause_and_a_limit_that_a_person_set_are_kept_by_a_restart(start):
     assert serving.stop() == 0
 
 
+def test_parameters_that_a_person_edited_are_kept_by_a_restart_which_says_so(project, start):
+    serving = start()
+    assert "of the pages" not in serving.said
+
+    def parameters():
+        (found,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
+        return found["id"], found["parameters"]
+
+    edited = {"study": "housing", "options": {"profile": "smoke", "reps": 7}}
+    send(serving, "PATCH", f"deployments/{parameters()[0]}", {"parameters": edited})
+    assert serving.stop() == 0
+    serving = start()
+    assert "housing: the parameters of the pages are kept" in serving.said
+    assert "'reps': 7" in serving.said
+    assert parameters()[1] == edited
+    assert serving.run_deployment("study/housing", "--watch").returncode == 0
+    assert (project / "report.txt").read_text() == "housing smoke 21"
+    assert serving.stop() == 0
+    with contextlib.closing(sqlite3.connect(project / ".dpcost" / "prefect" / "prefect.db")) as database:
+        gone = json.dumps({"study": "other", "options": {"of_an_earlier_version": 1}})
+        database.execute("UPDATE deployment SET parameters = ? WHERE name = 'housing'", [gone])
+        database.commit()
+    serving = start()
+    assert "housing: this version refuses the parameters of the pages" in serving.said
+    assert parameters()[1] == {"study": "housing", "options": {"profile": "standard"}}
+    assert serving.stop() == 0
+
+
 LATE = (
     "UPDATE flow_run SET expected_start_time = datetime(expected_start_time, '-1 day'), "
     "next_scheduled_start_time = datetime(next_scheduled_start_time, '-1 day') WHERE auto_scheduled"

@@ -8,7 +8,8 @@ import pytest
 import flows.protocol
 import tasks.advice.releases
 import tasks.release.release
-from data.ledger import open_ledger
+from data.errors import DataError
+from data.ledger import Ledger, open_ledger
 from dpalgos import Budget, InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.formula import ols, survival, table_one
@@ -16,7 +17,7 @@ from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
 from tests.builders import refused
 from tests.dpalgos.test_group_tables import PUBLIC, trial
-from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized
+from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release
 from tests.tasks.protocol.test_plans import in_process
 from tests.tasks.release.test_survival_release import BOUNDS
 
@@ -84,6 +85,57 @@ def test_persons_and_visits_share_one_budget(files, home):
     assert {each.cost.unit for each in charges} == {"user by person"}
     assert {each.cost.facts["risk"]["unit"] for each in charges} == {"user"}
     assert ledger.verify().ok
+
+
+ASKED = {
+    "group_sums": 'table1 = "arm ~ age"\n',
+    "preconditioned_regression": 'formula = "pressure ~ arm + age"\n',
+    "preconditioned_glm": 'formula = "sick ~ age"\n',
+}
+
+
+@pytest.mark.parametrize("estimator", ASKED)
+def test_declared_persons_without_a_row_count_as_zeros(tmp_path, monkeypatch, estimator):
+    """The number of persons with a visit stays private: the cohort's number is declared."""
+    monkeypatch.setattr(tasks.release.release, "draw_release", drawn_from_a_seed)
+    _, visits = cohort()
+    visits = visits[visits["person"] >= 400].assign(sick=lambda table: (table["pressure"] > 135).astype(int))
+    outside = {"age": (45, 75), "pressure": (100, 170), "sick": (0, 1)}  # some values are clipped
+    public = {"bounds": outside, "categories": PUBLIC["levels"], "user_id": "person", "name": "visits"}
+    ledger, found = Ledger(tmp_path / "home"), []
+    ledger.open_dataset("trial", 1e7, 1e-3)
+    for n_persons in (N - 400, N):
+        (folder := tmp_path / str(n_persons)).mkdir()
+        study = initialized(folder, visits, **public)
+        edited(study, f"users = {N - 400}", f"users = {n_persons}")
+        edited(study, 'outside = "refuse"', 'outside = "clip"')
+        family = 'family = "logistic"\n' * (estimator == "preconditioned_glm")
+        columns = f'[dataset]\nname = "trial"\nstudy = "{study.name}"\n[columns]\nuser_id = "person"\n'
+        config = folder / "release.toml"
+        config.write_text(f"{ASKED[estimator]}{columns}[params]\n{family}")
+        asked = {"epsilon": 1e4, "delta": 1e-6, "interval": None if "sums" in estimator else 0.95}
+        found.append(release(ledger, estimator, folder / "table.csv", config, **asked))
+    assert [each.plan.rows.n_units for each in found] == [N - 400, N]
+    few, every = (np.array(list(each.estimate.values())) for each in found)
+    np.testing.assert_allclose(every, few, rtol=0.05, atol=2.0 if "sums" in estimator else 0.02)
+
+
+def test_a_mean_of_fewer_persons_than_declared_and_more_persons_are_refused(tmp_path):
+    _, visits = cohort(600)
+    public = {"bounds": {"age": (40, 80), "pressure": (90, 180)}, "categories": PUBLIC["levels"]}
+    study = initialized(tmp_path, visits, user_id="person", **public)
+    ledger = Ledger(tmp_path / "home")
+    ledger.open_dataset("trial", 1e7, 1e-3)
+    for users, question in ((601, '[columns]\nx = ["age"]\n'), (599, 'formula = "pressure ~ age"\n')):
+        edited(study, "users = 600", f"users = {users}")
+        is_mean = users == 601
+        config = tmp_path / "release.toml"
+        head = f'[dataset]\nname = "trial"\nstudy = "{study.name}"\n[columns]\nuser_id = "person"\n'
+        config.write_text(head + 'x = ["age"]\n[params]\n' if is_mean else f"{question}{head}[params]\n")
+        kind = "dp_mean" if is_mean else "preconditioned_regression"
+        arguments = ledger, kind, tmp_path / "table.csv", config
+        refused(lambda: release(*arguments, epsilon=1.0, delta=1e-6), DataError, "number of users")  # noqa: B023
+        edited(study, f"users = {users}", "users = 600")
 
 
 def test_another_unit_is_refused_before_anything_is_forecast(files, home, command_line, monkeypatch):

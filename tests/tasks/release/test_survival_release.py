@@ -146,10 +146,12 @@ def released_by_group(ledger, folder, kind, formula, frame=None, interval=None, 
     return release(ledger, ESTIMATORS[kind], folder / "table.csv", config, interval=interval, **BUDGET)
 
 
-def test_curves_of_a_person_with_two_rows_are_refused_as_in_python(ledger, tmp_path):
+@pytest.mark.parametrize("users", [750, 1600])
+def test_curves_of_a_person_with_two_rows_are_refused_as_in_python(ledger, tmp_path, users):
     """A follow-up is one row: the mean of two would be of no person."""
     frame = trial(1500).round(6).assign(person=np.arange(1500) // 2)
     study = initialized(tmp_path, frame, bounds=BOUNDS, categories=PUBLIC["levels"], user_id="person")
+    edited(study, "users = 750", f"users = {users}")
     config = release_file(tmp_path, study, CURVES, "survival", '[columns]\nuser_id = "person"\n')
     arguments = ledger, ESTIMATORS["survival"], tmp_path / "table.csv", config
     refused(lambda: release(*arguments, **BUDGET), DataError, "one row", "join the rows", hidden=("749",))
@@ -227,13 +229,42 @@ def test_a_baseline_table_has_a_row_per_variable_and_a_column_per_arm(ledger, tm
     refused(lambda: text_of([record, with_limits]), SpecError, "table of its own")
 
 
-def test_persons_without_a_value_are_in_no_group(ledger, tmp_path):
+def test_persons_without_a_value_are_counted_by_group_and_those_without_a_group_nowhere(ledger, tmp_path):
     frame = trial(1500).round(6)
     frame.loc[::10, "age"] = np.nan
+    frame.loc[::25, "arm"] = None
+    frame.loc[::8, "stage"] = None
     record = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE, frame, missing="drop"))
-    sizes = by_group_of(record["release"]).frame().query("variable == 'n'")
-    expected = frame.dropna()["arm"].value_counts()
-    assert sizes.set_index("group")["estimate"].to_dict() == pytest.approx(expected.to_dict(), abs=2)
+    table = by_group_of(record["release"]).frame().set_index(["variable", "statistic", "group"])
+    for arm, own in frame.groupby("arm"):
+        assert table.loc[("n", "size", arm), "estimate"] == pytest.approx(len(own), abs=2)
+        assert table.loc[("age", "missing", arm), "n"] == pytest.approx(own["age"].isna().sum(), abs=2)
+        assert table.loc[("age", "mean", arm), "estimate"] == pytest.approx(own["age"].mean(), abs=0.1)
+        assert table.loc[("stage", "missing", arm), "n"] == pytest.approx(own["stage"].isna().sum(), abs=2)
+    text = text_of([record])
+    assert "age, missing, n (%)" in text
+    assert "About 60 persons are in no group: their group is missing." in text
+    assert "Missing values are counted" in record["release"]["methods"]
+    assert "Rows with a missing group are left out" in record["release"]["methods"]
+
+
+@pytest.mark.parametrize("rule", ["impute = 50", 'missing = ["-7"]'])
+def test_a_constant_or_a_code_for_missing_cells_says_that_they_are_counted(ledger, tmp_path, rule):
+    frame = trial(1500).round(6)
+    frame.loc[::10, "age"] = -7 if "-7" in rule else np.nan
+    study = initialized(tmp_path, trial(1500).round(6), bounds=BOUNDS, categories=PUBLIC["levels"])
+    edited(study, 'name = "age"', f'name = "age"\n{rule}')
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    record = record_of(released_by_group(ledger, tmp_path, "table1", BASELINE))
+    table = by_group_of(record["release"]).frame().set_index(["variable", "statistic", "group"])
+    ages = frame.assign(age=trial(1500)["age"].where(np.arange(1500) % 10 > 0))
+    for arm, own in ages.groupby("arm"):
+        assert table.loc[("age", "missing", arm), "n"] == pytest.approx(own["age"].isna().sum(), abs=2)
+        assert table.loc[("age", "mean", arm), "estimate"] == pytest.approx(own["age"].mean(), abs=0.1)
+    assert ("stage", "missing") not in {each[:2] for each in table.index}
+    methods = record["release"]["methods"]
+    assert "rejected, except where it is counted" in methods
+    assert "are replaced" not in methods
 
 
 def test_a_time_that_is_clipped_is_censored_in_curves(ledger, tmp_path):
