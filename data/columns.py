@@ -43,8 +43,9 @@ class Derived(Protocol):
     def counts_missing(self) -> tuple[str, ...]:
         """The declared columns whose missing cells they count: NaN or "" in the rows."""
 
-    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
-        """Return the rows that they are computed from, and the row of the file of each; None if the same."""
+    @property
+    def joins_rows(self) -> bool:
+        """Whether they are computed from all rows of a person together, once the file is read."""
 
     def uses_of(self, name: str) -> tuple[str, ...]:
         """Return the declared columns from which one of them is computed."""

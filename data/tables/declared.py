@@ -88,20 +88,6 @@ class DeclaredTable:
     sides: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     repairs: tuple[Repair, ...] = ()  # how many were left out, and why
     clipped: tuple[Repair, ...] = ()  # rows with a clipped number, by column
-    # The row of the table of each row of a formula's columns, if its response is a time to an event.
-    persons: npt.NDArray[np.int64] | None = None
-
-    def places(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-        """Return the place of each row in the order of the file, and the row of the file at each place.
-
-        A row that was left out has a place, too; a person has as many as periods.
-        """
-        if self.persons is None:
-            return self.is_complete, np.arange(len(self.is_complete))
-        rows = np.flatnonzero(self.is_complete)[self.persons]
-        whole = np.append(rows, np.flatnonzero(~self.is_complete))
-        order = np.argsort(whole, kind="stable")
-        return np.argsort(order)[: len(rows)], whole[order]
 
 
 def count_users(path: Source, user_id: str, marks: Marks = PLAIN) -> int:
@@ -249,8 +235,8 @@ class DeclaredReader(PartReader):
                 table[column.name] = column_values
             else:
                 table[column.table_columns[0]] = np.log(column_values) if column.transform else column_values
-        persons = _derive(self._declaration, values, times, table, sides)
-        return DeclaredTable(table=table, is_complete=is_complete, sides=sides, persons=persons)
+        _derive(self._declaration, values, times, table, sides)
+        return DeclaredTable(table=table, is_complete=is_complete, sides=sides)
 
     def _clip(self, values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, npt.NDArray[np.int8]]:
         """Clip numbers at the public bounds of columns, in place; return the sides by column.
@@ -317,13 +303,12 @@ def _derive(
     times: Mapping[str, npt.NDArray[np.float64]],
     table: dict[str, npt.NDArray[Any]],
     sides: dict[str, npt.NDArray[np.int8]],
-) -> npt.NDArray[np.int64] | None:
+) -> None:
     """Add the columns that are computed from others; one of a moved number counts as moved.
 
-    Columns of a time to an event have rows of person-periods; their persons are returned. ``times`` are
-    unclipped: public cut points limit them, and a clipped entry or event would happen in another period.
+    ``times`` are unclipped: public cut points limit them, and a clipped entry or event would happen in
+    another period. If rows of persons are joined, the table keeps these times, and nothing is computed yet.
     """
-    persons: npt.NDArray[np.int64] | None = None
     # The code of a missing cell is −1: it is the last text, which no category can have.
     levels = {each.name: np.array([*each.categories, ""]) for each in declaration.columns if each.categories}
     for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
@@ -333,13 +318,13 @@ def _derive(
         }
         for time in set(derived.times) & set(sides):  # a person is followed to the first or last cut point
             rows[time] = np.where(sides[time] != 0, times[time], rows[time])
-        expanded, persons = derived.of_rows(rows)
-        table.update(derived.values(expanded))
+        if derived.joins_rows:
+            table |= {time: rows[time] for time in derived.times}
+            continue
+        table.update(derived.values(rows))
         for column, sources in derived.sources.items():
             if is_clipped := [sides[name] != 0 for name in sources if name in sides]:
-                moved = np.any(is_clipped, axis=0).astype(np.int8)
-                sides[column] = moved if persons is None else moved[persons]
-    return persons
+                sides[column] = np.any(is_clipped, axis=0).astype(np.int8)
 
 
 def _listed(faults: Sequence[str]) -> str:

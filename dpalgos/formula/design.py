@@ -40,7 +40,7 @@ from dpalgos.formula.columns import (
 from dpalgos.models.families import Family
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.rows.products import row_products
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:  # imported if a response is a time
     from dpalgos.formula.survival_time import SurvivalTime
@@ -173,9 +173,10 @@ class FormulaDesign:
         """The columns of a time to an event, if it is the response."""
         return tuple(filter(None, [self.survival.start, self.survival.time])) if self.survival else ()
 
-    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], IntArray | None]:
-        """Return rows of person-periods and the row of data of each; the rows and None without a time."""
-        return self.survival.expand(rows) if self.survival else (rows, None)
+    @property
+    def joins_rows(self) -> bool:
+        """Whether its columns are those of person-periods: :mod:`dpalgos.formula.person_rows`."""
+        return self.survival is not None
 
     @property
     def described(self) -> dict[str, Any]:

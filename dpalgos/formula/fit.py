@@ -39,7 +39,7 @@ from dpalgos.release.checks import (
 )
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Sample, marked_rows
 from dpalgos.rows.users import user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -334,11 +334,14 @@ def fit_design(
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     given: dict[str, Any] = {"user_ids": user_ids, "row_weights": row_weights}
     if design.survival:
-        sample, relation = _person_sample(design, rows, None if interval is None else is_clipped, **given)
-        rows = {}  # the sample holds what it needs
+        relation = Relation.CENTRAL if user is None else None
+        given = _of_persons(design, rows, None if interval is None else is_clipped, **given)
+        sample, rows = Sample(**given, relation=relation), {}  # the sample holds what it needs
     else:
         y, X, relation = (response.values(rows) - units[0]) / units[1], design.matrix(rows), None
-        sample = Sample(X, y, moved=_moved(None if interval is None else is_clipped, X.shape[1]), **given)
+        sample = Sample(
+            X, y, moved=None if interval is None else marked_rows(is_clipped, X.shape[1]), **given
+        )
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
@@ -349,45 +352,23 @@ def fit_design(
     return vars(result)
 
 
-def _moved(is_clipped: BoolArray | None, n_columns: int) -> Any:
-    """Return marks of all cells of rows (n,) that have a clipped number, without a copy for each column."""
-    if is_clipped is None:
-        return None
-    return np.broadcast_to(is_clipped.astype(np.int8)[:, None], (len(is_clipped), n_columns))
-
-
-def _person_sample(
+def _of_persons(
     design: FormulaDesign,
     rows: Mapping[str, Any],
     is_clipped: BoolArray | None,
     *,
     user_ids: Any,
     row_weights: Any,
-) -> tuple[Sample, Relation | None]:
-    """Return the sample of person-periods, and the relation if each row of data is taken as a person."""
-    from dpalgos.formula.person_rows import PersonRows  # loaded if a response is a time
+) -> dict[str, Any]:
+    """Return the sample of person-periods as keywords; without ids, each row of data is taken as a person."""
+    from dpalgos.formula.person_rows import person_sample  # loaded if a response is a time
 
     codes: IntArray = np.arange(len(next(iter(rows.values()))))
     if row_weights is not None:
         row_weights = np.asarray(unmasked("weights", row_weights), dtype=float)
     if user_ids is not None:
         codes = user_codes(user_ids, len(codes))
-        order = np.argsort(codes, kind="stable")
-        rows, codes = {name: each[order] for name, each in rows.items()}, codes[order]
-        is_clipped = None if is_clipped is None else is_clipped[order]
-        row_weights = None if row_weights is None else row_weights[order]
-    persons = PersonRows.of(design, rows, codes)
-    X, y = persons.sample_rows()
-    relation = Relation.CENTRAL if user_ids is None else None
-    moved = None if is_clipped is None else persons.means(is_clipped.astype(float)) > 0
-    return Sample(
-        X,
-        y,
-        moved=_moved(moved, len(design.names) + design.constant),
-        user_ids=persons.persons,
-        row_weights=None if row_weights is None else persons.means(row_weights),
-        relation=relation,
-    ), relation
+    return person_sample(design, rows, codes, is_clipped=is_clipped, row_weights=row_weights)
 
 
 def _rows_of(design: FormulaDesign, frame: Any) -> tuple[FloatArray, FloatArray]:

@@ -58,6 +58,7 @@ class GroupNumbers:
     kind: ClassVar[str]
     estimator: ClassVar[str]
     times: ClassVar[tuple[str, ...]] = ()
+    joins_rows: ClassVar[bool] = False  # each row is a person
     sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # whether a number was clipped is not used
 
     @property
@@ -119,10 +120,6 @@ class GroupNumbers:
     def described(self) -> dict[str, Any]:
         """Everything that determines its columns, as plain data."""
         return {**self.declaration, "formula": self.names, "uses": self.uses}
-
-    def of_rows(self, rows: Mapping[str, Any]) -> tuple[Mapping[str, Any], None]:
-        """Return the rows themselves: each is a person."""
-        return rows, None
 
     def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
         """Return its columns by name, (n,) each."""

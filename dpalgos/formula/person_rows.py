@@ -17,9 +17,10 @@ import numpy as np
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.sample import marked_rows
 from dpalgos.rows.users import sums_by_user
 from dpalgos.survival.periods import JoinedPeriods
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _NUMBERS_AT_ONCE, _NUMBERS_HELD = 2**20, 2**23
 
@@ -38,15 +39,24 @@ class PersonRows:
         A, with an offset without the logarithm of the exposure.
     of_periods : (K, d) array
         B: what a period adds to the columns of the first one.
+    is_complete : (n,) array, optional
+        Whether a row of data is used: the person-periods of another one are rows of zeros.
     """
 
     design: FormulaDesign
     joined: JoinedPeriods
     columns: FloatArray
     of_periods: FloatArray
+    is_complete: BoolArray | None = None
 
     @classmethod
-    def of(cls, design: FormulaDesign, rows: Mapping[str, Any], codes: IntArray) -> PersonRows:
+    def of(
+        cls,
+        design: FormulaDesign,
+        rows: Mapping[str, Any],
+        codes: IntArray,
+        is_complete: BoolArray | None = None,
+    ) -> PersonRows:
         """Return the person-periods of rows of data (n,) by ascending codes (n,) of persons."""
         time = design.survival
         assert time is not None
@@ -62,7 +72,7 @@ class PersonRows:
             time.at_periods({name: np.repeat(each[:1], len(periods)) for name, each in used.items()}, periods)
         )
         joined = _joined(time, times, codes, parts)
-        return cls(design, joined, np.concatenate(columns), of_periods - of_periods[0])
+        return cls(design, joined, np.concatenate(columns), of_periods - of_periods[0], is_complete)
 
     @property
     def persons(self) -> IntArray:
@@ -74,6 +84,10 @@ class PersonRows:
         m = len(self.persons)
         if m * self.columns.shape[1] > _NUMBERS_HELD:
             return StreamedRows(self._pieces, m), None
+        return self.held_rows()
+
+    def held_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Return the columns of the design (m, d), and the responses (m,), in memory."""
         X, y = zip(*self._pieces(), strict=True)
         return np.concatenate(X), np.concatenate(y)
 
@@ -96,7 +110,35 @@ class PersonRows:
             X[:, 0] = np.clip(X[:, 0] + np.log(joined.exposure[some]), low, high)
             if self.design.constant:
                 X[:, -1] = 1.0
-            yield X, joined.event[some].astype(float)
+            y = joined.event[some].astype(float)
+            if self.is_complete is not None:
+                left_out = ~self.is_complete[joined.row[starts[:-1]]]
+                X[left_out], y[left_out] = 0.0, 0.0
+            yield X, y
+
+
+def person_sample(
+    design: FormulaDesign,
+    rows: Mapping[str, Any],
+    codes: IntArray,
+    *,
+    is_clipped: BoolArray | None = None,
+    row_weights: FloatArray | None = None,
+    is_complete: BoolArray | None = None,
+) -> dict[str, Any]:
+    """Return the person-periods of rows of data, by codes (n,) of persons, as keywords of ``Sample``.
+
+    ``is_clipped`` (n,) says which rows have a clipped covariate, and ``is_complete`` (n,) which are used.
+    """
+    order = np.argsort(codes, kind="stable")
+    rows, codes = {name: each[order] for name, each in rows.items()}, codes[order]
+    persons = PersonRows.of(design, rows, codes, None if is_complete is None else is_complete[order])
+    X, y = persons.sample_rows()
+    moved = None
+    if is_clipped is not None:
+        moved = marked_rows(persons.means(is_clipped[order].astype(float)) > 0, X.shape[1])
+    weights = None if row_weights is None else persons.means(row_weights[order])
+    return {"X": X, "y": y, "moved": moved, "user_ids": persons.persons, "row_weights": weights}
 
 
 def _in_first_period(

@@ -156,14 +156,11 @@ class SurvivalTime:
             reading, names=names, response=event if reading.response else "", terms=terms, offset=offset
         )
 
-    def settings(self, given: Mapping[str, Any], rows_each: int = 1) -> dict[str, Any]:
-        """Return settings of the regression of person-periods; refuse those that leave out periods.
-
-        By default, a person has at most ``rows_each`` times the number of periods.
-        """
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings of the regression of person-periods; refuse those that leave out periods."""
         n_periods = len(self.labels)
         fixed = {"family": "poisson", "person_weight": "rows", "single_event": True}
-        settings = {**fixed, "max_rows": n_periods * rows_each, **given}
+        settings = {**fixed, "max_rows": n_periods, **given}
         for name, value in fixed.items():
             if settings[name] != value:
                 raise InputError(f"{name} must be left out with {self.name}, got {shown(settings[name])}")
@@ -181,11 +178,6 @@ class SurvivalTime:
             raise InputError(f"column {self.event!r} must be one of {shown(self.event_levels)} in every row")
         return np.asarray(events == self.event_levels[1])
 
-    def expand(self, rows: Mapping[str, Any]) -> tuple[dict[str, Any], IntArray]:
-        """Return person-periods of rows of persons as columns, and the row (m,) that each is of."""
-        own = self._split(rows)
-        return self._columns(rows, own.person, own.period, own.exposure, own.event), own.person
-
     def join(
         self, rows: Mapping[str, Any], codes: IntArray, first: tuple[int, int] = (0, 0)
     ) -> JoinedPeriods:
@@ -201,8 +193,11 @@ class SurvivalTime:
     def at_periods(self, rows: Mapping[str, Any], period: IntArray) -> dict[str, Any]:
         """Return columns of rows (n,) that are followed through a period each, of the longest exposure."""
         most = exposure_bounds(np.array(self.periods))[1]
-        n = np.arange(len(period))
-        return self._columns(rows, n, period, np.full(len(n), most), np.zeros(len(n)))
+        columns = {name: np.asarray(rows[name]) for name in self.columns if name in rows}
+        columns[self.name] = np.zeros(len(period))
+        columns[self.period] = np.array(self.labels, dtype=object)[period]
+        columns[self.exposure] = np.full(len(period), most)
+        return columns
 
     def _split(self, rows: Mapping[str, Any]) -> PersonPeriods:
         stop = np.asarray(rows[self.time], dtype=float)
@@ -214,15 +209,6 @@ class SurvivalTime:
             )
         cuts = np.array(self.periods)
         return person_periods(start, stop, self.happened(rows), cuts, self.resolution)
-
-    def _columns(
-        self, rows: Mapping[str, Any], row: IntArray, period: Any, exposure: Any, event: Any
-    ) -> dict[str, Any]:
-        columns = {name: np.asarray(rows[name])[row] for name in self.columns if name in rows}
-        columns[self.name] = event.astype(float)
-        columns[self.period] = np.array(self.labels, dtype=object)[period]
-        columns[self.exposure] = exposure
-        return columns
 
     def cells(self, rows: Mapping[str, Any], codes: IntArray, n_groups: int) -> FloatArray:
         """Return the row of each person, (n, G · 2 · (2K + 1)), for counts and times at risk by group."""

@@ -394,3 +394,8 @@ def _of_partition(
 
 def _brings_responses(rows: Rows) -> bool:
     return isinstance(rows, StreamedRows) and rows.responds
+
+
+def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:
+    """Return marks of all cells of rows (n,) that have a clipped number, without a copy for each column."""
+    return np.broadcast_to(is_clipped.astype(np.int8)[:, None], (len(is_clipped), n_columns))

@@ -14,6 +14,7 @@ from dpalgos import InputError, Sample, estimate
 from dpalgos.central.preconditioned.plan import ROBUST
 from dpalgos.forecast.simulated_rows import RowSimulator, matters_most, table_count
 from dpalgos.formula.group_table import GroupNumbers, noise_std_of
+from dpalgos.formula.person_rows import PersonRows
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
@@ -225,10 +226,14 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         simulated = simulated_table(simulator, n_units, None if survival else table, rng)
         rows: Mapping[str, Any] = simulated.table
         users, weights = rows.get(table.user_id), rows.get(table.weights)
-        if derived and survival:
-            expanded, users = derived.of_rows(simulated.rows)
-            rows, weights = derived.values(expanded), None if weights is None else weights[users]
-        X, y = design.rows(rows)
+        y: np.ndarray | None
+        if survival and request.by_formula:
+            persons = PersonRows.of(request.by_formula, simulated.rows, np.arange(n_units))
+            X, y = persons.held_rows()
+            users = persons.persons
+            weights = None if weights is None else persons.means(weights)
+        else:
+            X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:

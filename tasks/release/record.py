@@ -291,7 +291,9 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
         yield f"Rows are weighted by column {columns.weights}, clipped to [0, {maximum:g}].", ()
-    if columns.user_id and not (request.by_formula and request.by_formula.times):
+    if columns.user_id and request.by_formula and request.by_formula.times:
+        yield "Rows of a user in one period are joined: covariates are weighted by the time at risk.", ()
+    elif columns.user_id:
         if (most := request.keywords.get("max_rows")) is None:
             yield "Each user counts once, whatever the number of their rows.", ()
             if table and (columns.y or request.by_group):

@@ -275,7 +275,8 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
             return plan, Sample(streamed, moved=rows.clipped, row_weights=rows.weights)
         except StreamRefused:
             pass
-    plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users)
+    is_streamed = isinstance(table, StreamedRows)  # person-periods
+    plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users, streamed=is_streamed)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
     return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped, row_weights=rows.weights)
 

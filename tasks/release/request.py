@@ -170,7 +170,7 @@ def complete_request(
     numbers = own.data.group_numbers_of(columns.x) if own else None
     survival = design.survival if design else None
     if survival:
-        params = survival.settings(params, 1 + bool(columns.user_id))
+        params = survival.settings(params)
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
             raise SpecError(stated_by_column(stated[0], config.dataset.study))
@@ -307,7 +307,7 @@ def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[
     design = own.data.formula_of(columns.x)
     try:
         if design and design.survival:
-            design.survival.settings(params, 1 + bool(columns.user_id))
+            design.survival.settings(params)
         if not faults:
             families = [params.get("family"), *(each.params.get("family") for each in own.estimators)]
             family = families[0] or ("multinomial" if "multinomial" in families else "")

@@ -26,7 +26,9 @@ from data.tables.queries import Query
 from data.tables.reading import Numbers, Watch, n_rows_stated
 from data.tables.sources import Part, Source
 from data.tables.streams import HELD_NUMBERS, StreamedTable
+from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.rows.blocks import StreamedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, require_clusters
@@ -40,7 +42,7 @@ from tasks.release.request import ReleaseRequest
 class ReleaseRows:
     """The rows of a file in public units, and how to convert an estimate back."""
 
-    X: FloatArray | StreamedTable  # (n, k); what is streamed brings responses, too
+    X: FloatArray | StreamedTable | StreamedRows  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     weights: FloatArray | None = None  # (n,)
@@ -84,10 +86,9 @@ class ClippedCells:
         self._columns, self._pieces = [*design.names, *more], list[np.ndarray]()
 
     def add(self, piece: DeclaredTable) -> None:
-        at, rows = piece.places()
-        cells = np.zeros((len(rows), len(self._columns)), dtype=bool)
+        cells = np.zeros((len(piece.is_complete), len(self._columns)), dtype=bool)
         for j, name in enumerate(self._columns):
-            cells[at, j] = piece.sides.get(name, 0)
+            cells[piece.is_complete, j] = piece.sides.get(name, 0)
         self._pieces.append(np.packbits(cells, axis=1))
 
     def add_unclipped(self, n_rows: int) -> None:
@@ -108,8 +109,8 @@ class ClippedCells:
 class _DesignReader(DeclaredReader):
     """Reads the columns of X and the response from a table's files, in public units.
 
-    A row that is left out for a missing cell becomes a row of zeros. With a time to an event, each person has
-    a row per period. If sums are released (``of_sums``), the file may have fewer users than declared.
+    A row that is left out for a missing cell becomes a row of zeros. If sums are released (``of_sums``), the
+    file may have fewer users than declared.
     """
 
     def __init__(self, source: Source, design: RowDesign, of_sums: bool = False) -> None:
@@ -119,8 +120,6 @@ class _DesignReader(DeclaredReader):
         self._design, self.clipped_cells, self._of_sums = design, ClippedCells(design), of_sums
         self._n_declared = declaration.n_users or 0
         self._weights: list[FloatArray] = []
-        self._rows: list[np.ndarray] = []  # of the file, where users or persons are protected
-        self._n_read = 0
 
     @property
     def weights(self) -> FloatArray | None:
@@ -129,11 +128,8 @@ class _DesignReader(DeclaredReader):
 
     @property
     def users(self) -> np.ndarray | None:
-        """A code per row (n,) for the user or person it belongs to, if they are protected."""
-        if not self._rows:
-            return None
-        rows = np.concatenate(self._rows)
-        return self.ids.codes()[rows] if self.ids else rows
+        """A code per row (n,) for the user it belongs to, if they are protected."""
+        return self.ids.codes() if self.ids else None
 
     @property
     def without_rows(self) -> range:
@@ -146,24 +142,61 @@ class _DesignReader(DeclaredReader):
 
     def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
         for piece in self.tables(part, watch):
-            at, of_file = piece.places()
+            at = piece.is_complete
             if watch:  # the first pass
                 self.clipped_cells.add(piece)
-                if name := self._design.weights:
-                    self._weights.append(np.zeros(len(of_file)))
-                    weights = piece.table[name]
-                    self._weights[-1][at] = weights if piece.persons is None else weights[piece.persons]
-                if self.ids or piece.persons is not None:
-                    self._rows.append(of_file + self._n_read)
-                self._n_read += len(piece.is_complete)
+                self._add_weights(piece)
             kept, responses = self._design.rows(piece.table)
-            rows = np.zeros((len(of_file), kept.shape[1]), order="F")
+            rows = np.zeros((len(at), kept.shape[1]), order="F")
             rows[at] = kept
             numbers = dict(zip((*self._design.names, AT_CENTERS), rows.T, strict=False))
             if response := self._design.response:
                 numbers[response.name] = np.zeros(len(rows))
                 numbers[response.name][at] = responses
             yield numbers
+
+    def _add_weights(self, piece: DeclaredTable) -> None:
+        if name := self._design.weights:
+            self._weights.append(np.zeros(len(piece.is_complete)))
+            self._weights[-1][piece.is_complete] = piece.table[name]
+
+
+class _PersonReader(_DesignReader):
+    """Reads the declared columns of a time to an event, with categories as codes.
+
+    A row that is left out for a missing cell has public values, and is known by ``is_complete``.
+    """
+
+    def __init__(self, source: Source, design: RowDesign, formula: FormulaDesign) -> None:
+        super().__init__(source, design)
+        self._formula = formula
+        self.is_complete: list[np.ndarray] = []
+        self.is_clipped: list[np.ndarray] = []  # whether a covariate was clipped
+
+    @property
+    def categories(self) -> tuple[Column, ...]:
+        """The columns that it reads as codes."""
+        return tuple(each for each in self._columns if each.categories and each.name in self._formula.uses)
+
+    def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
+        for piece in self.tables(part, watch):
+            at, sides = piece.is_complete, piece.sides
+            if watch:  # the first pass
+                self._add_weights(piece)
+                self.is_complete.append(at)
+                self.is_clipped.append(np.zeros(len(at), dtype=bool))
+                for name in sides.keys() & set(self._formula.uses) - set(self._formula.times):
+                    self.is_clipped[-1][at] |= sides[name] != 0
+            numbers = {name: np.full(len(at), self._public(name)) for name in self._formula.uses}
+            for name, values in numbers.items():
+                values[at] = piece.table[name]
+            yield numbers
+
+    def _public(self, name: str) -> float:
+        column, time = self._formula.source[name], self._formula.survival
+        if isinstance(column, CategoryColumn):
+            return 0.0
+        return time.periods[0] if time and name in self._formula.times else column.lower
 
 
 def read_rows(
@@ -216,17 +249,46 @@ def table_as_declared(
     design, units = units_as_declared(analyst_table, columns, family, formula)
     require_clusters(path, analyst_table)
     counts_none = bool(columns.y or analyst_table.group_numbers_of(columns.x))  # a row of zeros
-    return _rows_of(path, design, units, watch, drops=counts_none, held=bool(formula and formula.times))
+    if formula and formula.joins_rows:
+        return _person_rows(path, design, formula, units, watch)
+    return _rows_of(path, design, units, watch, drops=counts_none)
+
+
+def _person_rows(
+    path: Source, design: RowDesign, formula: FormulaDesign, units: FileUnits, watch: Watch
+) -> ReleaseRows:
+    """Return the person-periods of a time to an event, as `dpalgos.formula.phreg` makes them of a frame."""
+    from dpalgos.formula.person_rows import person_sample  # loaded if a response is a time
+
+    make = partial(_PersonReader, path, design, formula)
+    reader, table = make(), StreamedTable(path, make)
+    table.check(reader, watch, inf)
+    numbers, _ = table.in_memory()
+    rows: dict[str, Any] = dict(zip(formula.uses, numbers.T, strict=True))
+    for column in reader.categories:
+        rows[column.name] = np.array(column.categories)[rows[column.name].astype(int)]
+    is_complete, is_clipped = map(np.concatenate, (reader.is_complete, reader.is_clipped))
+    sample = person_sample(
+        formula,
+        rows,
+        np.arange(len(numbers)) if reader.users is None else reader.users,
+        is_clipped=is_clipped if is_clipped.any() else None,
+        row_weights=reader.weights,
+        is_complete=None if is_complete.all() else is_complete,
+    )
+    return ReleaseRows(
+        X=sample["X"],
+        y=sample["y"],
+        users=sample["user_ids"],
+        weights=sample["row_weights"],
+        units=units,
+        design=design,
+        clipped=sample["moved"],
+    )
 
 
 def _rows_of(
-    path: Source,
-    design: RowDesign,
-    units: FileUnits,
-    watch: Watch,
-    *,
-    drops: bool = False,
-    held: bool = False,
+    path: Source, design: RowDesign, units: FileUnits, watch: Watch, *, drops: bool = False
 ) -> ReleaseRows:
     """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
 
@@ -236,7 +298,7 @@ def _rows_of(
     make = partial(_DesignReader, path, design, drops)
     reader = make()
     table = StreamedTable(path, make, design.response.name if design.response else "")
-    table.check(reader, watch, inf if held or reader.ids else HELD_NUMBERS)
+    table.check(reader, watch, inf if reader.ids else HELD_NUMBERS)
     if reader.repairs and not drops:
         raise DataError(
             f"{path}: {reader.repairs[0].reason}; only regressions can be released without some rows, "

@@ -251,11 +251,12 @@ def positive_mean(released: float, std: float) -> float:
 def moved_mean(mean: float, residual: Noisy) -> float:
     """Return the estimate of a mean count from a released mean residual.
 
-    Clipping makes means too low. Therefore a residual below 0 is noise. One above 0 is shrunk, as if the mean
-    were normal about ``mean``, with a standard deviation of 0.7 of it.
+    Clipping makes means too low. Therefore a residual below one standard error is noise. What exceeds that is
+    shrunk, as if the mean were normal about ``mean``, with a standard deviation of 0.7 of it.
     """
-    kept = 1 / (1 + (float(residual.std) / (_SURPRISE * mean)) ** 2)
-    return mean + kept * max(float(residual.value), 0.0)
+    std = float(residual.std)
+    kept = 1 / (1 + (std / (_SURPRISE * mean)) ** 2)
+    return mean + kept * max(float(residual.value) - std, 0.0)
 
 
 def _class_predictors(spend: Spend, sample: Sample, family: Family) -> FloatArray:

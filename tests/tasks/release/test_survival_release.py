@@ -6,7 +6,7 @@ import pytest
 import tasks.release.release
 from data.errors import DataError
 from data.ledger import Ledger
-from dpalgos.formula import phreg, survival, table_one
+from dpalgos.formula import person_rows, phreg, survival, table_one
 from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
 from tasks.release.methods import methods_of
@@ -16,7 +16,7 @@ from tasks.report.coefficients import by_group_of, nested_record, table_of, text
 from tests.builders import refused
 from tests.dpalgos.test_group_tables import FORMULA as BASELINE
 from tests.dpalgos.test_group_tables import PUBLIC, trial
-from tests.dpalgos.test_survival import patients
+from tests.dpalgos.test_survival import in_rows, patients
 from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release
 
 N = 1500
@@ -71,17 +71,34 @@ def test_curves_of_times_in_days_have_a_caution_on_units(ledger, tmp_path):
     assert "unit" in caution
 
 
-def test_a_person_with_several_rows_of_a_file_has_twice_as_many_as_periods(tmp_path):
-    """Rows of a file are not joined: two may lie in one period."""
-    frame = patients(N).round(6).assign(person=np.arange(N) // 2, entered=0.0)
-    bounds = {**BOUNDS, "entered": (0, 5)}
+@pytest.mark.parametrize("most_numbers", [person_rows._NUMBERS_HELD, 0])
+def test_rows_of_a_person_in_a_file_are_joined_by_period_as_those_of_a_frame(
+    ledger, tmp_path, monkeypatch, most_numbers
+):
+    """Quarterly rows, in any order and with clipped covariates: a person has a row per period."""
+    monkeypatch.setattr(person_rows, "_NUMBERS_HELD", most_numbers)
+    frame = in_rows(patients(3000).assign(person=np.arange(3000)), 0.25).round(6)
+    bounds = {**BOUNDS, "age": (45, 75), "start": (0, 5)}
     file = initialized(tmp_path, frame, bounds=bounds, categories=ARMS, user_id="person")
-    edited(file, "upper = 5", "upper = 5\nperiods = [0, 1, 2, 5]")
-    config = release_file(
-        tmp_path, file, "Surv(entered, time, died) ~ arm", more='[columns]\nuser_id = "person"'
-    )
-    request = read_request(config, "preconditioned_glm", epsilon=1.0, delta=1e-6)
-    assert request.params["max_rows"] == 2 * len(request.by_formula.survival.labels)
+    edited(file, 'outside = "refuse"', 'outside = "clip"')
+    for name in ("time", "start"):
+        text = file.read_text()
+        at = text.index(f'name = "{name}"')
+        file.write_text(text[:at] + text[at:].replace("upper = 5", "upper = 5\nperiods = [0, 1, 2, 3, 5]", 1))
+    formula, budget = "Surv(start, time, died) ~ arm + age", {"epsilon": 3.0, "delta": 1e-6}
+    config = release_file(tmp_path, file, formula, more='[columns]\nuser_id = "person"')
+    got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, interval=0.95, **budget)
+    assert got.plan.request.params["max_rows"] == 4
+    assert got.plan.rows.n_units == 3000
+    declared = {"bounds": {"age": (45, 75)}, "levels": ARMS, "periods": [0, 1, 2, 3, 5]}
+    rng = np.random.default_rng(0)
+    plain = phreg(formula, frame, user="person", **declared, **budget, random_state=rng)
+    record = record_of(got)["release"]
+    answer = {each["name"]: [each["estimate"], each["lower"], each["upper"]] for each in record["answer"]}
+    for name, low, high in plain.conf_int().itertuples():
+        assert answer[name] == pytest.approx([plain.params[name], low, high])
+    assert plain.params["arm[T.drug]"] == pytest.approx(-0.5, abs=0.15)
+    assert "joined" in record["methods"]
 
 
 def released(ledger, folder, table, estimator="preconditioned_glm"):
@@ -114,6 +131,7 @@ def test_a_person_without_a_value_stays_one_of_the_number_of_persons(ledger, tmp
     study.write_text(study.read_text().replace('missing = "refuse"', 'missing = "drop"'))
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, **BUDGET)
     assert got.plan.rows.n_units == N
+    assert np.flatnonzero(~got.plan.sample.X.any(axis=1)).tolist() == list(range(0, N, 10))
     assert got.estimate["arm[T.drug]"] == pytest.approx(-0.5, abs=0.25)
 
 
