@@ -7,18 +7,19 @@ from threading import Lock
 
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast, SimulatedRelease, simulate_release
+from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.request import ReleaseRequest
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-SIZES = (1, 2, 4, 8, 16)  # times as many rows or persons
 _TABLES = 8  # synthetic ones, which answer within a second
+_FAR = 10  # times as many rows are as far as two forecasts tell
 _MOST = 64  # plans and questions that are kept
 Line = Sequence[tuple[float, float]]  # half-widths by ε or size
 
 
 class Forecasts:
-    """Forecasts, each made once for the same files; one at a time, beside which the page answers."""
+    """Forecasts, each made once for the same files; one at a time in a thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -27,7 +28,9 @@ class Forecasts:
 
     def of(self, plan: PlanFile, question: str, epsilon: float, times: int = 1) -> ReleaseForecast:
         """Return the forecast of a question at an ε, with ``times`` as many rows or persons."""
-        key = plan.digest, question, times
+        key, request = (plan.digest, question, times), plan.requests[question]
+        if request.level is None or (request.by_group and not request.by_group.terms):
+            raise SpecError(f"{question} has no intervals; state its question with interval = 0.95 for them")
         with self._lock:
             if len(self._simulated) > _MOST:
                 self._simulated, self._found = {}, {}
@@ -64,5 +67,17 @@ def needed(line: Line, wanted: float) -> str | None:
         return None
     if first == 0:
         return num(line[0][0])
-    (a, wide), (b, narrow) = line[first - 1], line[first]
-    return num(a * (b / a) ** (math.log(wide / wanted) / math.log(wide / narrow)))
+    return num(_reached(*line[first - 1], *line[first], wanted))
+
+
+def needed_times(line: Line, wanted: float) -> str | None:
+    """Return how many times as many rows reach a half-width, from the forecasts of one and two times."""
+    if len(line) < 2 or not line[1][1] < line[0][1]:
+        return None
+    times = _reached(*line[0], *line[1], wanted)
+    return num(times) if 1 < times < _FAR else None
+
+
+def _reached(a: float, wide: float, b: float, narrow: float, wanted: float) -> float:
+    """Return where the line through two points, on logarithmic axes, has a half-width."""
+    return float(a * (b / a) ** (math.log(wide / wanted) / math.log(wide / narrow)))

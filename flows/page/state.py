@@ -27,6 +27,7 @@ class State:
         self.files, self.releasing, self.forecasts = files, releasing, forecasts
         self.changed: reactive.Value[int] = reactive.value(0)  # each edit of the files
         self.charged: reactive.Value[int] = reactive.value(0)  # each change of the ledger
+        self._plan: PlanFile | None = None  # as it was read last
         self.prepared: reactive.Value[PreparedPlan | None] = reactive.value(None)
 
     @contextmanager
@@ -52,8 +53,11 @@ class State:
         if not self.files.questions:
             return "Add a question first, in step 2."
         try:
-            return read_plan(self.files.plan)
-        except REFUSED as error:
+            digest = digest_of(self.files.plan, self.files.study)
+            if self._plan is None or self._plan.digest != digest:
+                self._plan = read_plan(self.files.plan)
+            return self._plan
+        except (*REFUSED, OSError) as error:
             return str(error)
 
     def account(self) -> Account | None:

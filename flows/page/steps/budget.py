@@ -109,8 +109,8 @@ def split_table(found: PreparedPlan) -> ui.Tag:
     total = f"All together: ε {found.split.total:.4g} at δ {found.plan.plan.delta:g}."
     return ui.div(
         table(shown.columns, rows, shown.caption),
-        ui.p(" ".join([total, *shown.notes])),
-        banner(found.split.refusal) if found.split.refusal else None,
+        banner(found.split.refusal) if found.split.refusal else ui.p(total),
+        ui.p(" ".join(shown.notes)),
     )
 
 

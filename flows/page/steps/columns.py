@@ -93,6 +93,12 @@ def serve(input: Inputs, state: State) -> None:
         return ui.div(*drawn)
 
     @reactive.effect
+    @reactive.event(input.user_id, ignore_init=True)
+    def other_unit() -> None:  # the number of rows is no number of persons
+        if input.user_id() != files.declared["data"].get("user_id", ""):
+            ui.update_text("size", value="")
+
+    @reactive.effect
     def keep() -> None:
         declared = _declared(input, state)
         if declared != files.declared["data"]:
@@ -110,6 +116,8 @@ def _open(data: dict[str, Any]) -> list[str]:
     faults = ["Choose the columns that the questions need."] if not data["columns"] else []
     if data.get("privacy_unit") == OPEN:
         faults.insert(0, "State what a row or person is, e.g. a patient.")
+    if OPEN in (data.get("rows"), data.get("users")):
+        faults.append("State the number of rows or persons, as it is publicly known.")
     for column in data["columns"]:
         labels = {**FIELDS["time"], **FIELDS["category"], **FIELDS["number"]}
         names = [labels[key] for key, value in column.items() if value in (OPEN, [OPEN])]

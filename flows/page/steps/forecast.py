@@ -7,7 +7,7 @@ from typing import Any
 from shiny import Inputs, reactive, render, ui
 
 from flows.page.files import list_of, number_of
-from flows.page.forecasts import EPSILONS, SIZES, lines_of, needed
+from flows.page.forecasts import EPSILONS, lines_of, needed, needed_times
 from flows.page.parts import banner, chart, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State
 from reports.writing import num
@@ -24,6 +24,7 @@ _GUESSES = {
     "rows_per_user": "rows of a person",
     "within_users": "correlation of the rows of a person",
 }
+_OF_TARGETS = "The plan gives a question with a target the ε at which most tables reach it, unlucky ones too."
 Series = list[tuple[float, ReleaseForecast]]
 
 
@@ -36,7 +37,7 @@ def screen(state: State) -> ui.Tag:
         ui.p(_ABOUT),
         grid(
             select_field("asked", "Question", names),
-            ui.input_slider("log_epsilon", "ε, as a power of ten", -1.0, 1.0, 0.0, step=0.05, width="100%"),
+            ui.input_slider("epsilon", "ε", 0.1, 10.0, 1.0, step=0.1, width="100%"),
         ),
         ui.layout_column_wrap(
             ui.output_ui("half_widths"), ui.output_ui("against_epsilon"), width="24rem", fill=False
@@ -44,9 +45,10 @@ def screen(state: State) -> ui.Tag:
         ui.h3("A wanted half-width"),
         grid(
             select_field("term", "Term", []),
-            text_field("wanted", "Half-width"),
+            text_field("wanted", "Half-width; empty for no target"),
             ui.input_action_button("aim", "Make it a target of the plan"),
         ),
+        ui.p(_OF_TARGETS),
         ui.output_ui("needed_budget"),
         ui.h3("Guesses"),
         ui.output_ui("guess_that_matters"),
@@ -55,9 +57,8 @@ def screen(state: State) -> ui.Tag:
 
 
 def serve(input: Inputs, state: State) -> None:
-    @reactive.calc
     def epsilon() -> float:
-        return float(f"{10 ** input.log_epsilon():.2g}")
+        return float(input.epsilon())
 
     @reactive.extended_task
     async def one(plan: PlanFile, question: str, epsilon: float) -> ReleaseForecast | str:
@@ -73,7 +74,7 @@ def serve(input: Inputs, state: State) -> None:
 
         try:
             first = [(epsilon, await each(epsilon, 1)) for epsilon in EPSILONS]
-            return first, [(times, await each(1.0, times)) for times in SIZES]
+            return first, [(times, await each(1.0, times)) for times in (1, 2)]
         except REFUSED:
             return [], []
 
@@ -125,18 +126,22 @@ def _serve_target(input: Inputs, state: State, series: Any) -> None:
         if isinstance(wanted, str) or wanted <= 0 or not input.term():
             return None
         by_epsilon, by_size = (lines_of(each).get(input.term(), []) for each in series.result())
-        epsilon, times = needed(by_epsilon, wanted), needed(by_size, wanted)
+        epsilon = needed(by_epsilon, wanted)
+        times = needed_times(by_size, wanted)
         enough = f"ε of about {epsilon}" if epsilon else f"no ε up to {EPSILONS[-1]:g}"
-        more = f"{times} times as many rows or persons" if times else "more than 16 times as many rows"
-        return banner(f"± {num(wanted)} needs {enough}. At ε = 1 it needs {more}.")
+        more = f" At ε = 1 it needs about {times} times as many rows or persons." if times else ""
+        return banner(f"± {num(wanted)} needs {enough}.{more}")
 
     @reactive.effect
     @reactive.event(input.aim)
     def aim() -> None:
-        wanted = number_of(input.wanted())
         question = next(each for each in state.files.questions if each["name"] == input.asked())
+        targets = {key: value for key, value in question.get("precision", {}).items() if key != input.term()}
+        if input.wanted().strip():
+            targets[input.term()] = number_of(input.wanted())
         with state.editing():
-            question["precision"] = {**question.get("precision", {}), input.term(): wanted}
+            question.pop("precision", None)
+            question |= {"precision": targets} if targets else {}
 
 
 def _serve_guess(input: Inputs, state: State, one: Any) -> None:
@@ -183,7 +188,8 @@ def _guesses(state: State) -> dict[str, str]:
     names = dict(_GUESSES)
     if not state.files.declared["data"].get("user_id"):
         names = {key: label for key, label in names.items() if "user" not in key}
-    for column in state.files.columns:
+    weights = state.files.declared["data"].get("weights")
+    for column in [*state.files.columns, *([{"name": weights}] if weights else [])]:
         keys = ("shares",) if "categories" in column else ("mean", "std")
         names |= {f"{key} of {column['name']}": f"{key} of {column['name']}" for key in keys}
     return names
@@ -204,8 +210,11 @@ def _table(foreseen: ReleaseForecast, epsilon: float) -> ui.Tag:
         )
         for name, low, middle, high in foreseen.terms
     ]
-    none = f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval."
+    none = f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval. "
+    none *= bool(foreseen.none)
+    if not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
+        none += "Guess the shares of all categories below to get ranges."
     return ui.div(
         table(("term", "half-width", "90% range"), rows, f"At ε = {epsilon:g}"),
-        ui.p(none) if foreseen.none else None,
+        ui.p(none),
     )

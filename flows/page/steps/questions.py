@@ -23,7 +23,7 @@ _HAS_TIMES = "['survival', 'hazard'].includes(input.kind)"
 def screen(state: State) -> ui.Tag:
     names = [each["name"] for each in state.files.columns]
     if not names:
-        return ui.div(ui.h2("Questions"), ui.p("Choose and declare columns first, in step 1."))
+        return ui.div(ui.h2("Questions"), ui.p("Choose columns first, in step 1."))
     shown = ui.panel_conditional
     return ui.div(
         ui.h2("Questions"),
@@ -73,6 +73,12 @@ def serve(input: Inputs, state: State) -> None:
         )
         with state.editing():
             files.questions.append(question)
+        with reactive.isolate():
+            refusal = state.plan()
+        if isinstance(refusal, str):
+            ui.notification_show(refusal, type="error", duration=None)
+            with state.editing():
+                files.questions.pop()
 
     @reactive.effect
     @reactive.event(input.remove)
@@ -118,4 +124,5 @@ def question_of(
 def text_of_question(question: dict[str, Any]) -> str:
     """Return a question as one line."""
     text = next(str(question[key]) for key in ("formula", "table1", "survival", "mean") if key in question)
-    return f"{text} ({question['family']})" if "family" in question else text
+    targets = [f"{term} within ± {width}" for term, width in question.get("precision", {}).items()]
+    return "; ".join([f"{text} ({question['family']})" if "family" in question else text, *targets])

@@ -64,7 +64,7 @@ def serve(input: Inputs, state: State) -> None:
         if not is_running and status is None:
             return None
         now = "Under way. A closed window does not end it." if is_running else _ended(status)
-        return ui.div(banner(now), ui.tags.pre("\n".join(messages), tabindex="0") if messages else None)
+        return ui.div(banner(now), ui.tags.pre("\n".join(messages), tabindex="0") if status != 0 else None)
 
     @reactive.calc
     def status() -> int | None:
