@@ -18,8 +18,8 @@ _STEPS = {
     "5 Release": release,
 }
 _STYLE = """
-body { font-size: 16px; } h2 { font-size: 1.5rem; margin-top: .6em; }
-h3 { font-size: 1.15rem; margin-top: 1.2em; }
+body { font-size: 16px; } h1 { font-size: 1.5rem; margin-top: .6em; }
+h2 { font-size: 1.15rem; margin-top: 1.2em; }
 fieldset.column { border-top: 1px solid var(--bs-border-color); padding: .5em 0; }
 legend { font-size: 1rem; font-weight: 600; float: none; } label { font-size: .9rem; }
 .boxes { max-height: 12rem; overflow-y: auto; } .scroll { overflow-x: auto; } .scroll table { width: auto; }
@@ -67,6 +67,6 @@ def _show(title: str, step: Any, input: Inputs, output: Outputs, state: State) -
     @render.ui
     @reactive.event(input.step)
     def draw() -> ui.Tag | None:
-        return step.screen(state) if input.step() == title else None
+        return ui.tags.main(step.screen(state)) if input.step() == title else None
 
     step.serve(input, state)

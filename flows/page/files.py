@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,7 @@ class PageFiles:
 
     def again(self) -> "PageFiles":
         """Return the files as another window reads them now."""
-        read = _known(self.study)
-        return replace(read, kinds={**read.kinds, **self.kinds})
+        return _known(self.study, self.kinds)
 
     def keep(self) -> None:
         """Write both files; refuse to replace what others wrote since."""
@@ -118,13 +117,15 @@ def opened_files(written: str, folder: Path) -> PageFiles:
     return files
 
 
-def _known(study: Path) -> PageFiles:
+def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
+    """Read both files; the header of the table, too, if its columns are not known."""
     declared = read_toml(study)[1]
     if not isinstance(declared.get("data"), dict):
         raise SpecError(f"{study.name} has no [data]; open a table, or a study file of one")
     declared.setdefault("guesses", {})
-    with opened_table(source_of(str(declared["data"].get("path", "")), study.parent)) as (names, _):
-        kinds = dict.fromkeys(names, "number")
+    if kinds is None:
+        with opened_table(source_of(str(declared["data"].get("path", "")), study.parent)) as (names, _):
+            kinds = dict.fromkeys(names, "number")
     files = PageFiles(study, kinds, declared)
     files._written[study] = sha256_file(study)
     if files.plan.exists():

@@ -21,9 +21,9 @@ def screen(state: State) -> ui.Tag:
         text_field(f"plan_{key}", label, state.files.plan_facts.get(key)) for key, label in _FACTS.items()
     ]
     return ui.div(
-        ui.h2("Budget"),
+        ui.h1("Budget"),
         ui.output_ui("budget"),
-        ui.h3("This plan"),
+        ui.h2("This plan"),
         grid(
             *facts,
             ui.input_action_button("split", "Forecast all questions and divide ε", class_="btn-primary"),

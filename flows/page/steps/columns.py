@@ -48,7 +48,7 @@ def screen(state: State) -> ui.Tag:
         for key, (label, choices) in _RULES.items()
     ]
     return ui.div(
-        ui.h2("The table"),
+        ui.h1("The table"),
         ui.p(_ABOUT),
         grid(
             text_field("privacy_unit", "A row or person is", data.get("privacy_unit"), "e.g. a patient"),
@@ -77,20 +77,14 @@ def screen(state: State) -> ui.Tag:
         check_boxes(
             "used", "Columns that the questions need", names, [each["name"] for each in state.files.columns]
         ),
-        ui.output_ui("column_fields"),
-        ui.h3("Still missing or wrong"),
+        ui.div(*[_fields(state, each) for each in state.files.columns], id="column_fields"),
+        ui.h2("Still missing or wrong"),
         ui.output_ui("column_faults"),
     )
 
 
 def serve(input: Inputs, state: State) -> None:
     files = state.files
-
-    @render.ui
-    def column_fields() -> ui.Tag:
-        known = {each["name"]: each for each in files.columns}
-        drawn = [_fields(state, name, known.get(name, {})) for name in input.used()]
-        return ui.div(*drawn)
 
     @reactive.effect
     @reactive.event(input.user_id, ignore_init=True)
@@ -101,6 +95,12 @@ def serve(input: Inputs, state: State) -> None:
     @reactive.effect
     def keep() -> None:
         declared = _declared(input, state)
+        before = {each["name"]: each for each in files.columns}
+        after = {each["name"]: each for each in declared["columns"]}
+        for name in before.keys() - after.keys():
+            ui.remove_ui(f"#column_{_number(state, name)}", immediate=True)
+        for name in [each for each in after if each not in before]:
+            ui.insert_ui(_fields(state, after[name]), "#column_fields", "beforeEnd", immediate=True)
         if declared != files.declared["data"]:
             with state.editing():
                 files.declared["data"] = declared
@@ -125,9 +125,9 @@ def _open(data: dict[str, Any]) -> list[str]:
     return faults
 
 
-def _fields(state: State, name: str, known: dict[str, Any]) -> ui.Tag:
+def _fields(state: State, known: dict[str, Any]) -> ui.Tag:
     """Return the fields of a column; those of another kind appear if it is chosen."""
-    number, kind = _number(state, name), _kind_of(known, state.files.kinds[name])
+    number = _number(state, known["name"])
     fields = [
         ui.panel_conditional(
             f"input.kind_{number} == '{each}'",
@@ -140,14 +140,16 @@ def _fields(state: State, name: str, known: dict[str, Any]) -> ui.Tag:
         )
         for each, labels in FIELDS.items()
     ]
-    chooser = ui.input_radio_buttons(f"kind_{number}", "It is", KINDS, selected=kind, inline=True)
-    return ui.tags.fieldset(ui.tags.legend(name), chooser, *fields, class_="column")
+    chooser = ui.input_radio_buttons(f"kind_{number}", "It is", KINDS, selected=_kind_of(known), inline=True)
+    return ui.tags.fieldset(
+        ui.tags.legend(known["name"]), chooser, *fields, class_="column", id=f"column_{number}"
+    )
 
 
-def _kind_of(known: dict[str, Any], type_in_file: str) -> str:
+def _kind_of(known: dict[str, Any]) -> str:
     if known.get("periods") or known.get("resolution"):
         return "time"
-    return "category" if "categories" in known or (not known and type_in_file == "text") else "number"
+    return "category" if "categories" in known or "levels" in known else "number"
 
 
 def _number(state: State, name: str) -> int:

@@ -31,9 +31,9 @@ Series = list[tuple[float, ReleaseForecast]]
 def screen(state: State) -> ui.Tag:
     names = [each["name"] for each in state.files.questions if "submodel" not in each]
     if not names:
-        return ui.div(ui.h2("Forecast"), ui.p("Add a question first, in step 2."))
+        return ui.div(ui.h1("Forecast"), ui.p("Add a question first, in step 2."))
     return ui.div(
-        ui.h2("Forecast"),
+        ui.h1("Forecast"),
         ui.p(_ABOUT),
         grid(
             select_field("asked", "Question", names),
@@ -42,7 +42,7 @@ def screen(state: State) -> ui.Tag:
         ui.layout_column_wrap(
             ui.output_ui("half_widths"), ui.output_ui("against_epsilon"), width="24rem", fill=False
         ),
-        ui.h3("A wanted half-width"),
+        ui.h2("A wanted half-width"),
         grid(
             select_field("term", "Term", []),
             text_field("wanted", "Half-width; empty for no target"),
@@ -50,7 +50,7 @@ def screen(state: State) -> ui.Tag:
         ),
         ui.p(_OF_TARGETS),
         ui.output_ui("needed_budget"),
-        ui.h3("Guesses"),
+        ui.h2("Guesses"),
         ui.output_ui("guess_that_matters"),
         grid(select_field("guessed", "Guess", _guesses(state)), ui.output_ui("guess_field")),
     )
@@ -147,6 +147,10 @@ def _serve_target(input: Inputs, state: State, series: Any) -> None:
 def _serve_guess(input: Inputs, state: State, one: Any) -> None:
     files = state.files
 
+    def name_of_guess() -> str:  # of its field; one that was drawn before belongs to its own guess
+        key, column = _place(input.guessed())
+        return f"guess_{key}_{list(files.kinds).index(column)}" if column else f"guess_{key}"
+
     @render.ui
     def guess_that_matters() -> ui.Tag:
         foreseen = one.result()
@@ -158,18 +162,19 @@ def _serve_guess(input: Inputs, state: State, one: Any) -> None:
     def guess_field() -> ui.Tag:
         state.changed()
         key, column = _place(input.guessed())
-        known = files.declared["guesses"].get(key)
+        known = files.declared["guesses"].get(key, {} if column else None)
         column_facts = next((each for each in files.columns if each["name"] == column), {})
         levels = ", ".join(map(str, column_facts.get("categories", [])))
         label = f"Shares of {levels}" if key == "shares" else "Its value; empty if you do not know it"
-        return text_field("guess", label, known.get(column) if column and known else known)
+        return text_field(name_of_guess(), label, known.get(column) if column else known)
 
     @reactive.effect
-    @reactive.event(input.guess, ignore_init=True)
     def keep() -> None:
+        if not input[name_of_guess()].is_set():
+            return
         key, column = _place(input.guessed())
         guesses = dict(files.declared["guesses"])
-        numbers = [number_of(each) for each in list_of(input.guess())]
+        numbers = [number_of(each) for each in list_of(input[name_of_guess()]())]
         table = {**guesses.get(key, {})} if column else guesses
         place = column or key
         if numbers:
@@ -177,7 +182,8 @@ def _serve_guess(input: Inputs, state: State, one: Any) -> None:
         else:
             table.pop(place, None)
         if column:
-            guesses[key] = table
+            guesses = {name: each for name, each in guesses.items() if name != key}
+            guesses |= {key: table} if table else {}
         if guesses != files.declared["guesses"]:
             with state.editing():
                 files.declared["guesses"] = {"source": "stated on the page", **guesses}

@@ -23,10 +23,10 @@ _HAS_TIMES = "['survival', 'hazard'].includes(input.kind)"
 def screen(state: State) -> ui.Tag:
     names = [each["name"] for each in state.files.columns]
     if not names:
-        return ui.div(ui.h2("Questions"), ui.p("Choose columns first, in step 1."))
+        return ui.div(ui.h1("Questions"), ui.p("Choose columns first, in step 1."))
     shown = ui.panel_conditional
     return ui.div(
-        ui.h2("Questions"),
+        ui.h1("Questions"),
         grid(
             select_field("kind", "Kind of question", KINDS),
             shown("input.kind == 'regression'", select_field("family", "Family", _FAMILIES)),
@@ -47,9 +47,9 @@ def screen(state: State) -> ui.Tag:
             text_field("test", "Hypothesis to test (optional, costs nothing)", placeholder="e.g. age = 0"),
         ),
         ui.input_action_button("add", "Add the question", class_="btn-primary"),
-        ui.h3("The questions so far"),
+        ui.h2("The questions so far"),
         ui.output_ui("questions_so_far"),
-        ui.h3("Still missing or wrong"),
+        ui.h2("Still missing or wrong"),
         ui.output_ui("question_faults"),
     )
 

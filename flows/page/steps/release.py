@@ -15,11 +15,11 @@ _SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".json")
 
 def screen(state: State) -> ui.Tag:
     return ui.div(
-        ui.h2("Release"),
+        ui.h1("Release"),
         ui.output_ui("to_release"),
         ui.output_ui("progress"),
         ui.output_ui("results"),
-        ui.h3("What this page does, as commands"),
+        ui.h2("What this page does, as commands"),
         ui.tags.pre("\n".join(commands(state)), tabindex="0"),
     )
 
@@ -90,7 +90,7 @@ def _results(folder: Path) -> ui.Tag | None:
         ui.img(src=f"results/{each}", alt="Survival curves") for each in found if each.endswith(".svg")
     ]
     return ui.div(
-        ui.h3("Results"),
+        ui.h2("Results"),
         *figures,
         ui.tags.iframe(src=f"results/{PAGES[0]}", title="The released results", class_="results"),
         ui.tags.ul(*links),
