@@ -111,8 +111,8 @@ def confirm(tab, name="people", clicks=1):
     until(lambda: "Under way" in tab.text() or "Released." in tab.text())
 
 
-def people(folder, n=3000):
+def people(folder, n=3000, note=""):
     """Write a table of people."""
-    lines = (f"{18 + k * 7 % 73},{(k * 37 % 101) + (k * 7 % 73)},{'ab'[k * 3 % 2]}" for k in range(n))
-    (folder / "people.csv").write_text("age,cost,group\n" + "\n".join(lines) + "\n")
+    lines = (f"{18 + k * 7 % 73},{(k * 37 % 101) + (k * 7 % 73)},{'ab'[k * 3 % 2]},{note}" for k in range(n))
+    (folder / "people.csv").write_text("age,cost,group,note\n" + "\n".join(lines) + "\n")
     return folder
