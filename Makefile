@@ -13,7 +13,7 @@ PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist
 # Tests and tutorials start a hundred processes, whose code is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test fast-tests test-all bench bench-accuracy docs dist serve clean clean-home lint
+.PHONY: setup page run test fast-tests test-all bench bench-accuracy docs dist serve clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -57,6 +57,10 @@ serve: $(RUNTIME_STAMP)
 	$(BIN)/python -m flows.serve
 
 setup: $(TEST_STAMP)
+
+# What `dpcost open` needs.
+page: $(RUNTIME_STAMP)
+	$(PIP_INSTALL) --editable '.[page]'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

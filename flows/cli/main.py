@@ -22,6 +22,7 @@ from flows.cli.audit import audit
 from flows.cli.init import check, init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
+from flows.cli.page import open_page
 from flows.cli.protocol import protocol_app
 from flows.cli.publication import figure, submodel, table
 from flows.cli.release import release
@@ -39,6 +40,7 @@ for command in (
     *(release, table, submodel, audit, init, check, advise, figure),
 ):
     app.command()(command)
+app.command("open")(open_page)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app, "protocol": protocol_app}.items():
     app.add_typer(group, name=name)
 

@@ -1,0 +1,168 @@
+"""The study file and the plan of a page, as plain data, and as the files that the command line reads."""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from data.store.folders import atomic_write, sha256_file
+from data.tables.reading import opened_table
+from data.tables.schema import table_schema
+from data.tables.sources import name_of, source_of
+from tasks.errors import SpecError
+from tasks.study.own_data import checked_data, read_toml
+
+OPEN = "?"  # a value that a person has still to state
+_FORMATS = ("docx", "tex", "md", "csv")
+_BY_TABLE = {"models": ("formula",), "baseline": ("table1",), "means": ("mean",)}
+
+
+@dataclass
+class PageFiles:
+    """The two files of a page; another window or editor may have written them since."""
+
+    study: Path
+    kinds: Mapping[str, str]  # by column of the table: "number", "whole number", "text" or a declared kind
+    declared: dict[str, Any]
+    questions: list[dict[str, Any]] = field(default_factory=list)
+    plan_facts: dict[str, Any] = field(default_factory=lambda: {"epsilon": 1.0, "delta": 1e-6})
+    _written: dict[Path, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.study.stem
+
+    @property
+    def dataset(self) -> str:
+        """The name of the data in the ledger."""
+        return str(self.plan_facts.get("dataset") or self.name)
+
+    @property
+    def plan(self) -> Path:
+        return self.study.with_name(f"{self.name}-plan.toml")
+
+    @property
+    def results(self) -> Path:
+        """The folder of page, tables and records of a release."""
+        return self.study.with_name(f"{self.name}-results")
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.declared["data"].setdefault("columns", [])
+        return found
+
+    def faults(self) -> list[str]:
+        """Return what is missing or wrong in the study file, in sentences; no row is read."""
+        return checked_data(self.study)[1]
+
+    def again(self) -> "PageFiles":
+        """Return the files as another window reads them now."""
+        return _known(self.study, self.kinds)
+
+    def keep(self) -> None:
+        """Write both files; refuse to replace what others wrote since."""
+        plan = {**self.plan_facts, "dataset": self.dataset, "study": self.study.name}
+        contents = {self.study: self.declared}
+        if self.questions or self.plan.exists():
+            contents[self.plan] = {"plan": plan, "question": self.questions, "table": self._tables()}
+        for file in contents:
+            if file.exists() and sha256_file(file) != self._written.get(file, ""):
+                raise SpecError(
+                    f"{file.name} was changed outside this window; load this page again to see its content"
+                )
+        for file, content in contents.items():
+            atomic_write(file, tomli_w.dumps(content).encode())
+            self._written[file] = sha256_file(file)
+
+    def _tables(self) -> list[dict[str, Any]]:
+        """Return the tables of a plan in each format: of its models, its baseline table and its means."""
+        by_name = {
+            name: [each["name"] for each in self.questions if any(key in each for key in keys)]
+            for name, keys in _BY_TABLE.items()
+        }
+        return [
+            {"out": f"{name}.{kind}", "columns": columns}
+            for name, columns in by_name.items()
+            for kind in _FORMATS
+            if columns
+        ]
+
+
+def opened_files(written: str, folder: Path) -> PageFiles:
+    """Return the files of a page for a table, or for a study file; only the types of a new table are read.
+
+    Raises
+    ------
+    DataError, SpecError
+        The table or the study file cannot be read.
+    """
+    is_study = written.endswith(".toml")
+    study = folder / (written if is_study else f"{_name(written, folder)}.toml")
+    if study.exists():
+        files = _known(study)
+        if not is_study and files.declared["data"].get("path") != written:
+            raise SpecError(f"{study.name} declares another table than {written}; rename one of them")
+        return files
+    if is_study:
+        raise SpecError(f"{written} is not a file; check the path")
+    found = table_schema(source_of(written, folder))
+    kinds = {**found.types, **dict.fromkeys(found.codes, "text")}
+    open_facts = {"rows": found.n_rows, "privacy_unit": OPEN, "clusters": OPEN, "columns": []}
+    files = PageFiles(study, kinds, {"data": {"path": written, **open_facts}, "guesses": {}})
+    files.keep()
+    return files
+
+
+def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
+    """Read both files; the header of the table, too, if its columns are not known."""
+    declared = read_toml(study)[1]
+    if not isinstance(declared.get("data"), dict):
+        raise SpecError(f"{study.name} has no [data]; open a table, or a study file of one")
+    declared.setdefault("guesses", {})
+    if kinds is None:
+        with opened_table(source_of(str(declared["data"].get("path", "")), study.parent)) as (names, _):
+            kinds = dict.fromkeys(names, "number")
+    files = PageFiles(study, kinds, declared)
+    files._written[study] = sha256_file(study)
+    if files.plan.exists():
+        plain = read_toml(files.plan)[1]
+        files.questions = plain.get("question", [])
+        files.plan_facts |= plain.get("plan", {})
+        files._written[files.plan] = sha256_file(files.plan)
+    return files
+
+
+def _name(written: str, folder: Path) -> str:
+    stem = re.sub(r"[^a-z0-9_-]+", "-", Path(name_of(source_of(written, folder))).stem.lower()).strip("-")
+    return stem if stem[:1].isalpha() else f"table-{stem}".rstrip("-")
+
+
+def number_of(text: str) -> float | int | str:
+    """Return a number that a person typed; another text as it is, which the check of the file refuses."""
+    plain = text.strip().replace("−", "-")
+    for read in (int, float):
+        try:
+            return read(plain)
+        except ValueError:
+            continue
+    return plain or OPEN
+
+
+def list_of(text: str) -> list[str]:
+    """Return texts between commas; quotation marks keep a comma."""
+    return [
+        each.strip() for line in csv.reader([text], skipinitialspace=True) for each in line if each.strip()
+    ]
+
+
+def text_of_list(values: list[Any]) -> str:
+    return ", ".join(f'"{each}"' if "," in str(each) else str(each) for each in values if each != OPEN)
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as formulas write it."""
+    return name if name.isidentifier() else f'Q("{name}")'

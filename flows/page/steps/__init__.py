@@ -1,0 +1,1 @@
+"""The five steps of the page, a screen each."""
