@@ -18,7 +18,7 @@ from reports.charts.drawing import Picture, banner
 from reports.error_table import failures_of, summary_csv
 from reports.exhibits import is_drawn
 from reports.page import Section, StudyPage, seconds_of
-from reports.pages import attack_page, error_page, league
+from reports.pages import attack_page, error_page
 from reports.ranking import headline_of
 from reports.render import SCRIPT, render_page
 from reports.results import summarize
@@ -27,7 +27,6 @@ from reports.writing import render_sentence
 LAYOUTS = {
     "error_page": error_page.content,
     "attack_page": attack_page.content,
-    "league_page": league.content,
 }
 
 

@@ -18,7 +18,6 @@ from tasks.papers import paper_names
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, RowSource
 from tasks.report.attack_facts import attack_facts
-from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.spec import Panel, StudySpec
@@ -51,8 +50,6 @@ def build_page(
     facts: Any = None
     if measure.layout == "attack_page":
         facts = attack_facts(spec, results)
-    elif measure.layout == "league_page":
-        facts = league_facts(spec, results, manifest)
     label_guide = []
     if rate := _label_rate(exhibits):
         label = f"the more frequent label: {num(rate)} (not private)"
