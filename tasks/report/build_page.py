@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
+from data.results.table import with_form
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.catalog import Estimator
 from dpalgos.tuning.descent import BY_FORECAST
 from reports.cells import CALIBRATION_WORDS, nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
-from reports.writing import num, with_form
+from reports.writing import num
 from tasks.papers import paper_names
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, RowSource

@@ -12,8 +12,8 @@ import pytest
 
 from data.datasets import get_dataset
 from data.fetch.raw import RawFile
+from data.results.table import validate_results
 from flows.studies.find_study import find_study, study_names
-from reports.results import validate_results
 from tasks.cells import Replicates
 from tasks.problems.kinds import kinds
 from tasks.problems.problem import ALL, DatasetSource, Draw

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.results.summary import summarize
 from dpalgos import get_estimator
 from flows.studies.find_study import find_study, study_names
 from reports import palette
@@ -25,7 +26,6 @@ from reports.pages.index import overview_chart, render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
-from reports.results import summarize
 from reports.writing import error_bar, num
 from tests.reports.synthetic import entry, figure_4b, measured, replaced
 

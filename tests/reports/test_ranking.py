@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.results.table import noise_off_metric
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
 from reports.error_table import error_table
 from reports.fairness import limited_in_panels
@@ -21,7 +22,6 @@ from reports.ranking import (
     index_errors,
     rows_for_the_same,
 )
-from reports.results import noise_off_metric
 from reports.writing import num, times
 from tests.reports.synthetic import measured
 

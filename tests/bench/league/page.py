@@ -11,12 +11,12 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
+from data.results.summary import Mean
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, line_chart
 from reports.page import Section
 from reports.palette import Look, look
 from reports.render import render_page
-from reports.results import Mean
 from reports.writing import error_bar, num
 from tests.bench.league.judging import (
     LEAST_ERROR,
