@@ -12,8 +12,10 @@ setup(
     package_dir={"dpcost": "."},
     package_data={
         "dpalgos": ["py.typed"],
-        "dpcost.flows": ["claims.toml", "cli/templates/*"],
-        "dpcost.flows.studies": ["*.toml", "audits.json"],
+        "dpcost.flows": ["cli/templates/*"],
+        "dpcost.flows.studies": ["*.toml"],
+        "dpcost.tasks": ["claims.toml"],
+        "dpcost.tasks.run": ["audits.json"],
         "dpcost.data.collections": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],
         "dpcost.reports": ["templates/*", "templates/pages/*"],

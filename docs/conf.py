@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 # Tutorials leave the project's home alone, and find the commands of this environment.
 PROFILE = HERE / "_build" / "ipython" / "profile_default"  # kernels log errors, no warnings
 PROFILE.mkdir(parents=True, exist_ok=True)

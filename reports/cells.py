@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
+from data.results.table import noise_off_metric, with_form
 from reports.page import ZERO, StudyPage
 from reports.palette import look
-from reports.results import noise_off_metric
-from reports.writing import with_form
 
 CALIBRATION_WORDS = {"tight": "tight calibration", "paper": "paper's calibration"}
 _BRIEF_WORDS = {"tight": "tight", "paper": "paper's"}

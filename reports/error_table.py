@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from data.results.table import with_form
 from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place, size_at
 from reports.fairness import is_mostly_bias, sampling_error
 from reports.page import StudyPage
 from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
-from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, with_form, words
+from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, words
 
 _NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
 _CERTIFIED, _AUDITED, _NOISE_OFF = "certified ε", "audited ε ≥", "without noise"
@@ -130,10 +131,6 @@ def _exposed(page: StudyPage, rows: Sequence[Row], x: float) -> TableCell:
     ]
     most = max(known, default=None)
     return TableCell("") if most is None else TableCell(short(most), kind="flagged" if most >= 1 else "")
-
-
-def summary_csv(summary: pd.DataFrame) -> str:
-    return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
 def failures_of(results: pd.DataFrame, page: StudyPage) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from itertools import count
 
 import pandas as pd
 
+from data.results.printed_figures import FigureLine, PrintedFigure
 from reports import palette
 from reports.cells import place
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, line_chart
 from reports.charts.study import metric_words
-from reports.page import FigureLine, PrintedFigure, StudyPage
+from reports.page import StudyPage
 from reports.palette import Look
 from reports.ranking import LOGARITHMS
 from reports.render import PageTable, TableCell

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from data.results.summary import fitted_slope
+from data.results.table import SIGNS
 from reports.cells import Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
 from reports.page import Guide, StudyPage
-from reports.results import SIGNS, fitted_slope
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 
 from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, banner, vega_library
@@ -73,16 +74,16 @@ _ON_TOP: dict[str, Any] = {
 
 
 def render_page(
-    template: str, *, charts: Mapping[str, Chart] | None = None, **context: Any
+    template: str | Path, *, charts: Mapping[str, Chart] | None = None, **context: Any
 ) -> tuple[bytes, bytes]:
-    """Return a page as HTML, with the data of its charts, and as Markdown."""
+    """Return a page as HTML, with the data of its charts, and as Markdown; a path is a template elsewhere."""
     # "<" ends no element, and opens none.
     data = json.dumps({"config": CONFIG, "charts": charts}, ensure_ascii=False, separators=(",", ":"))
     embedded = {"charts": Markup(data.replace("<", "\\u003c"))} if charts else {}
     page, text = (
-        _environment(form)
-        .get_template(template)
-        .render(_ON_TOP | embedded | context | {"skeleton": skeleton, "skin": skin, "contents": []})
+        _template(form, template).render(
+            _ON_TOP | embedded | context | {"skeleton": skeleton, "skin": skin, "contents": []}
+        )
         for form, (skeleton, skin) in _SKELETONS.items()
     )
     return _close_up(page).encode(), _close_up(text).encode()
@@ -97,6 +98,13 @@ def render_table(table: PageTable, form: str) -> str:
 def _close_up(text: str) -> str:
     """Leave one empty line between paragraphs."""
     return re.sub(r"\n(\s*\n){2,}", "\n\n", text).strip() + "\n"
+
+
+def _template(form: str, template: str | Path) -> Template:
+    env = _environment(form)
+    if isinstance(template, Path):
+        return env.from_string(template.read_text(encoding="utf-8"))
+    return env.get_template(template)
 
 
 @cache

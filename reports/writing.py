@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from data.results.table import with_form
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -127,11 +129,6 @@ def slope_text(fit: tuple[float, float]) -> str:
 def count_of(number: int, singular: str, plural: str = "") -> str:
     """Write "1 row", "2,345 rows"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
-def with_form(title: str, form: str) -> str:
-    """Name an estimator's form: "Noisy gradient descent (residual-clipped)"."""
-    return f"{title} ({form})" if form else title
 
 
 _PLURALS = {"person": "people"}

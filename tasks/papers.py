@@ -1,9 +1,9 @@
-"""The papers whose claims and figures the studies repeat: ``flows/claims.toml`` names them."""
+"""The papers whose claims and figures the studies repeat: ``claims.toml`` names them."""
 
 import tomllib
 from pathlib import Path
 
-CLAIMS_FILE = Path(__file__).resolve().parents[1] / "flows" / "claims.toml"
+CLAIMS_FILE = Path(__file__).with_name("claims.toml")
 
 
 def paper_names() -> dict[str, str]:

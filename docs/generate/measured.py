@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
+from data.results.comparison import compare_summaries
 from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from reports.results import compare_summaries
 from tasks.problems.kinds import modules_of
 from tasks.problems.problem import RowSource
 from tasks.report.manifest import commit

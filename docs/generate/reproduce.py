@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from data.results.comparison import describe_differences
 from data.store.folders import PROJECT_ROOT, REPORTS
 from flows.progress import say
 from generate import measured as stored
 from generate.measured import Figure
-from reports.results import describe_differences
 from tasks.errors import SpecError
 from tasks.report.manifest import commit
 

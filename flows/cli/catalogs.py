@@ -23,8 +23,10 @@ _log = logging.getLogger(__name__)
 
 def studies(as_json: AsJson = False) -> None:
     """List the studies."""
+    from tasks.papers import CLAIMS_FILE
+
     files = {path.stem: path for path in sorted((_FLOWS / "studies").glob("*.toml"))}
-    files["scorecard"] = _FLOWS / "claims.toml"
+    files["scorecard"] = CLAIMS_FILE
     rows = []
     for name, path in files.items():
         try:  # a study is read without the seconds that checking it takes

@@ -117,8 +117,8 @@ def compare(
     as_json: options.AsJson = False,
 ) -> None:
     """List differences between runs of a study that exceed their standard errors."""
+    from data.results.comparison import describe_differences
     from flows.studies.results import compare_runs
-    from reports.results import describe_differences
 
     if len(runs) < 2:
         raise SpecError(

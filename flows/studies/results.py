@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 
 from data.errors import Unreachable, nearest_name
+from data.results.comparison import compare_results
 from data.store.folders import REPORTS, home, read_json, sha256_file
 from flows.history import last_run
 from flows.lock import exclusive_run
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, study_names
 from reports.page import StudyPage
-from reports.results import compare_results
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, report_at, was_edited
 from tasks.report.write import page_of, write_index, write_report

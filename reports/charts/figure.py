@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from data.results.summary import summarize
 from dpalgos.survival.curves import SurvivalCurves
 from reports.cells import cells_of, errors_of, settings_of
 from reports.charts.drawing import CONFIG
@@ -15,7 +16,6 @@ from reports.charts.study import NEW_SAMPLE, StudyChart
 from reports.charts.survival import survival_chart
 from reports.page import StudyPage
 from reports.ranking import first_lines, headline_of
-from reports.results import summarize
 from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]

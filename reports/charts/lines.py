@@ -6,13 +6,11 @@ A page's chart, its static picture and a figure for a paper are the same specifi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from reports import palette
-from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
+from reports.charts.drawing import Chart, field, marks
 from reports.palette import Look
 
 NARROW = 340  # pixels of a chart on a phone
@@ -62,22 +60,6 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
         )
     ]
     return chart_of_rows(rows, {line.label: line.look for line in lines}, axes)
-
-
-def profile_picture(
-    lines: Mapping[str, tuple[np.ndarray, Look]], largest: float, name: str, text: str
-) -> Picture:
-    """Draw performance profiles of ratios by name: the share of settings in which a ratio is at most τ."""
-    ticks = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 100.0)
-    axes = Axes("τ: error over the smallest", "share of settings within τ", ticks, y_log=False, steps=True)
-    lines_drawn = []
-    for label, (ratios, look) in lines.items():
-        x, y = np.r_[1.0, np.sort(ratios)], np.arange(len(ratios) + 1) / len(ratios)
-        inside = x <= largest
-        corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
-        ends = [*corners, (largest, float(y[inside].max()))]
-        lines_drawn.append(Line(label, ends, replace(look, shape="")))
-    return draw_chart(line_chart(lines_drawn, axes), name, text, "real")
 
 
 def chart_of_rows(

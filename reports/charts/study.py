@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from data.results.table import TRUE_POSITIVE_RATES
 from reports import palette
 from reports.cells import (
     errors_of,
@@ -27,7 +28,6 @@ from reports.fairness import noise_off_lines, noise_off_name
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
 from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
-from reports.results import TRUE_POSITIVE_RATES
 from reports.writing import render_sentence, rule_text, setting
 
 _LOWER, _HIGHER = "lower is better", "higher is better"

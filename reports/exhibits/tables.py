@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from data.results.summary import fitted_slope
 from reports.cells import CALIBRATION_WORDS, comma
 from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
-from reports.results import fitted_slope
 from reports.writing import error_bar, num, setting, slope_text
 
 _NUMBERS = ("d", "n", "s", "epsilon", "steps")

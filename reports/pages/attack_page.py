@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from reports.cells import Row, errors_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
@@ -19,7 +20,6 @@ from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
 from reports.ranking import PageHeadline
 from reports.render import PageTable, TableCell
-from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from reports.writing import error_bar, num, render_sentence, setting
 
 _SUM_RATIO = "attack_sum_ratio"

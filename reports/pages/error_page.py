@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from data.results.summary import fitted_slope
 from reports.cells import errors_of, repetitions, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.error_table import error_table, setting_title
@@ -26,7 +27,6 @@ from reports.ranking import (
     rows_for_the_same,
     slopes,
 )
-from reports.results import fitted_slope
 from reports.writing import render_sentence, times
 
 

@@ -9,25 +9,24 @@ from typing import Any
 
 import pandas as pd
 
+from data.results.summary import summarize, summary_csv
 from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
 from reports.cells import cells_of, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
-from reports.error_table import failures_of, summary_csv
+from reports.error_table import failures_of
 from reports.exhibits import is_drawn
 from reports.page import Section, StudyPage, seconds_of
-from reports.pages import attack_page, error_page, league
+from reports.pages import attack_page, error_page
 from reports.ranking import headline_of
 from reports.render import SCRIPT, render_page
-from reports.results import summarize
 from reports.writing import render_sentence
 
 LAYOUTS = {
     "error_page": error_page.content,
     "attack_page": attack_page.content,
-    "league_page": league.content,
 }
 
 

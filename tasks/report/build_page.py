@@ -8,17 +8,17 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
+from data.results.table import with_form
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.catalog import Estimator
 from dpalgos.tuning.descent import BY_FORECAST
 from reports.cells import CALIBRATION_WORDS, nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
-from reports.writing import num, with_form
+from reports.writing import num
 from tasks.papers import paper_names
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, RowSource
 from tasks.report.attack_facts import attack_facts
-from tasks.report.league_facts import league_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.spec import Panel, StudySpec
@@ -51,8 +51,6 @@ def build_page(
     facts: Any = None
     if measure.layout == "attack_page":
         facts = attack_facts(spec, results)
-    elif measure.layout == "league_page":
-        facts = league_facts(spec, results, manifest)
     label_guide = []
     if rate := _label_rate(exhibits):
         label = f"the more frequent label: {num(rate)} (not private)"

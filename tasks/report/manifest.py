@@ -23,7 +23,6 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from dpalgos.plugins import named_files
 from tasks.cache import Written, digest
-from tasks.problems.kinds import measure_of
 from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
@@ -125,13 +124,7 @@ def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
     plain = spec.model_dump(mode="json")
     data = [[table.sha256, table.reasons] for table in tables.values()]  # why, for a stand-in
     settings = [options.profile, options.reps or spec.replicates[options.profile], options.seed]
-    shows_others = measure_of(spec.head_panel.problem).layout == "league_page"
-    others = []
-    if shows_others:
-        from tasks.report import league_facts
-
-        others = [sha256_file(league_facts.STORED)] if league_facts.STORED.exists() else []
-    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, *others, of_page=True)
+    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, of_page=True)
 
 
 def report_at(folder: Path, spec: StudySpec, options: RunOptions, tables: Tables) -> Path | None:

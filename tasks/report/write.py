@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from data.results.table import EXHIBITS
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
 from reports.page import StudyPage
-from reports.results import EXHIBITS
 from tasks.cache import Written, digest
 from tasks.report.manifest import MANIFEST, is_sealed, sealed
 from tasks.study.spec import StudySpec

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from data.results.table import ResultsError, to_parquet_bytes, validate_results
 from data.store.folders import atomic_write, open_regular, read_json
-from reports.results import ResultsError, to_parquet_bytes, validate_results
 from tasks.cache import Written
 from tasks.errors import SpecError, guarded
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpalgos
+from data.results.table import noise_off_metric, validate_results
 from data.store.references import DatasetRef
-from reports.results import noise_off_metric, validate_results
 from tasks.cache import FACTS, Target, Written
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded

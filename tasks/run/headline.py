@@ -19,7 +19,7 @@ from tasks.problems.problem import HeadlineRun
 from tasks.study.expand import Block
 
 # Audits that ship with the program; each is known by its setting and the code of its estimator.
-STORED = Path(__file__).resolve().parents[2] / "flows" / "studies" / "audits.json"
+STORED = Path(__file__).with_name("audits.json")
 
 
 @guarded

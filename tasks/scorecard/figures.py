@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from reports.page import PrintedFigure
+from data.results.printed_figures import PrintedFigure
 from reports.pages.scorecard import FigureRow
 from tasks.papers import paper_names
 from tasks.scorecard.claims import FAILS, HOLDS, NO_SUCH_ANSWER, Judgment

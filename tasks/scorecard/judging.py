@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
+from data.results.summary import summarize, summary_csv
+from data.results.table import COLUMNS, to_parquet_bytes, validate_results
 from data.store.folders import atomic_write
 from reports.cells import comma
-from reports.error_table import summary_csv
 from reports.pages.scorecard import Judged, LimitedRow, render_scorecard, tally
-from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.writing import render_sentence, when, words
 from tasks.errors import guarded
 from tasks.report.manifest import MANIFEST, sealed

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from data.results.summary import summarize
 from reports.cells import cells_of
 from reports.fairness import limited_in_panels
 from reports.pages.scorecard import LimitedRow
-from reports.results import summarize
 from tasks.problems.kinds import measure_of
 from tasks.report.write import page_of
 from tasks.study.spec import StudySpec

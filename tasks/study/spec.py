@@ -14,8 +14,8 @@ import dpalgos
 from data.dataset import Dataset
 from data.errors import DataError
 from data.fetch.raw import RawFile
+from data.results.printed_figures import PrintedFigure
 from data.store.references import DatasetRef
-from reports.page import PrintedFigure
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
 from tasks.file_schema import Number, Strict

@@ -16,8 +16,8 @@ import dpalgos
 from data.collections.league import GROUPS, declarations, developed_on
 from dpalgos.central.preconditioned import estimator, intercept, plan, steps
 from dpalgos.models import newton_steps
-from tasks.problems.measures.explained import missed_of_regression
 from tests.bench.goals import Measurement
+from tests.bench.league.whole_table import missed_of_regression
 from tests.bench.unseen import prepared_table
 
 EPSILONS, REPETITIONS = (0.3, 1.0, 3.0), 4

@@ -24,10 +24,9 @@ from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
 from reports.writing import short
 from tasks.cells import Cell, Replicates
-from tasks.problems.measures.explained import missed_of_regression
-from tasks.problems.sources.whole_table import WholeTable
 from tests.bench.goals import Measurement
 from tests.bench.league.libraries import SCRIPTS, Library
+from tests.bench.league.whole_table import WholeTable, missed_of_regression
 
 CHOICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 CANDIDATES: dict[str, str] = CHOICE.pop("candidates")  # "package/item", in order → table or reason

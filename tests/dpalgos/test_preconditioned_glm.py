@@ -15,7 +15,7 @@ from dpalgos.intervals.tails import TAIL
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.shrinkage import posterior_kept
 from dpalgos.rows.sample import Sample
-from tasks.problems.measures.explained import missed_of_regression
+from tests.bench.league.whole_table import missed_of_regression
 from tests.dpalgos.silence import estimated, recorded
 from tests.dpalgos.test_glm import responses
 

@@ -9,12 +9,12 @@ import pytest
 from small_project import sentence
 
 from data.errors import StoreError
+from data.results.table import to_parquet_bytes
 from data.store.folders import sha256_file
 from flows.history import recent_runs
 from flows.launch import launch
 from flows.lock import exclusive_run, holder
 from flows.studies.results import folder_of_run, rebuild_reports, rerun_options, stored_page
-from reports.results import to_parquet_bytes
 from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
 from tasks.report.manifest import sealed

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import dpalgos
 import tasks.run.compute
 from data.errors import Unreachable
+from data.results.table import noise_off_metric
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import certified_epsilon, spending
 from flows.studies.find_study import find_study, study_names
-from reports.results import noise_off_metric
 from tasks.problems.problem import DatasetSource
 from tasks.run.datasets import bring
 from tasks.run_options import RunOptions

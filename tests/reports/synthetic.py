@@ -13,12 +13,14 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from data.datasets import get_dataset
+from data.results.printed_figures import PrintedFigure
+from data.results.summary import summarize
+from data.results.table import COLUMNS, PRIVACY_COLUMNS, validate_results
 from dpalgos.catalog import get_estimator
 from reports.cells import cells_of
-from reports.page import Axis, DataCard, Guide, PrintedFigure, Section, StudyPage
+from reports.page import Axis, DataCard, Guide, Section, StudyPage
 from reports.pages.index import Entry
 from reports.ranking import headline_of
-from reports.results import COLUMNS, PRIVACY_COLUMNS, summarize, validate_results
 
 FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)

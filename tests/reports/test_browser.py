@@ -19,7 +19,6 @@ import uvicorn
 from flows import website
 from flows.studies.find_study import readable_studies
 from reports.pages.index import render_index
-from reports.pages.league import league_answer, league_sections
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
 from reports.render import SCRIPT, PageTable, page_script, render_page
@@ -27,6 +26,7 @@ from tasks.report.build_page import build_page
 from tasks.run.compute import compute_block
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
+from tests.bench.league import page as league
 from tests.builders import CHROMIUM
 from tests.reports.devtools import opened_tab
 from tests.reports.synthetic import entry, figure_4b, replaced
@@ -123,10 +123,7 @@ def attack_page(request):
 
 
 def league_page(_):
-    league = PARTS["league"]
-    about = {"lead": ["Whose regressions are closest?"], "answer": league_answer(league)}
-    parts = {"title": "The league", "sections": league_sections(league), **about}
-    return render_page("pages/league.jinja", **parts)[0].decode()
+    return league.league_page(PARTS["league"], "Measured in a test.")[0].decode()
 
 
 def scorecard(request):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.results.table import noise_off_metric
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
 from reports.error_table import error_table
 from reports.fairness import limited_in_panels

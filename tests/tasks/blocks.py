@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
+from data.results.table import COLUMNS
 from data.store.code_digest import code_digest
-from reports.results import COLUMNS
 from tasks.cache import Target
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds, measure_of

@@ -8,9 +8,9 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
+from data.results.table import noise_off_metric, validate_results
 from dpalgos import noise_off
 from flows.studies.find_study import find_study, study_names
-from reports.results import noise_off_metric, validate_results
 from tasks.cells import Cell, Replicates, derive_seed
 from tasks.problems.problem import DatasetSource
 from tasks.run.compute import compute_block

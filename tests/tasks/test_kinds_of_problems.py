@@ -11,9 +11,9 @@ from data.collections import wang2018
 from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.table_design import PreparedTable
+from data.results.table import validate_results
 from data.store.folders import sha256_file
 from flows.studies.find_study import find_study
-from reports.results import validate_results
 from tasks.problems.measures import prediction
 from tasks.problems.measures.estimation import EXCESS_RISK, right_signs, support_recall
 from tasks.problems.problem import Draw, HeadlineRun

@@ -10,9 +10,9 @@ import dpalgos
 from data.datasets import get_dataset
 from data.prepare.genotype_groups import TracedGroup
 from data.prepare.table_design import PreparedTable
+from data.results.table import TRUE_POSITIVE_RATES
 from dpalgos.interval import Interval
 from flows.studies.find_study import find_study
-from reports.results import TRUE_POSITIVE_RATES
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
 from tasks.report.attack_facts import attack_facts

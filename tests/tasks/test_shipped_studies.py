@@ -14,12 +14,12 @@ from data.fetch.raw import RawFile
 from data.prepare.frame_features import stream_frames
 from data.prepare.genotype_groups import GroupDifference
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
+from data.results.table import validate_results
 from flows.studies.find_study import find_study, study_names
 from reports.exhibits import genome
 from reports.exhibits.group_panels import draw as draw_panels
 from reports.exhibits.paper_rule import draw
 from reports.page import Axis, StudyPage
-from reports.results import validate_results
 from tasks.problems.sources.table_splits import MILD_COST
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block

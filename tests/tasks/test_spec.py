@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.results.table import COLUMNS, validate_results
 from dpalgos import InputError
 from flows.studies.find_study import find_study, readable_studies
 from reports.cells import Setting
 from reports.fairness import Limited
 from reports.pages.scorecard import LimitedRow
-from reports.results import COLUMNS, validate_results
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 import dpalgos
-from reports.results import SIGNS
+from data.results.table import SIGNS
 from tasks.problems.problem import Draw, Measure, Measured, Traits
 
 RMS_ERROR, SUP_ERROR, SUPPORT_RECALL = "rms_error", "sup_error", "support_recall"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpalgos
+from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from dpalgos.audit.rates import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
 from dpalgos.audit.tracing import Attack, standardized
-from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from tasks.problems.problem import Draw, Measure, Measured, Traits
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
-from reports.writing import with_form
+from data.results.table import with_form
 from tasks.cells import Replicates
 from tasks.file_schema import Number
 from tasks.problems.measures.estimation import ESTIMATION

@@ -9,9 +9,9 @@ import numpy as np
 
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
+from data.results.table import SIGNS
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.theory import dense_rates
-from reports.results import SIGNS
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS

@@ -1,7 +1,7 @@
 """Measure other libraries on the league's tables, and store the results in ``docs/league.json``.
 
 ``python -m tests.bench.league [SCRIPT…]`` runs the scripts of ``methods``, all by default, each in an
-environment of its own below ``DPCOST_HOME``. ``dpcost run league`` shows the stored results.
+environment of its own below ``DPCOST_HOME``. ``python -m tests.bench.league.ours`` measures our estimators.
 """
 
 import argparse
@@ -19,16 +19,15 @@ import pandas as pd
 from data.collections import league as tables
 from data.store.folders import PROJECT_ROOT
 from dpalgos.errors import InputError
-from flows.studies.find_study import find_study
-from reports.league import lengthened, rows_of, shortened
 from tasks.cells import Replicates, derive_seed
-from tasks.problems.sources.whole_table import WholeTable
 from tasks.report.manifest import commit
 from tasks.run.datasets import fetch, parquet
 from tests.bench.league.attack import attack
+from tests.bench.league.judging import lengthened, rows_of, shortened
 from tests.bench.league.libraries import SCRIPTS, Library, proved
+from tests.bench.league.ours import FILE, SETTINGS
+from tests.bench.league.whole_table import WholeTable
 
-FILE = PROJECT_ROOT / "docs" / "league.json"
 TRIALS, SEED = 1000, 20191112
 
 
@@ -115,11 +114,10 @@ def main(words: Sequence[str], file: Path = FILE) -> None:
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help=f"of {', '.join(SCRIPTS)}; default: all")
     parser.add_argument("--repetitions", type=int, default=10)
     options = parser.parse_args(words)
-    spec = find_study("league")
-    budget = {"epsilon": spec.headline.epsilon, "delta": spec.headline.n**-2.0}
+    budget = {"epsilon": SETTINGS["headline"]["epsilon"], "delta": SETTINGS["headline"]["n"] ** -2.0}
     for name in options.scripts or SCRIPTS:
         library = Library(SCRIPTS[name])
-        rows = pd.DataFrame(measure(library, spec.grid_of(spec.head_panel).epsilon, options.repetitions))
+        rows = pd.DataFrame(measure(library, SETTINGS["grid"]["epsilon"], options.repetitions))
         found = list(audits(library, rows, budget))
         league = lengthened(json.loads(file.read_text(encoding="utf-8")))
         content = shortened(stored(league, library, rows, found))

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast, get_args
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from reports.charts.lines import profile_picture
-from reports.charts.study import Pictures
-from reports.league import (
+from data.results.summary import Mean
+from reports.charts.drawing import Picture, draw_chart
+from reports.charts.lines import Axes, Line, line_chart
+from reports.page import Section
+from reports.palette import Look, look
+from reports.render import render_page
+from reports.writing import error_bar, num
+from tests.bench.league.judging import (
     LEAST_ERROR,
     MOST_ERROR,
     Comparison,
@@ -22,39 +29,30 @@ from reports.league import (
     ratios_of,
     violated,
 )
-from reports.page import Section, StudyPage
-from reports.pages.error_page import Layout
-from reports.palette import look
-from reports.ranking import PageHeadline
-from reports.results import Mean
-from reports.writing import error_bar, num, render_sentence
 
-FAMILIES = ("linear", "logistic", "counts", "means")
+TITLE = "The league of private regressions and means"
+QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"
+TEMPLATE = Path(__file__).with_suffix(".jinja")
+FAMILIES = {
+    "linear": "Linear regression",
+    "logistic": "Logistic regression",
+    "counts": "Counts",
+    "means": "Means of columns",
+}
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
-    """Return what only the page of the league's study shows: its first profile is the page's chart."""
-    league = cast("Mapping[str, Any]", page.layout_facts)
-    sections = league_sections(league)
-    main = next((each.facts["picture"] for each in sections if each.facts.get("picture")), None)
-    rest = [
-        Section(each.kind, {key: fact for key, fact in each.facts.items() if fact is not main})
-        for each in sections
-    ]
-    number = None
-    if counted := _counts(league, _comparisons(league, developed=False)):
-        number = (
-            f"{counted[0]['better']} of {counted[0]['n']}",
-            render_sentence("league_quoted", each=counted[0]),
-        )
-    caption = render_sentence("league_caption", name=main.alt) if main else ""
-    return Layout(league_answer(league), Pictures(main), number, caption, rest)
+def league_page(league: Mapping[str, Any], ran: str, *, whole: bool = True) -> tuple[bytes, bytes]:
+    """Return the page as HTML and as Markdown; ``ran`` says which version measured it, and where."""
+    about = {"title": TITLE, "answer": league_answer(league), "lead": [QUESTION, ran]}
+    sections = league_sections(league, whole=whole)
+    return render_page(TEMPLATE, sections=sections, families=FAMILIES, **about)
 
 
 def league_answer(league: Mapping[str, Any]) -> str:
     """Say in how many settings our regressions are better and worse than the best rival."""
     counted = _counts(league, _comparisons(league, developed=False))
-    return render_sentence("league_answer", counted=counted[:1], complete=league["complete"])
+    said = [f"{each['said']}, clearly worse in {each['worse']}." for each in counted[:1]]
+    return said[0] if said else "Nothing was compared."
 
 
 def league_sections(league: Mapping[str, Any], *, whole: bool = True) -> list[Section]:
@@ -92,16 +90,15 @@ def _counts(results: Mapping[str, Any], leaders: Sequence[Comparison]) -> list[d
         "regressions": [each for each in leaders if each.family != "means"],
         "means": [each for each in leaders if each.family == "means"],
     }
-    return [
-        {
-            "what": what,
-            "n": len(part),
-            **{verdict: sum(each.verdict == verdict for each in part) for verdict in get_args(Verdict)},
-            **_worse_than_constant(results, part),
-        }
-        for what, part in parts.items()
-        if part
-    ]
+    whose = "Our" if results["complete"] else "Among the methods and tables of this run, our"
+    counted = []
+    for what, part in parts.items():
+        counts = {verdict: sum(each.verdict == verdict for each in part) for verdict in get_args(Verdict)}
+        settings = f"{counts['better']} of {len(part)} settings"
+        said = f"{whose} {what} are clearly better than the best rival in {settings}"
+        if part:
+            counted.append({"n": len(part), "said": said, **counts, **_worse_than_constant(results, part)})
+    return counted
 
 
 def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
@@ -112,7 +109,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool) -> Section:
         for e in leaders
         if e.verdict == "worse"
     ]
-    facts = {"counted": _counts(results, leaders), "complete": results["complete"], "losses": losses}
+    facts = {"counted": _counts(results, leaders), "losses": losses}
     return Section("league_counts", {"developed": developed, **facts})
 
 
@@ -155,7 +152,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
     if names and whole:
         places = {name: place for place, name in enumerate(sorted(results["methods"]))}
         lines = {name: (known[name].dropna().to_numpy(), look("private", places[name])) for name in names}
-        title = render_sentence("league_profile_title", family=family)
+        title = f"{FAMILIES[family]}: performance profile"
         figure = profile_picture(lines, MOST_ERROR, f"league-{family}", title)
     tests = [*(known <= tau for tau in (1, 2, 10)), known == np.inf]
     rows = []
@@ -166,6 +163,22 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, w
     tables = known.index.get_level_values("table").nunique()
     facts = {"family": family, "tables": tables, "settings": len(known), "picture": figure, "rows": rows}
     return Section("league_profile", facts)
+
+
+def profile_picture(
+    lines: Mapping[str, tuple[np.ndarray, Look]], largest: float, name: str, text: str
+) -> Picture:
+    """Draw performance profiles of ratios by name: the share of settings in which a ratio is at most τ."""
+    ticks = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 100.0)
+    axes = Axes("τ: error over the smallest", "share of settings within τ", ticks, y_log=False, steps=True)
+    lines_drawn = []
+    for label, (ratios, shown) in lines.items():
+        x, y = np.r_[1.0, np.sort(ratios)], np.arange(len(ratios) + 1) / len(ratios)
+        inside = x <= largest
+        corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
+        ends = [*corners, (largest, float(y[inside].max()))]
+        lines_drawn.append(Line(label, ends, replace(shown, shape="")))
+    return draw_chart(line_chart(lines_drawn, axes), name, text, "real")
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:

@@ -1,6 +1,9 @@
 """The league: errors, verdicts, stored results of other libraries, and what its page says."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,21 +13,15 @@ import pytest
 
 from data.collections import league as tables
 from data.store.folders import PROJECT_ROOT
-from dpalgos.audit.lower_bound import audit_estimator
-from flows.studies.find_study import find_study
-from reports.league import comparisons, lengthened, ratios_of, rows_of
-from reports.pages.league import league_answer, league_sections
-from tasks.problems.measures.explained import MISSED, MOST_ERROR, missed_of_regression
-from tasks.report import league_facts
-from tasks.run.datasets import fetch, parquet
-from tasks.run_options import RunOptions
-from tests.flows.test_init import study as own_study
-from tests.plain_runs import run_plainly
-from tests.tasks.analyst_tables import edited, refusal
-from tests.tasks.blocks import made_block, made_problem, prepared_data
+from tests.bench.league import ours
+from tests.bench.league.__main__ import draws
+from tests.bench.league.judging import comparisons, lengthened, ratios_of, rows_of
+from tests.bench.league.ours import STUDY
+from tests.bench.league.page import league_answer, league_page, league_sections
+from tests.bench.league.whole_table import MISSED, MOST_ERROR, WholeTable, missed_of_regression
 
 STORED = json.loads((PROJECT_ROOT / "docs" / "league.json").read_text())
-LEAGUE = Path(__file__).with_name("small_league.toml")
+OTHERS = Path(__file__).with_name("small.json")
 
 
 def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_most():
@@ -38,47 +35,75 @@ def test_the_constant_of_a_regression_has_error_one_and_what_is_no_number_the_mo
         assert missed(np.full(3, np.nan)) == MOST_ERROR
 
 
-def test_means_of_a_table_are_measured_in_standard_deviations(home, tmp_path):
+def test_means_of_a_table_are_measured_in_standard_deviations(home):
     name = "league_progression"
-    problem = made_problem("whole_table", dataset=name, **tables.problems(["means"])[name])
-    prepared = prepared_data(problem, parquet(fetch(name, offline=True)), tmp_path)
-    (draw,) = problem.draws(made_block(problem, n=len(prepared.X), replicates=2).replicates, prepared)
-    means, stds = prepared.X.mean(axis=0), prepared.X.std(axis=0)
+    problem = WholeTable(kind="whole_table", dataset=name, **tables.problems(["means"])[name])
+    (draw,) = draws(problem, 2)
+    rows = draw.sample.X
+    means, stds = rows.mean(axis=0), rows.std(axis=0)
     assert draw.judge(means) == 0
     assert draw.judge(means + 0.5 * stds) == pytest.approx(0.5)
     assert draw.judge(np.full(len(means), np.nan)) == MOST_ERROR
 
 
-def test_the_league_takes_no_analysts_own_table(home, tmp_path):
-    file = own_study(tmp_path, response="cost")
-    edited(file, 'kind = "subsamples"', 'kind = "whole_table"')
-    assert "dataset must be a registered one" in refusal(find_study, str(file))
+RUN = """
+import sys
+from dpalgos.audit import lower_bound
+from tasks.run_options import RunOptions
+from tests.plain_runs import run_plainly
+
+audit = lower_bound.audit_estimator
+lower_bound.audit_estimator = lambda name, **asked: audit(name, **{**asked, "n_trials": 100})
+print(run_plainly(sys.argv[1], RunOptions(profile="smoke", offline=True, out=sys.argv[2]))[0].parent)
+"""
+SMALL = {
+    '["linear"]\n\n': '[{ name = "preconditioned_regression", calibrations = ["tight"] }]\n\n',
+    "epsilon = [0.1, 0.5, 1.0, 3.0, 10.0]": "epsilon = [1.0]",
+    "smoke = 3": "smoke = 12",
+}
 
 
-def test_the_page_shows_stored_results_of_others_and_excludes_a_method_that_violates_its_claim(
-    home, tmp_path, monkeypatch
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The report of the study on one table, by the plugin and the study file of the league."""
+    at = tmp_path_factory.mktemp("league")
+    text = STUDY.read_text().partition('[[panels]]\ncollection = "league"\ngroups = ["logistic"]')[0]
+    for old, new in SMALL.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (at / "league.toml").write_text(text)
+    environment = {**os.environ, "DPCOST_WITH": str(STUDY.with_name("whole_table.py"))}
+    environment |= {"DPCOST_HOME": str(at / "home"), "PYTHONPATH": str(PROJECT_ROOT)}
+    words = [sys.executable, "-c", RUN, str(at / "league.toml"), str(at / "out")]
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False, cwd=PROJECT_ROOT
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return at / "out" / "league"
+
+
+def test_a_run_is_stored_with_results_of_others_and_a_method_that_violates_its_claim_is_excluded(
+    folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(league_facts, "STORED", tmp_path / "league.json")
-    monkeypatch.setattr(league_facts, "developed_on", lambda _: False)
-    options = RunOptions(profile="smoke", offline=True, out=str(tmp_path / "out"))
-    of_ours = lambda name, **asked: audit_estimator(name, **{**asked, "n_trials": 100})  # noqa: E731
-    monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", of_ours)
-    alone, _ = run_plainly(LEAGUE, options)
-    assert "Honest" not in alone.with_name("report.md").read_text()
-    monkeypatch.setattr(league_facts, "STORED", LEAGUE.with_suffix(".json"))
-    page, _ = run_plainly(LEAGUE, options)
-    rows = pd.read_parquet(page.with_name("results.parquet"))
+    monkeypatch.setattr(ours, "developed_on", lambda _: False)
+    file, history = tmp_path / "league.json", tmp_path / "history.csv"
+    file.write_text(OTHERS.read_text())
+    rows = pd.read_parquet(folder / "results.parquet")
     assert set(rows["metric"]) == {MISSED}
     assert rows.groupby("estimator")["value"].nunique()["preconditioned_regression"] == 12
-    text = page.with_name("report.md").read_text()
+    ours.store(folder, "nothing", file, history)
+    assert history.read_text().endswith(",1 / 0 / 0 of 1,–,–,nothing\n")
+    league = lengthened(json.loads(file.read_text()))
+    html, markdown = league_page(league, "somewhere")
+    text = markdown.decode()
     assert "Cheat violates its claim: ε is at least 3" in text
     assert "other libraries: a machine" in text
     assert "an old one" not in text
-    assert "| Honest | 0.500 (" in text
+    assert "| Honest | 0.900 (" in text
     assert "Elsewhere" not in text
     assert "| box_mean" not in text
     assert "clearly better than the best rival in 1 of 1 settings" in text
-    assert page.with_name("figures").joinpath("league-linear.png").exists()
+    assert 'aria-label="Picture: league-linear"' in html.decode()
 
 
 def test_verdicts_on_the_fits_of_the_published_run_are_those_that_were_published():

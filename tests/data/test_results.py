@@ -1,6 +1,5 @@
-"""Tables of results, what they summarize and compare; the table of coefficients for publication."""
+"""Tables of results, what they summarize and compare."""
 
-import io
 import math
 import tomllib
 from pathlib import Path
@@ -9,23 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
-from reports.results import (
-    SUMMARY_COLUMNS,
-    ResultsError,
-    compare_results,
-    describe_differences,
-    summarize,
-    validate_results,
-)
-from reports.writing import num_in
+from data.results.comparison import compare_results, describe_differences
+from data.results.summary import summarize
+from data.results.table import SUMMARY_COLUMNS, ResultsError, validate_results
 from tests.builders import refused, words
+from tests.reports.synthetic import synthetic_results
 from tests.tasks.blocks import results_table
 
 
 @pytest.fixture
-def small(results):
-    return results.head(200).copy()
+def small():
+    return synthetic_results(replicates=5).head(200).copy()
 
 
 FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))["faults"]
@@ -131,66 +124,3 @@ def test_few_repetitions_or_none_that_differ_are_unknown(few):
     for found in (compare_results(results_table(few), many), compare_results(many, results_table(few))):
         assert (found["different"], found["unknown"], found["by_chance"]) == ([], ["ols:public:n=100"], 0)
         assert "fewer than ten" in describe_differences(found)
-
-
-def row(term, estimate, low=None, high=None, **more):
-    known = low is not None
-    note = "" if known and (low > 0 or high < 0) else "sign not known" if known else "no interval"
-    error = (high - low) / 3.92 if known else None
-    return {
-        **{"term": term, "estimate": estimate, "std_error": error, "ci_low": low, "ci_high": high},
-        **{"statistic": None, "p_value": 0.0004 if known else None, "note": note, **more},
-    }
-
-
-ROWS = [row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)]
-NOTE = "Differentially private for each row at ε = 1."
-LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, notes=[NOTE])
-RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
-LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, notes=["Private."])
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("models", [[LINEAR], [LOGISTIC], [LINEAR, LOGISTIC], [LINEAR, LINEAR]])
-def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
-    content = render_coefficients(models, form)
-    if form == "docx":
-        from docx import Document
-
-        document = Document(io.BytesIO(content))
-        text = "\n".join(cell.text for line in document.tables[0].rows for cell in line.cells)
-        text += "\n".join(each.text for each in document.paragraphs)
-    else:
-        text = content.decode()
-    assert "age" in text
-    for model in models:
-        shown = "2.01" if model is LOGISTIC else "20.0"
-        assert shown in text
-        if form != "csv":
-            assert model.notes[0].split(" at")[0] in text
-
-
-def test_models_side_by_side_have_each_note_once():
-    notes = {"a": ["Private.", "Rows are dropped."], "b": ["Private.", "Rows are dropped.", "Nested."]}
-    models = [Model(**{**vars(LINEAR), "title": title, "notes": each}) for title, each in notes.items()]
-    text = render_coefficients(models, "txt").decode()
-    assert [text.count(each) for each in ("Private.", "Rows are dropped.", "b: Nested.")] == [1, 1, 1]
-
-
-def test_latex_is_escaped():
-    odd = Model(**{**vars(LINEAR), "rows": [row("[cm]", 3e-9), row("age=>65|x", 1.0)]})
-    tex = render_coefficients([LINEAR, LOGISTIC, odd], "tex").decode()
-    assert not [each for each in (r"sick \\& tired", "\n[cm]", "⁻", "sick & tired") if each in tex]
-    wanted = r"sick \& tired", r"region=s\_1", r"\toprule", "10$^{-}$", r"age=$>$65\textbar{}x"
-    assert not [each for each in wanted if each not in tex]
-
-
-NUMBERS = [(1.01015, 1.00934, 1.01096, "1.0102"), (0.0352, 0.0341, 0.0363, "0.0352"), (1.5, 1.5, 1.5, "1.50")]
-NUMBERS += [(2943.0, 2936.0, 3013.0, "2,943"), (-0.067, -0.0996, -0.034, "−0.067")]
-NUMBERS += [(0.5, -math.inf, 1.0, "0.500")]
-NUMBERS += [(123_456_789.0, 123_456_000.0, 123_457_000.0, "1.234568 × 10⁸")]
-
-
-@pytest.mark.parametrize(("value", "low", "high", "written"), NUMBERS)
-def test_a_number_is_written_with_two_digits_of_its_intervals_width(value, low, high, written):
-    assert num_in(value, low, high) == written

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from reports.results import TWO_ERRORS, Mean, p_value
+from data.results.comparison import TWO_ERRORS, p_value
+from data.results.summary import Mean
 
 LEAST_ERROR = 1e-3  # an error below counts as that
 MOST_ERROR = 100.0  # at which errors are cut off
