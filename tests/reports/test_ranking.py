@@ -22,7 +22,6 @@ from reports.ranking import (
     index_errors,
     rows_for_the_same,
 )
-from reports.results import noise_off_metric
 from reports.writing import num, render_sentence, times
 from tests.reports.synthetic import measured
 
