@@ -187,7 +187,7 @@ class _PersonReader(_DesignReader):
                 self.is_clipped.append(np.zeros(len(at), dtype=bool))
                 for name in sides.keys() & set(self._formula.uses) - set(self._formula.times):
                     self.is_clipped[-1][at] |= sides[name] != 0
-            numbers = {name: np.full(len(at), self._public(name)) for name in self._formula.uses}
+            numbers = {name: np.full(len(at), float(self._public(name))) for name in self._formula.uses}
             for name, values in numbers.items():
                 values[at] = piece.table[name]
             yield numbers
