@@ -42,9 +42,10 @@ def require_own_deployments(tag: str, address: str) -> None:
         )
 
 
-def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
+def kept_settings(tag: str, planned: Sequence[Any], flows: Any) -> set[UUID]:
     """Keep what people set on Prefect's pages: a pause, a concurrency limit, and parameters.
 
+    ``flows`` is the module of the flows, which check parameters.
     Return the deployments whose schedule changed.
     """
     from prefect.client.orchestration import get_client
@@ -56,7 +57,7 @@ def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
         if (before := known.get(each.name)) is None:
             continue
         each.paused = before.paused
-        each.parameters = _kept_parameters(each, before.parameters)
+        each.parameters = _kept_parameters(each, before.parameters, getattr(flows, each.flow_name))
         if limit := before.global_concurrency_limit:
             each.concurrency_limit = limit.limit
             each.concurrency_options = before.concurrency_options
@@ -68,12 +69,10 @@ def kept_settings(tag: str, planned: Sequence[Any]) -> set[UUID]:
     return changed
 
 
-def _kept_parameters(planned: Any, edited: dict[str, Any]) -> dict[str, Any]:
+def _kept_parameters(planned: Any, edited: dict[str, Any], flow: Any) -> dict[str, Any]:
     """Return a deployment's parameters as they were edited, except the study; say what differs."""
     from prefect.exceptions import ParameterBindError, ParameterTypeError
     from prefect.utilities.annotations import freeze
-
-    from flows import study as flows
 
     fixed = {name: each for name, each in planned.parameters.items() if isinstance(each, freeze)}
     plain = {name: each.unfreeze() for name, each in fixed.items()}
@@ -81,7 +80,7 @@ def _kept_parameters(planned: Any, edited: dict[str, Any]) -> dict[str, Any]:
         return dict(planned.parameters)
     texts = ", ".join(f"{name} = {each!r}" for name, each in edited.items() if name not in fixed)
     try:
-        getattr(flows, planned.flow_name).validate_parameters({**edited, **plain})
+        flow.validate_parameters({**edited, **plain})
     except (ParameterBindError, ParameterTypeError):
         say(f"{planned.name}: this version refuses the parameters of the pages, {texts}; its defaults apply")
         return dict(planned.parameters)

@@ -87,6 +87,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
     with prefect_server(home) if elsewhere else _own_server(home, options) as address:
         from prefect.runner import Runner
 
+        from flows import study as flows
         from flows.schedules import kept_settings, require_own_deployments, skipping_late_runs
         from flows.unfinished import end_unfinished
 
@@ -104,7 +105,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
         planned = deployments(tag, options.studies)
-        changed = kept_settings(tag, planned)
+        changed = kept_settings(tag, planned, flows)
         served = {runner.add_deployment(each) for each in planned}
         end_unfinished(tag, served, changed, commands=bool(holder(home)))
         words = {

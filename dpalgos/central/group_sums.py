@@ -32,7 +32,7 @@ Values in cell k lie between l_k and u_k. The squared distance of two rows is at
 Two rows attain the maximum of the two lines. If there is one group, the second line is halved: the other
 row is of no group. A category of one level counts 1 in the first line: the other row is of no level.
 
-A missing number adds 1 to one sum. Its square is thus 1, and its squared distance to a number is at most
+A missing number adds 1 to one sum. Its square is 1, and its squared distance to a number is at most
 1 + max_k ( max(l_k², u_k²) + ‖a_k‖² ) = 4.6. Numbers attain 3.6 and 7.7. Therefore the two lines hold.
 
 A person contributes a convex combination of rows. Therefore these distances also bound those of persons.
