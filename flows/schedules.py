@@ -42,11 +42,10 @@ def require_own_deployments(tag: str, address: str) -> None:
         )
 
 
-def kept_settings(tag: str, planned: Sequence[Any], flow_of: Callable[[str], Any]) -> set[UUID]:
+def kept_settings(tag: str, planned: Sequence[Any], flows: Any) -> set[UUID]:
     """Keep what people set on Prefect's pages: a pause, a concurrency limit, and parameters.
 
-    ``flow_of`` returns the flow of a name, which validates the parameters.
-
+    ``flows`` is the module of the flows, which check parameters.
     Return the deployments whose schedule changed.
     """
     from prefect.client.orchestration import get_client
@@ -58,7 +57,7 @@ def kept_settings(tag: str, planned: Sequence[Any], flow_of: Callable[[str], Any
         if (before := known.get(each.name)) is None:
             continue
         each.paused = before.paused
-        each.parameters = _kept_parameters(each, before.parameters, flow_of(each.flow_name))
+        each.parameters = _kept_parameters(each, before.parameters, getattr(flows, each.flow_name))
         if limit := before.global_concurrency_limit:
             each.concurrency_limit = limit.limit
             each.concurrency_options = before.concurrency_options

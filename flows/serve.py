@@ -105,7 +105,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
         planned = deployments(tag, options.studies)
-        changed = kept_settings(tag, planned, partial(getattr, flows))
+        changed = kept_settings(tag, planned, flows)
         served = {runner.add_deployment(each) for each in planned}
         end_unfinished(tag, served, changed, commands=bool(holder(home)))
         words = {

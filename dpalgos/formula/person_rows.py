@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.formula.columns import OF_ENDS, public_rows
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.rows.blocks import StreamedRows
@@ -68,8 +69,12 @@ class PersonRows:
             for part in parts
         ]
         periods = np.arange(len(time.labels))
+        # B is the same for all rows, except for rounding: from a row of data, it would pass on its last bits.
+        public = public_rows({name: time.columns[name] for name in used}, OF_ENDS)
         of_periods = design.matrix(
-            time.at_periods({name: np.repeat(each[:1], len(periods)) for name, each in used.items()}, periods)
+            time.at_periods(
+                {name: np.repeat(each[:1], len(periods)) for name, each in public.items()}, periods
+            )
         )
         joined = _joined(time, times, codes, parts)
         return cls(design, joined, np.concatenate(columns), of_periods - of_periods[0], is_complete)

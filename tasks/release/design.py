@@ -7,6 +7,8 @@ question only if they draw from the same inputs. A question has one form for all
 - Columns are in order of their names, as long as no formula names the coefficients.
 - Marks of numbers have their default: the numbers that were read with them are in the digest of the content.
 - Cut points of a time are stated once, by the columns that are computed from it.
+- Spellings of a category that mean the same code, such as 7 and 7.0, are stated once.
+- A constant for missing cells is left out where they are counted.
 """
 
 import hashlib
@@ -89,6 +91,14 @@ def _markers(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({str(each).removesuffix(".0") for each in meanings(known)}))
 
 
+def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the texts of categories with their categories, without other notations of one code."""
+    texts, levels = [text for text, _ in pairs], [level for _, level in pairs]
+    meant = zip(meanings(texts, has_codes=True), meanings(levels, has_codes=True), levels, strict=True)
+    codes = {(str(text).removesuffix(".0"), level) for text, of_level, level in meant if text != of_level}
+    return sorted(map(list, codes))
+
+
 # Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.
 _LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
 
@@ -118,8 +128,12 @@ def question_parameters(
     rows = _plain(design.described)
     if not as_in_3_0 and (declaration := rows["declaration"]):
         declaration["marks"] = {"decimal": "", "thousands": ""}
+        counted = {name for each in design.columns if each.derived for name in each.derived.counts_missing}
         for column in declaration["columns"]:
             column.pop("periods", None)
+            column["spellings"] = _spellings(column["spellings"])
+            if column["name"] in counted:
+                column["impute"] = None
     return {"keywords": _plain(keywords), "rows": rows}
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.duration.hazard_regression import PHReg
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
+from threadpoolctl import threadpool_limits
 
 import dpalgos
 from dpalgos.accounting.events import Relation
@@ -535,6 +536,31 @@ def test_covariates_of_one_period_are_weighted_by_the_time_at_risk():
     expected = design.matrix(columns)
     expected[:, 0] += np.log([1, 0.5, 1, 1])
     np.testing.assert_allclose(X, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("right", ["z0 + z1 + g", "z0 * g + bs(z1, df=5)"])
+def test_person_periods_of_a_person_depend_on_no_other_person_bit_by_bit(right):
+    """Rounding of what a period adds to the columns once passed on the first person's values."""
+    levels = tuple("abcdefghijkl")
+    declared = {name: NumberColumn(-3, 3) for name in ("z0", "z1")} | {"g": CategoryColumn(levels)}
+    declared |= {"time": NumberColumn(0, 5), "died": CategoryColumn((0, 1))}
+    design, found = design_of(f"Surv(time, died) ~ {right}", declared, 8), []
+
+    def persons(n, seed):
+        rng = np.random.default_rng(seed)
+        frame = {name: rng.uniform(-3, 3, n) for name in ("z0", "z1")}
+        frame |= {"time": rng.uniform(0.1, 5, n), "died": rng.integers(2, size=n)}
+        return frame | {"g": rng.choice(levels, n).astype(object)}
+
+    same = persons(60, 1)
+    for n_others, n_threads in [(0, 1), (1, 2), (3, 3), (31, 2), (4097, 3)]:
+        others = persons(n_others, n_others)
+        rows = {name: np.concatenate([others[name], each]) for name, each in same.items()}
+        with threadpool_limits(n_threads):
+            made = PersonRows.of(design, rows, np.arange(n_others + 60))
+            found.append(made.sample_rows()[0][made.persons >= n_others])
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 def test_rows_outside_the_periods_take_no_place():

@@ -23,6 +23,34 @@ MISSING = 'missing = "refuse"'
 POINT, QUOTE = ((MISSING, f"{MISSING}\n{mark}") for mark in ('decimal = "."', 'thousands = "\'"'))
 CUTS = np.linspace(0, 5, 17).tolist()
 PERIODS = ('name = "time"', f'name = "time"\nperiods = {CUTS}')
+AGE = 'name = "age"'
+CODES = f'{AGE}\nmissing = ["-7", "99"]\n'
+STAGES = "categories = ['I', 'II', 'III']"
+
+
+def levels(text):
+    return f"levels = {{ I = {text}, II = ['two'], III = [] }}"
+
+
+# Changes of a study before the first release: missing cells, and several spellings of a level.
+EDGES = [(AGE, f"{CODES}impute = 50"), (STAGES, levels("['one', '1']"))]
+SAME_EDGES = [
+    ("formula", [("impute = 50", "impute = 5e1")], []),
+    ("formula", [('["-7", "99"]', '["99", "-7.0", "NA"]')], []),
+    ("formula", [(levels("['one', '1']"), levels("['1.0', 'one', 'I']"))], []),
+    ("formula", [("upper = 80", "upper = 8e1")], [("age + stage", "0 + 1 + age + stage - 0")]),
+    ("formula", [], [("age + stage", "C( stage ) + age")]),
+    (
+        "columns",
+        [(levels("['one', '1']"), levels("['01', 'one']"))],
+        [('["age", "died"]', '["died", "age"]')],
+    ),
+    ("table1", [("impute = 50", "impute = 51")], []),
+    ("table1", [("impute = 50", "")], []),
+    ("table1", [('["-7", "99"]', '["99", "-7"]')], [("age + stage", "(stage + age) + age")]),
+    ("hazard", [], [("arm + age", "age + C(arm)")]),
+    ("survival", [("impute = 50", "impute = 51")], [("~ arm", "~ 0 + arm")]),
+]
 # The kind of question, changes of its study, and of its release file
 SPELLINGS = [
     ("columns", [], [('["age", "died"]', '["died", "age"]')]),
@@ -62,12 +90,18 @@ def asked(ledger, folder, kind, study, config):
     return release(ledger, estimator, folder / "table.csv", path, **BUDGET)
 
 
-@pytest.mark.parametrize(("kind", "study", "config"), SPELLINGS)
-def test_a_question_in_another_spelling_is_replayed_or_refused(tmp_path, monkeypatch, kind, study, config):
+@pytest.mark.parametrize(
+    ("kind", "before", "study", "config"),
+    [(kind, [], *changes) for kind, *changes in SPELLINGS]
+    + [(kind, EDGES, *changes) for kind, *changes in SAME_EDGES],
+)
+def test_a_question_in_another_spelling_is_replayed_or_refused(
+    tmp_path, monkeypatch, kind, before, study, config
+):
     monkeypatch.setattr(tasks.release.release, "draw_release", drawn_from_a_seed)
     ledger = Ledger(tmp_path / "home")
     ledger.open_dataset("trial", 1e7, 1e-3)
-    first = asked(ledger, tmp_path, kind, [], [])
+    first = asked(ledger, tmp_path, kind, before, [])
     try:
         second = asked(ledger, tmp_path, kind, study, config)
         assert second.replayed
