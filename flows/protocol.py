@@ -20,7 +20,7 @@ from tasks.question import release_question
     name="protocol", flow_run_name="{file}", retries=0, persist_result=False, result_storage=home() / RECORDS
 )
 @guarded
-def protocol(file: str, folder: str, again: bool = False) -> list[str]:
+def protocol(file: str, folder: str, again: bool = False, digest: str = "") -> list[str]:
     """Release all questions of a registered plan, write its page, and return its methods paragraphs.
 
     A question that fails leaves the others.
@@ -29,8 +29,13 @@ def protocol(file: str, folder: str, again: bool = False) -> list[str]:
         file: The plan's file.
         folder: The folder for the page, the tables and the records.
         again: Charge again questions whose estimates were lost.
+        digest: The digest of the plan's file and its study file, as they were reserved.
     """
     plan, ledger, failures = read_plan(Path(file)), open_ledger(home()), dict[str, str]()
+    if digest and plan.digest != digest:
+        raise SpecError(
+            f"{plan.path.name} or its study file has changed since the budget was reserved; repeat"
+        )
     in_order = sorted(plan.plan.released, key=lambda each: not each.table1)  # their sizes are those of curves
     for name in (each.name for each in in_order):
         registration = registration_of(plan, ledger.account(plan.plan.dataset))

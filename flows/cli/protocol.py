@@ -44,6 +44,7 @@ def release(
     again: Annotated[bool, flag("--again", "Charge again the questions whose estimates were lost.")] = False,
     yes: Yes = False,
     methods: Annotated[bool, flag("--methods", "Print paragraphs for a methods section.")] = False,
+    digest: Annotated[str, option("SHA256", "Digest of plan and study file; others are refused.")] = "",
 ) -> None:
     """Reserve the budget of a plan, release its questions, and write one page.
 
@@ -63,6 +64,8 @@ def release(
     claim_report(folder, file)
     prepared, _ = _prepared(file, say)
     plan, total = prepared.plan, prepared.split.total
+    if digest and digest != plan.digest:
+        raise SpecError(f"{file.name} or its study file has changed since it was shown; nothing was reserved")
 
     def confirm(left: "Sequence[Charge]") -> None:
         returned = ", ".join(f"{each.reserve} (epsilon {each.epsilon:.4g})" for each in left)
@@ -79,7 +82,9 @@ def release(
     with exclusive_run(home()), prefect_server(home(), meanwhile=load):
         from flows.protocol import protocol
 
-        paragraphs = run_recorded(partial(protocol, str(file), str(folder), again, return_state=True))
+        paragraphs = run_recorded(
+            partial(protocol, str(file), str(folder), again, plan.digest, return_state=True)
+        )
     typer.echo("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text())
     say(str(folder / PAGES[0]))
 

@@ -1,49 +1,83 @@
 """Forecasts for a page, from its study file and plan: no row is read."""
 
-from functools import lru_cache
-from pathlib import Path
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 
-from data.store.folders import sha256_file
+from reports.writing import num
 from tasks.advice.releases import ReleaseForecast, SimulatedRelease, simulate_release
-from tasks.protocol.plan_file import PlanFile, read_plan
+from tasks.errors import SpecError
+from tasks.protocol.plan_file import PlanFile
+from tasks.release.request import ReleaseRequest
 
-TABLES = 8  # synthetic ones, which answer within a second
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_ONE = Lock()  # forecasts share two cores with the page
+_TABLES = 8  # synthetic ones, which answer within a second
+_FAR = 10  # times as many rows are as far as two forecasts tell
+_MOST = 64  # plans and questions that are kept
+Line = Sequence[tuple[float, float]]  # half-widths by ε or size
 
 
-def plan_of(file: Path) -> PlanFile:
-    """Return a plan as its files state it now."""
-    return read_plan(file)
+class Forecasts:
+    """Forecasts, each made once for the same files; one at a time in a thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._simulated: dict[tuple[str, str, int], SimulatedRelease] = {}
+        self._found: dict[tuple[str, str, int, float], ReleaseForecast] = {}
+
+    def of(self, plan: PlanFile, question: str, epsilon: float, times: int = 1) -> ReleaseForecast:
+        """Return the forecast of a question at an ε, with ``times`` as many rows or persons."""
+        key, request = (plan.digest, question, times), plan.requests[question]
+        if request.level is None or (request.by_group and not request.by_group.terms):
+            raise SpecError(f"{question} has no intervals; state its question with interval = 0.95 for them")
+        with self._lock:
+            if len(self._simulated) > _MOST:
+                self._simulated, self._found = {}, {}
+            if key not in self._simulated:
+                self._simulated[key] = simulate_release(_larger(plan, question, times), _TABLES)
+            if (*key, epsilon) not in self._found:
+                self._found[*key, epsilon] = self._simulated[key].forecast(epsilon)
+            return self._found[*key, epsilon]
 
 
-def forecast(plan: PlanFile, question: str, epsilon: float) -> ReleaseForecast:
-    """Return the forecast of a question at an ε; the same declarations are simulated once."""
-    digests = plan.sha256, sha256_file(plan.path.parent / plan.plan.study)
-    with _ONE:
-        return _forecast(_Key(plan, question, digests), epsilon)
+def _larger(plan: PlanFile, question: str, times: int) -> ReleaseRequest:
+    request = plan.request(question, plan.plan.epsilon)
+    if times == 1 or request.own is None:
+        return request
+    data = request.own.data
+    size = {"users": times * data.users} if data.users else {"rows": times * (data.rows or 1)}
+    return replace(request, own=request.own.model_copy(update={"data": data.model_copy(update=size)}))
 
 
-class _Key:
-    """A question of a plan, equal to another if the files are."""
-
-    def __init__(self, plan: PlanFile, question: str, digests: tuple[str, str]) -> None:
-        self.plan, self._of = plan, (question, digests)
-        self.question = question
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other._of == self._of
-
-    def __hash__(self) -> int:
-        return hash(self._of)
+def lines_of(series: Sequence[tuple[float, ReleaseForecast]]) -> dict[str, list[tuple[float, float]]]:
+    """Return half-widths by term against ε or size, where there are any."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for at, foreseen in series:
+        for name, _, middle, _ in foreseen.terms:
+            if math.isfinite(middle):
+                lines.setdefault(str(name), []).append((at, middle))
+    return lines
 
 
-@lru_cache(maxsize=16)
-def _simulated(key: _Key) -> SimulatedRelease:
-    return simulate_release(key.plan.request(key.question, key.plan.plan.epsilon), TABLES)
+def needed(line: Line, wanted: float) -> str | None:
+    """Return where a line reaches a half-width, interpolated on logarithmic axes; None if nowhere."""
+    first = next((number for number, (_, width) in enumerate(line) if width <= wanted), None)
+    if first is None:
+        return None
+    if first == 0:
+        return num(line[0][0])
+    return num(_reached(*line[first - 1], *line[first], wanted))
 
 
-@lru_cache(maxsize=512)
-def _forecast(key: _Key, epsilon: float) -> ReleaseForecast:
-    return _simulated(key).forecast(epsilon)
+def needed_times(line: Line, wanted: float) -> str | None:
+    """Return how many times as many rows reach a half-width, from the forecasts of one and two times."""
+    if len(line) < 2 or not line[1][1] < line[0][1]:
+        return None
+    times = _reached(*line[0], *line[1], wanted)
+    return num(times) if 1 < times < _FAR else None
+
+
+def _reached(a: float, wide: float, b: float, narrow: float, wanted: float) -> float:
+    """Return where the line through two points, on logarithmic axes, has a half-width."""
+    return float(a * (b / a) ** (math.log(wide / wanted) / math.log(wide / narrow)))

@@ -10,7 +10,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_COOKIE = "dpcost_page"
 _CLOSED = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
 
 
@@ -19,7 +18,7 @@ class Guarded:
 
     def __init__(self, app: Any, port: int) -> None:
         self._app, self.token = app, secrets.token_urlsafe(24)
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._hosts, self._cookie = {f"127.0.0.1:{port}", f"localhost:{port}"}, f"dpcost_page_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -28,15 +27,16 @@ class Guarded:
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
-        origin = headers.get("origin", "")
-        is_own = headers.get("host", "") in self._hosts and origin.partition("://")[2] in {"", *self._hosts}
+        origins = {"", *(f"http://{each}" for each in self._hosts)}
+        is_own = headers.get("host", "") in self._hosts and headers.get("origin", "") in origins
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        cookie = SimpleCookie(headers.get("cookie", "")).get(_COOKIE)
-        knows = [secrets.compare_digest(each, self.token) for each in (given, cookie.value if cookie else "")]
+        cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        tokens = given, cookie.value if cookie else ""
+        knows = [secrets.compare_digest(each.encode(), self.token.encode()) for each in tokens]
         if not is_own or not any(knows):
             await self._refuse(scope, send)
         elif scope["type"] == "http" and knows[0]:  # the token leaves the address
-            set_cookie = f"{_COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode()
+            set_cookie = f"{self._cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode()
             await send(
                 {
                     "type": "http.response.start",

@@ -1,18 +1,20 @@
 """The state that the steps of one window share: its files, their changes and the last forecast."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from shiny import reactive, ui
 
-from data.errors import DataError
-from data.store.folders import sha256_file
+from data.errors import DataError, LedgerError
+from data.ledger import Account, open_ledger
+from data.store.folders import home
 from dpalgos import InputError
 from flows.page.files import PageFiles
-from flows.page.forecasts import plan_of
+from flows.page.forecasts import Forecasts
 from flows.page.releasing import Releasing
 from tasks.errors import SpecError
-from tasks.protocol.plan_file import PlanFile
+from tasks.protocol.plan_file import PlanFile, digest_of, read_plan
 from tasks.protocol.prepare import PreparedPlan
 
 REFUSED = (SpecError, DataError, InputError)
@@ -21,42 +23,66 @@ REFUSED = (SpecError, DataError, InputError)
 class State:
     """One window of the page."""
 
-    def __init__(self, files: PageFiles, releasing: Releasing) -> None:
-        self.files, self.releasing = files, releasing
+    def __init__(self, files: PageFiles, releasing: Releasing, forecasts: Forecasts) -> None:
+        self.files, self.releasing, self.forecasts = files, releasing, forecasts
         self.changed: reactive.Value[int] = reactive.value(0)  # each edit of the files
         self.charged: reactive.Value[int] = reactive.value(0)  # each change of the ledger
-        self.prepared: reactive.Value[tuple[str, PreparedPlan] | None] = reactive.value(None)
+        self._plan: PlanFile | None = None  # as it was read last
+        self.prepared: reactive.Value[PreparedPlan | None] = reactive.value(None)
 
     @contextmanager
     def editing(self) -> Iterator[PageFiles]:
         """Edit the files and write them; tell the person what is refused."""
-        try:
+        with telling():
             yield self.files
             self.files.keep()
-        except REFUSED as error:
-            ui.notification_show(str(error), type="error", duration=None)
-            return
-        with reactive.isolate():
-            self.changed.set(self.changed() + 1)
-
-    @property
-    def digest(self) -> str:
-        """The digest of both files as they are now."""
-        files = (self.files.study, self.files.plan)
-        return "".join(sha256_file(each) for each in files if each.exists())
+            count(self.changed)
 
     def forecast(self) -> PreparedPlan | None:
-        """Return the forecast of the plan; None if there is none of the files as they are now."""
+        """Return the forecast of the whole plan; None if there is none of the files as they are now."""
         self.changed()
         found = self.prepared()
-        return found[1] if found and found[0] == self.digest else None
+        with suppress(OSError):
+            if found and found.plan.digest == digest_of(self.files.plan, self.files.study):
+                return found
+        return None
 
     def plan(self) -> PlanFile | str:
         """Return the plan as its files state it, or what is missing in them."""
         self.changed()
         if not self.files.questions:
-            return "Add a question first."
+            return "Add a question first, in step 2."
         try:
-            return plan_of(self.files.plan)
-        except REFUSED as error:
+            digest = digest_of(self.files.plan, self.files.study)
+            if self._plan is None or self._plan.digest != digest:
+                self._plan = read_plan(self.files.plan)
+            return self._plan
+        except (*REFUSED, OSError) as error:
             return str(error)
+
+    def account(self) -> Account | None:
+        """Return the dataset's budget and charges; None if no budget is open."""
+        self.changed()
+        self.charged()
+        with suppress(LedgerError):
+            return open_ledger(home()).account(self.files.dataset)
+        return None
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Tell the person what is refused."""
+    try:
+        yield
+    except (*REFUSED, LedgerError) as error:
+        ui.notification_show(str(error), type="error", duration=None)
+
+
+def count(value: "reactive.Value[int]") -> None:
+    with reactive.isolate():
+        value.set(value() + 1)
+
+
+def text_of(value: Any) -> str:
+    """Return a field's text; it is empty before its field is drawn."""
+    return str(value() or "").strip() if value.is_set() else ""

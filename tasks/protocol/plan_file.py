@@ -50,6 +50,11 @@ class PlanFile:
     def name(self) -> str:
         return self.path.stem
 
+    @property
+    def digest(self) -> str:
+        """The digest of the plan's file and its study file."""
+        return _digest(self.sha256, self.study_sha256)
+
     def request(self, name: str, epsilon: float) -> ReleaseRequest:
         return replace(self.requests[name], epsilon=epsilon)
 
@@ -124,6 +129,15 @@ def read_plan(path: Path) -> PlanFile:
         data=data,
         requests=requests,
     )
+
+
+def digest_of(*files: Path) -> str:
+    """Return the digest that a plan would have if its file and its study file were read now."""
+    return _digest(*map(sha256_file, files))
+
+
+def _digest(*digests: str) -> str:
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _faults_of_groups(plan: Plan, requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:

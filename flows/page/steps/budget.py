@@ -1,96 +1,72 @@
 """The fourth step: the ledger's budget, and how the plan divides it."""
 
 import asyncio
-from contextlib import suppress
 
 from shiny import Inputs, reactive, render, ui
 
-from data.errors import LedgerError
 from data.ledger import Account, open_ledger
 from data.store.folders import home
 from flows.page.files import number_of
-from flows.page.pictures import gauge
-from flows.page.state import REFUSED, State
-from reports.render import PageTable
+from flows.page.parts import banner, gauge, grid, table, text_field
+from flows.page.state import REFUSED, State, count, telling
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.prepare import PreparedPlan, check_charges, check_unit, prepare_plan
 from tasks.release.spending import spent_epsilon
 
+_FACTS = {"epsilon": "ε of all questions together", "delta": "δ, at most that of the budget"}
+
 
 def screen(state: State) -> ui.Tag:
-    facts = state.files.plan_facts
+    facts = [
+        text_field(f"plan_{key}", label, state.files.plan_facts.get(key)) for key, label in _FACTS.items()
+    ]
     return ui.div(
-        ui.h2("Budget"),
-        ui.output_ui("account"),
-        ui.h3("This plan"),
-        ui.layout_columns(
-            ui.input_text(
-                "plan_epsilon",
-                "ε of all questions together",
-                value=str(facts.get("epsilon", 1.0)),
-                update_on="blur",
-            ),
-            ui.input_text("plan_delta", "δ", value=str(facts.get("delta", 1e-6)), update_on="blur"),
+        ui.h1("Budget"),
+        ui.output_ui("budget"),
+        ui.h2("This plan"),
+        grid(
+            *facts,
             ui.input_action_button("split", "Forecast all questions and divide ε", class_="btn-primary"),
-            col_widths=(4, 4, 4),
         ),
         ui.output_ui("split_so_far"),
     )
-
-
-def account_of(state: State) -> Account | None:
-    """Return the dataset's budget and charges; None if no budget is open."""
-    with suppress(LedgerError):
-        return open_ledger(home()).account(state.files.plan_facts.get("dataset") or state.files.name)
-    return None
-
-
-def prepared(plan: PlanFile, account: Account | None) -> PreparedPlan:
-    """Prepare a plan as the command line does: its unit, its split and its charges."""
-    if account:
-        check_unit(plan, account)
-    found = prepare_plan(plan, account)
-    if account:
-        check_charges(found, account)
-    return found
 
 
 def serve(input: Inputs, state: State) -> None:
     files = state.files
 
     @render.ui
-    def account() -> ui.Tag:
-        state.charged()
-        found = account_of(state)
-        return (
-            _opening(state) if found is None else _shown(found, float(files.plan_facts.get("epsilon", 0.0)))
-        )
+    def budget() -> ui.Tag:
+        found = state.account()
+        asked = files.plan_facts.get("epsilon", 0.0)
+        return _opening(state) if found is None else _shown(found, asked if isinstance(asked, float) else 0.0)
 
     @reactive.effect
     @reactive.event(input.open_budget)
     def open_budget() -> None:
-        try:
-            epsilon, delta = float(input.total_epsilon()), float(input.total_delta())
-            person = files.declared["data"].get("user_id", "")
-            open_ledger(home()).open_dataset(input.dataset().strip(), epsilon, delta, person)
-        except ValueError as error:
-            ui.notification_show(str(error), type="error", duration=None)
-            return
+        name, person = input.dataset().strip(), files.declared["data"].get("user_id", "")
+        with telling():
+            try:
+                total = float(input.total_epsilon()), float(input.total_delta())
+            except ValueError:
+                raise REFUSED[0]("ε and δ of the budget must be numbers, e.g. 2 and 1e-6") from None
+            open_ledger(home()).open_dataset(name, *total, person)
+            count(state.charged)
         with state.editing():
-            files.plan_facts["dataset"] = input.dataset().strip()
-        state.charged.set(state.charged() + 1)
+            files.plan_facts["dataset"] = name
 
     @reactive.effect
     def keep() -> None:
-        facts = {"epsilon": number_of(input.plan_epsilon()), "delta": number_of(input.plan_delta())}
+        facts = {key: number_of(input[f"plan_{key}"]()) for key in _FACTS}
+        facts = {key: value if isinstance(value, str) else float(value) for key, value in facts.items()}
         if any(files.plan_facts.get(key) != value for key, value in facts.items()):
             with state.editing():
                 files.plan_facts |= facts
 
     @reactive.extended_task
-    async def splitting(digest: str, plan: PlanFile, known: Account | None) -> tuple[str, PreparedPlan] | str:
+    async def splitting(plan: PlanFile, known: Account | None) -> PreparedPlan | str:
         try:
-            return digest, await asyncio.to_thread(prepared, plan, known)
+            return await asyncio.to_thread(_prepared, plan, known)
         except REFUSED as error:
             return str(error)
 
@@ -101,7 +77,7 @@ def serve(input: Inputs, state: State) -> None:
         if isinstance(plan, str):
             ui.notification_show(plan, type="error", duration=None)
         else:
-            splitting(state.digest, plan, account_of(state))
+            splitting(plan, state.account())
 
     @reactive.effect
     def remember() -> None:
@@ -110,31 +86,41 @@ def serve(input: Inputs, state: State) -> None:
 
     @render.ui
     def split_so_far() -> ui.Tag:
-        found = splitting.result()
-        return ui.p(found, class_="banner") if isinstance(found, str) else split_table(found[1])
+        if found := state.forecast():
+            return split_table(found)
+        refusal = splitting.result()
+        return banner(refusal if isinstance(refusal, str) else "The files changed; forecast all again.")
+
+
+def _prepared(plan: PlanFile, account: Account | None) -> PreparedPlan:
+    """Prepare a plan as the command line does: its unit, its split and its charges."""
+    if account:
+        check_unit(plan, account)
+    found = prepare_plan(plan, account)
+    if account and not found.split.refusal:
+        check_charges(found, account)
+    return found
 
 
 def split_table(found: PreparedPlan) -> ui.Tag:
     """Return the forecast of a plan with the ε of each question."""
+    shown = found.table
+    rows = [[cell.text for cell in row] for row in shown.cells]
     total = f"All together: ε {found.split.total:.4g} at δ {found.plan.plan.delta:g}."
-    refusal = ui.p(found.split.refusal, class_="banner") if found.split.refusal else None
-    return ui.div(_html(found.table), ui.p(total), refusal)
-
-
-def _html(table: PageTable) -> ui.Tag:
-    head = ui.tags.tr(*[ui.tags.th(each) for each in table.columns])
-    texts = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
-    return ui.tags.table(head, *[ui.tags.tr(*map(ui.tags.td, row)) for row in texts])
+    return ui.div(
+        table(shown.columns, rows, shown.caption),
+        banner(found.split.refusal) if found.split.refusal else ui.p(total),
+        ui.p(" ".join(shown.notes).replace("`", "")),
+    )
 
 
 def _opening(state: State) -> ui.Tag:
-    delta = 1e-6
     return ui.div(
         ui.p("No budget is open for these data. Open one budget for everything that is released from them."),
-        ui.layout_columns(
-            ui.input_text("dataset", "Name of the data in the ledger", value=state.files.name),
-            ui.input_text("total_epsilon", "ε of everything", value="2"),
-            ui.input_text("total_delta", "δ, well below one over the number of rows", value=f"{delta:g}"),
+        grid(
+            text_field("dataset", "Name of the data in the ledger", state.files.name),
+            text_field("total_epsilon", "ε of everything", "2"),
+            text_field("total_delta", "δ, well below one over the number of rows", "1e-06"),
             ui.input_action_button("open_budget", "Open the budget"),
         ),
     )
@@ -144,19 +130,19 @@ def _shown(account: Account, asked: float) -> ui.Tag:
     budget, charges = account.budget, account.charges
     spent = spent_epsilon(charges, budget.delta)
     rows = [
-        ui.tags.tr(
-            *[
-                ui.tags.td(each)
-                for each in (one.reserve or one.question.estimator, f"{one.epsilon:.4g}", one.state)
-            ]
+        (
+            one.reserve or one.question.estimator,
+            f"{one.epsilon:.4g}",
+            one.state,
+            one.charged[:19].replace("T", " "),
         )
         for one in charges
     ]
-    head = ui.tags.tr(*[ui.tags.th(each) for each in ("charge", "ε", "state")])
     return ui.div(
-        ui.HTML(gauge(spent, asked, budget.epsilon)),
+        gauge(spent, asked, budget.epsilon),
         ui.p(
-            f"{budget.name}: ε {spent:.4g} of {budget.epsilon:g} is spent or reserved, at δ {budget.delta:g}."
+            f"{budget.name}: ε {spent:.4g} of {budget.epsilon:g} is spent, at δ {budget.delta:g}. "
+            f"The plan asks for ε {asked:g}."
         ),
-        ui.tags.table(head, *rows) if rows else None,
+        table(("charge", "ε", "state", "since (UTC)"), rows, "Charges so far") if rows else None,
     )

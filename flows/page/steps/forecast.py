@@ -1,4 +1,4 @@
-"""The third step: what intervals to expect, from declarations and guesses alone."""
+"""The third step: the intervals to expect, from declarations and guesses alone."""
 
 import asyncio
 import math
@@ -6,201 +6,221 @@ from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.files import number_of
-from flows.page.forecasts import EPSILONS, forecast
-from flows.page.pictures import chart
+from flows.page.files import list_of, number_of
+from flows.page.forecasts import EPSILONS, lines_of, needed, needed_times
+from flows.page.parts import banner, chart, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
+from tasks.protocol.plan_file import PlanFile
+
+_ABOUT = (
+    "Half-widths of 95% intervals on synthetic tables, made from declarations and guesses. No row is read."
+)
+_OF_GUESSES = "Guesses change no estimate. Take them from earlier studies, never from these rows."
+_GUESSES = {
+    "explained": "share of the variance that covariates explain",
+    "correlation": "correlation of any two columns",
+    "rows_per_user": "rows of a person",
+    "within_users": "correlation of the rows of a person",
+}
+_OF_TARGETS = "The plan gives a question with a target the ε at which most tables reach it, unlucky ones too."
+Series = list[tuple[float, ReleaseForecast]]
 
 
 def screen(state: State) -> ui.Tag:
     names = [each["name"] for each in state.files.questions if "submodel" not in each]
-    guesses = state.files.declared["guesses"]
+    if not names:
+        return ui.div(ui.h1("Forecast"), ui.p("Add a question first, in step 2."))
     return ui.div(
-        ui.h2("Forecast"),
-        ui.p(
-            "Half-widths of 95% intervals on synthetic tables, made from declarations and guesses. "
-            "No row is read."
+        ui.h1("Forecast"),
+        ui.p(_ABOUT),
+        grid(
+            select_field("asked", "Question", names),
+            ui.input_slider("epsilon", "ε", 0.1, 10.0, 1.0, step=0.1, width="100%"),
         ),
-        ui.layout_columns(
-            ui.input_select("asked", "Question", names),
-            ui.input_slider("log_epsilon", "ε, as a power of ten", -1.0, 1.0, 0.0, step=0.05),
-            ui.input_text("wanted", "Wanted half-width", update_on="blur"),
-            ui.input_select("term", "of the term", []),
+        ui.layout_column_wrap(
+            ui.output_ui("half_widths"), ui.output_ui("against_epsilon"), width="24rem", fill=False
         ),
-        ui.output_ui("needed"),
-        ui.layout_columns(ui.output_ui("half_widths"), ui.output_ui("against_epsilon")),
-        ui.h3("Guesses"),
-        ui.p(
-            "Guesses narrow the forecast and change no estimate. "
-            "Take them from earlier studies, never from these rows."
+        ui.h2("A wanted half-width"),
+        grid(
+            select_field("term", "Term", []),
+            text_field("wanted", "Half-width; empty for no target"),
+            ui.input_action_button("aim", "Make it a target of the plan"),
         ),
-        ui.layout_columns(
-            ui.input_text(
-                "explained",
-                "Share of the variance that covariates explain",
-                value=_shown(guesses.get("explained")),
-                update_on="blur",
-            ),
-            ui.input_select("guessed", "Column", [each["name"] for each in state.files.columns]),
-            ui.output_ui("guess_fields"),
-        ),
+        ui.p(_OF_TARGETS),
+        ui.output_ui("needed_budget"),
+        ui.h2("Guesses"),
+        ui.output_ui("guess_that_matters"),
+        grid(select_field("guessed", "Guess", _guesses(state)), ui.output_ui("guess_field")),
     )
 
 
 def serve(input: Inputs, state: State) -> None:
     def epsilon() -> float:
-        return float(f"{10 ** input.log_epsilon():.2g}")
+        return float(input.epsilon())
 
-    @reactive.calc
-    def found() -> ReleaseForecast | str:
-        plan = state.plan()
-        if isinstance(plan, str):
-            return plan
+    @reactive.extended_task
+    async def one(plan: PlanFile, question: str, epsilon: float) -> ReleaseForecast | str:
         try:
-            return forecast(plan, input.asked(), epsilon())
+            return await asyncio.to_thread(state.forecasts.of, plan, question, epsilon)
         except REFUSED as error:
             return str(error)
 
-    @render.ui
-    def half_widths() -> ui.Tag:
-        foreseen = found()
-        return ui.p(foreseen) if isinstance(foreseen, str) else _table(foreseen, epsilon())
-
     @reactive.extended_task
-    async def series(plan: Any, question: str) -> list[ReleaseForecast]:
-        return [await asyncio.to_thread(forecast, plan, question, each) for each in EPSILONS]
+    async def series(plan: PlanFile, question: str) -> tuple[Series, Series]:
+        async def each(epsilon: float, times: int) -> ReleaseForecast:
+            return await asyncio.to_thread(state.forecasts.of, plan, question, epsilon, times)
+
+        try:
+            first = [(epsilon, await each(epsilon, 1)) for epsilon in EPSILONS]
+            return first, [(times, await each(1.0, times)) for times in (1, 2)]
+        except REFUSED:
+            return [], []
+
+    @reactive.effect
+    def start() -> None:
+        plan = state.plan()
+        one.cancel()
+        if not isinstance(plan, str) and input.asked() in plan.requests:
+            one(plan, input.asked(), epsilon())
 
     @reactive.effect
     def start_series() -> None:
         plan = state.plan()
-        if not isinstance(plan, str) and input.asked():
-            series.cancel()
+        series.cancel()
+        if not isinstance(plan, str) and input.asked() in plan.requests:
             series(plan, input.asked())
 
     @render.ui
+    def half_widths() -> ui.Tag:
+        plan = state.plan()
+        foreseen = plan if isinstance(plan, str) else one.result()
+        return banner(foreseen) if isinstance(foreseen, str) else _table(foreseen, epsilon())
+
+    @render.ui
     def against_epsilon() -> ui.HTML:
-        return ui.HTML(chart(_lines(series.result()), epsilon()))
+        return chart(lines_of(series.result()[0]), epsilon())
 
     @reactive.effect
-    def offer_terms() -> None:
-        foreseen = found()
+    def offer() -> None:
+        foreseen = one.result()
         if not isinstance(foreseen, str):
             with reactive.isolate():
-                chosen = input.term()
-            ui.update_select("term", choices=[str(each[0]) for each in foreseen.terms], selected=chosen)
+                ui.update_select(
+                    "term", choices=[str(each[0]) for each in foreseen.terms], selected=input.term()
+                )
+                if foreseen.guess in _guesses(state):
+                    ui.update_select("guessed", selected=foreseen.guess)
+
+    _serve_target(input, state, series)
+    _serve_guess(input, state, one)
+
+
+def _serve_target(input: Inputs, state: State, series: Any) -> None:
+    """Say which ε or size a half-width needs, and make it a target."""
 
     @render.ui
-    def needed() -> ui.Tag | None:
+    def needed_budget() -> ui.Tag | None:
         wanted = number_of(input.wanted())
-        if isinstance(wanted, str) or not input.term():
+        if isinstance(wanted, str) or wanted <= 0 or not input.term():
             return None
-        line = _lines(series.result()).get(input.term(), [])
-        return ui.p(_needed(line, float(wanted)), class_="banner")
+        by_epsilon, by_size = (lines_of(each).get(input.term(), []) for each in series.result())
+        epsilon = needed(by_epsilon, wanted)
+        times = needed_times(by_size, wanted)
+        enough = f"ε of about {epsilon}" if epsilon else f"no ε up to {EPSILONS[-1]:g}"
+        more = f" At ε = 1 it needs about {times} times as many rows or persons." if times else ""
+        return banner(f"± {num(wanted)} needs {enough}.{more}")
 
-    _serve_guesses(input, state)
+    @reactive.effect
+    @reactive.event(input.aim)
+    def aim() -> None:
+        question = next(each for each in state.files.questions if each["name"] == input.asked())
+        targets = {key: value for key, value in question.get("precision", {}).items() if key != input.term()}
+        if input.wanted().strip():
+            targets[input.term()] = number_of(input.wanted())
+        with state.editing():
+            question.pop("precision", None)
+            question |= {"precision": targets} if targets else {}
 
 
-def _serve_guesses(input: Inputs, state: State) -> None:
+def _serve_guess(input: Inputs, state: State, one: Any) -> None:
     files = state.files
 
+    def name_of_guess() -> str:  # of its field; one that was drawn before belongs to its own guess
+        key, column = _place(input.guessed())
+        return f"guess_{key}_{list(files.kinds).index(column)}" if column else f"guess_{key}"
+
     @render.ui
-    def guess_fields() -> ui.Tag:
-        name, guesses = input.guessed(), files.declared["guesses"]
-        column = next((each for each in files.columns if each["name"] == name), {})
-        if "categories" in column:
-            shares = guesses.get("shares", {}).get(name, [])
-            label = f"Shares of {', '.join(map(str, column['categories']))}, by commas"
-            return ui.input_text("shares", label, value=", ".join(map(str, shares)), update_on="blur")
-        return ui.div(
-            ui.input_text(
-                "mean", f"Mean of {name}", value=_shown(guesses.get("mean", {}).get(name)), update_on="blur"
-            ),
-            ui.input_text(
-                "std",
-                f"Standard deviation of {name}",
-                value=_shown(guesses.get("std", {}).get(name)),
-                update_on="blur",
-            ),
-        )
+    def guess_that_matters() -> ui.Tag:
+        foreseen = one.result()
+        guess = "" if isinstance(foreseen, str) else foreseen.guess
+        matters = f"The forecast depends most on your guess of: {_GUESSES.get(guess, guess)}. "
+        return ui.p((matters if guess else "") + _OF_GUESSES)
+
+    @render.ui
+    def guess_field() -> ui.Tag:
+        state.changed()
+        key, column = _place(input.guessed())
+        known = files.declared["guesses"].get(key, {} if column else None)
+        column_facts = next((each for each in files.columns if each["name"] == column), {})
+        levels = ", ".join(map(str, column_facts.get("categories", [])))
+        label = f"Shares of {levels}" if key == "shares" else "Its value; empty if you do not know it"
+        return text_field(name_of_guess(), label, known.get(column) if column else known)
 
     @reactive.effect
-    @reactive.event(input.explained, ignore_init=True)
-    def keep_explained() -> None:
-        _keep(state, ["explained"], input.explained())
-
-    for key in ("mean", "std", "shares"):
-        _serve_guess(input, state, key)
-
-
-def _serve_guess(input: Inputs, state: State, key: str) -> None:
-    @reactive.effect
-    @reactive.event(input[key], ignore_init=True)
     def keep() -> None:
-        with reactive.isolate():
-            _keep(state, [key, input.guessed()], input[key]())
-
-
-def _keep(state: State, place: list[str], text: str) -> None:
-    """Write a guess into the study file, or take it out where its field is empty."""
-    guesses = state.files.declared["guesses"]
-    table = guesses if len(place) == 1 else guesses.setdefault(place[0], {})
-    numbers = [number_of(each) for each in text.split(",")]
-    value = numbers if place[0] == "shares" else numbers[0]
-    if (table.get(place[-1]) if text.strip() else None) == (value if text.strip() else table.get(place[-1])):
-        return
-    with state.editing():
-        if text.strip():
-            table[place[-1]] = value
-            guesses.setdefault("source", "stated on the page")
+        if not input[name_of_guess()].is_set():
+            return
+        key, column = _place(input.guessed())
+        guesses = dict(files.declared["guesses"])
+        numbers = [number_of(each) for each in list_of(input[name_of_guess()]())]
+        table = {**guesses.get(key, {})} if column else guesses
+        place = column or key
+        if numbers:
+            table[place] = numbers if key == "shares" else numbers[0]
         else:
-            table.pop(place[-1], None)
+            table.pop(place, None)
+        if column:
+            guesses = {name: each for name, each in guesses.items() if name != key}
+            guesses |= {key: table} if table else {}
+        if guesses != files.declared["guesses"]:
+            with state.editing():
+                files.declared["guesses"] = {"source": "stated on the page", **guesses}
+
+
+def _guesses(state: State) -> dict[str, str]:
+    """Return the guesses that a person can state, by the names that forecasts give them."""
+    names = dict(_GUESSES)
+    if not state.files.declared["data"].get("user_id"):
+        names = {key: label for key, label in names.items() if "user" not in key}
+    weights = state.files.declared["data"].get("weights")
+    for column in [*state.files.columns, *([{"name": weights}] if weights else [])]:
+        keys = ("shares",) if "categories" in column else ("mean", "std")
+        names |= {f"{key} of {column['name']}": f"{key} of {column['name']}" for key in keys}
+    return names
+
+
+def _place(guess: str) -> tuple[str, str]:
+    """Return the key of a guess in the study file, and its column if it has one."""
+    key, _, column = guess.partition(" of ")
+    return key, column
 
 
 def _table(foreseen: ReleaseForecast, epsilon: float) -> ui.Tag:
     rows = [
-        ui.tags.tr(
-            ui.tags.td(str(name)),
-            ui.tags.td(f"± {num(middle)}" if math.isfinite(middle) else "no interval"),
-            ui.tags.td(f"{num(low)} to {num(high)}" if math.isfinite(low + high) else ""),
+        (
+            str(name),
+            f"± {num(middle)}" if math.isfinite(middle) else "no interval",
+            f"{num(low)} to {num(high)}" if math.isfinite(low + high) else "",
         )
         for name, low, middle, high in foreseen.terms
     ]
-    head = ui.tags.tr(*[ui.tags.th(each) for each in ("term", "half-width", "90% range")])
-    guess = f" The forecast depends most on your guess of {foreseen.guess}." if foreseen.guess else ""
-    none = (
-        f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval." if foreseen.none else ""
-    )
+    none = f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval. "
+    none *= bool(foreseen.none)
+    if not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
+        none += "Guess the shares of all categories below to get ranges."
     return ui.div(
-        ui.tags.table(ui.tags.caption(f"At ε = {epsilon:g}"), head, *rows), ui.p(none + guess), id="foreseen"
+        table(("term", "half-width", "90% range"), rows, f"At ε = {epsilon:g}"),
+        ui.p(none),
     )
-
-
-def _lines(series: list[ReleaseForecast]) -> dict[str, list[tuple[float, float]]]:
-    """Return half-widths against ε by term, where there are any."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for epsilon, foreseen in zip(EPSILONS, series, strict=True):
-        for name, _, middle, _ in foreseen.terms:
-            if math.isfinite(middle):
-                lines.setdefault(str(name), []).append((epsilon, middle))
-    return lines
-
-
-def _needed(line: list[tuple[float, float]], wanted: float) -> str:
-    """Say which ε a half-width needs, by interpolation of logarithms."""
-    enough = [place for place, (_, width) in enumerate(line) if width <= wanted]
-    if not enough:
-        return (
-            f"At no ε up to {EPSILONS[-1]:g} is ± {num(wanted)} forecast. Use more rows or narrower bounds."
-        )
-    at = enough[0]
-    if at == 0:
-        return f"ε = {line[0][0]:g} is forecast to be enough for ± {num(wanted)}."
-    (e0, w0), (e1, w1) = line[at - 1], line[at]
-    share = math.log(w0 / wanted) / math.log(w0 / w1)
-    return f"ε of about {num(e0 * (e1 / e0) ** share)} is forecast to be enough for ± {num(wanted)}."
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else str(value)

@@ -5,6 +5,7 @@ from typing import Any
 from shiny import Inputs, reactive, render, ui
 
 from flows.page.files import quoted
+from flows.page.parts import check_boxes, faults_of, grid, select_field, table, text_field
 from flows.page.state import State
 
 KINDS = {
@@ -16,40 +17,40 @@ KINDS = {
 }
 _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
+_OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
+_HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
 
 
 def screen(state: State) -> ui.Tag:
     names = [each["name"] for each in state.files.columns]
-    has_times = "input.kind == 'survival' || input.kind == 'hazard'"
+    if not names:
+        return ui.div(ui.h1("Questions"), ui.p("Choose columns first, in step 1."))
+    shown = ui.panel_conditional
     return ui.div(
-        ui.h2("Questions"),
-        ui.layout_columns(
-            ui.input_select("kind", "Kind of question", KINDS),
-            ui.panel_conditional(
-                "input.kind == 'regression'", ui.input_select("family", "Family", _FAMILIES)
-            ),
-            ui.panel_conditional(
+        ui.h1("Questions"),
+        grid(
+            select_field("kind", "Kind of question", KINDS),
+            shown("input.kind == 'regression'", select_field("family", "Family", _FAMILIES)),
+            shown(
                 "input.kind == 'regression' && input.family == ''",
-                ui.input_select("target", "What intervals cover", _TARGETS),
+                select_field("target", "Intervals cover", _TARGETS),
             ),
-            ui.panel_conditional(
-                f"!({has_times})", ui.input_select("left", "Response, group or column", names)
-            ),
-            ui.panel_conditional(
-                has_times,
-                ui.input_select("time", "Time of follow-up", names),
-                ui.input_select("event", "Event", names),
-            ),
-            ui.panel_conditional(
-                "input.kind != 'mean'",
-                ui.input_selectize("right", "Covariates, or columns of the table", names, multiple=True),
-            ),
+            shown(f"!{_HAS_TIMES}", select_field("left", "Response, group or column", names)),
+            shown(_HAS_TIMES, select_field("time", "Time of follow-up", names)),
+            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names)),
         ),
-        ui.input_text("formula", "Formula; edit it for interactions, powers or logarithms", width="100%"),
+        shown("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
+        ui.input_text(
+            "formula", "The question; edit it for interactions, powers or logarithms", width="100%"
+        ),
+        shown(
+            "['regression', 'hazard'].includes(input.kind)",
+            text_field("test", "Hypothesis to test (optional, costs nothing)", placeholder="e.g. age = 0"),
+        ),
         ui.input_action_button("add", "Add the question", class_="btn-primary"),
-        ui.h3("The questions so far"),
+        ui.h2("The questions so far"),
         ui.output_ui("questions_so_far"),
-        ui.h3("Still missing or wrong"),
+        ui.h2("Still missing or wrong"),
         ui.output_ui("question_faults"),
     )
 
@@ -59,21 +60,26 @@ def serve(input: Inputs, state: State) -> None:
 
     @reactive.effect
     def write_formula() -> None:
-        right = " + ".join(map(quoted, input.right() or ())) or "1"
-        kind = input.kind()
-        left = quoted(input.left() or "")
-        if kind in ("survival", "hazard"):
-            left = f"Surv({quoted(input.time() or '')}, {quoted(input.event() or '')})"
-        ui.update_text("formula", value=left if kind == "mean" else f"{left} ~ {right}")
+        kind, left = input.kind(), quoted(input.left())
+        if kind in _OF_TIMES:
+            left = f"Surv({quoted(input.time())}, {quoted(input.event())})"
+        right = " + ".join(map(quoted, input.right())) or "1"
+        ui.update_text("formula", value=input.left() if kind == "mean" else f"{left} ~ {right}")
 
     @reactive.effect
     @reactive.event(input.add)
     def add() -> None:
         question = question_of(
-            input.kind(), input.formula().strip(), input.family(), input.target(), files.questions
+            input.kind(), input.formula(), input.family(), input.target(), input.test(), files.questions
         )
         with state.editing():
             files.questions.append(question)
+        with reactive.isolate():
+            refusal = state.plan()
+        if isinstance(refusal, str):
+            ui.notification_show(refusal, type="error", duration=None)
+            with state.editing():
+                files.questions.pop()
 
     @reactive.effect
     @reactive.event(input.remove)
@@ -84,49 +90,40 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def questions_so_far() -> ui.Tag:
         state.changed()
-        if not files.questions:
-            return ui.p("None yet.")
-        rows = [
-            ui.tags.tr(ui.tags.td(each["name"]), ui.tags.td(ui.code(text_of(each))))
-            for each in files.questions
-        ]
         names = [each["name"] for each in files.questions]
+        if not names:
+            return ui.p("None yet.")
+        rows = [(each["name"], ui.code(text_of_question(each))) for each in files.questions]
+        remove = ui.input_action_button("remove", "Remove it")
         return ui.div(
-            ui.div(
-                ui.tags.table(ui.tags.tr(ui.tags.th("name"), ui.tags.th("question")), *rows), class_="table"
-            ),
-            ui.layout_columns(
-                ui.input_select("which", "Question to remove", names),
-                ui.input_action_button("remove", "Remove it"),
-                col_widths=(4, 3),
-            ),
+            table(("name", "question"), rows),
+            grid(select_field("which", "Question to remove", names), remove),
         )
 
     @render.ui
     def question_faults() -> ui.Tag:
         plan = state.plan()
-        return ui.p(plan) if isinstance(plan, str) else ui.p("Nothing. The plan is complete.", class_="ok")
+        return faults_of([plan] if isinstance(plan, str) else [], "Nothing. Go on with step 3.")
 
 
 def question_of(
-    kind: str, formula: str, family: str, target: str, others: list[dict[str, Any]]
+    kind: str, formula: str, family: str, target: str, test: str, others: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return a question as a plan has it, under a name that no other has."""
     taken = {each["name"] for each in others}
-    title = KINDS[kind].lower().removesuffix("s")
+    title = KINDS[kind].lower()
     names = (title if number == 1 else f"{title} {number}" for number in range(1, len(taken) + 2))
     question: dict[str, Any] = {"name": next(name for name in names if name not in taken)}
-    if kind in ("table1", "survival", "mean"):
-        return question | {kind: formula}
-    question["formula"] = formula
-    if kind == "regression" and family:
-        question["family"] = family
-    elif kind == "regression":
-        question["params"] = {"interval_target": target}
-    return question
+    if kind in _OF_COLUMNS:
+        return question | {kind: formula.strip()}
+    question["formula"] = formula.strip()
+    if kind == "regression":
+        question |= {"family": family} if family else {"params": {"interval_target": target}}
+    return question | ({"test": [test.strip()]} if test.strip() else {})
 
 
-def text_of(question: dict[str, Any]) -> str:
+def text_of_question(question: dict[str, Any]) -> str:
     """Return a question as one line."""
     text = next(str(question[key]) for key in ("formula", "table1", "survival", "mean") if key in question)
-    return f"{text} ({question['family']})" if "family" in question else text
+    targets = [f"{term} within ± {width}" for term, width in question.get("precision", {}).items()]
+    return "; ".join([f"{text} ({question['family']})" if "family" in question else text, *targets])

@@ -1,23 +1,26 @@
 """The last step: a typed confirmation, the release, and its results."""
 
-import shlex
+from pathlib import Path
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.state import State
-from flows.page.steps.budget import account_of, split_table
+from flows.page.parts import banner
+from flows.page.releasing import text_of_command
+from flows.page.state import State, count
+from flows.page.steps.budget import split_table
+from tasks.protocol.plan_file import PAGES
 
-_SHOWN = (".docx", ".tex", ".md", ".csv", ".html")
+_SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".json")
 
 
 def screen(state: State) -> ui.Tag:
     return ui.div(
-        ui.h2("Release"),
+        ui.h1("Release"),
         ui.output_ui("to_release"),
         ui.output_ui("progress"),
         ui.output_ui("results"),
-        ui.h3("What this page did, as commands"),
-        ui.tags.pre("\n".join(commands(state))),
+        ui.h2("What this page does, as commands"),
+        ui.tags.pre("\n".join(commands(state)), tabindex="0"),
     )
 
 
@@ -29,88 +32,96 @@ def serve(input: Inputs, state: State) -> None:
         found = state.forecast()
         if found is None:
             return ui.p("Forecast all questions and divide ε first, in step 4; again after each change.")
-        if account_of(state) is None:
+        if state.account() is None:
             return ui.p("Open the budget first, in step 4.")
+        if found.split.refusal:
+            return banner(found.split.refusal)
+        label = f"To charge ε {found.split.total:.4g} and release, type {state.files.dataset}"
         return ui.div(
             split_table(found),
-            ui.input_text(
-                "confirm", f"To charge ε {found.split.total:.4g} and release, type {found.plan.plan.dataset}"
-            ),
+            ui.input_text("confirm", label, width="100%"),
             ui.input_action_button("release", "Charge and release", class_="btn-danger"),
         )
 
     @reactive.effect
     @reactive.event(input.release)
     def start() -> None:
-        found = state.forecast()
+        found, name = state.forecast(), state.files.dataset
         if found is None:
-            return
-        if input.confirm().strip() != found.plan.plan.dataset:
-            ui.notification_show(
-                f"Nothing was charged: type {found.plan.plan.dataset} to confirm.", type="warning"
-            )
-        elif not releasing.start():
+            ui.notification_show("The files changed; forecast all questions again.", type="warning")
+        elif input.confirm().strip() != name:
+            ui.notification_show(f"Nothing was charged: type {name} to confirm.", type="warning")
+        elif not releasing.start(_release(state, found.plan.digest)):
             ui.notification_show("A release is under way.", type="warning")
 
-    @reactive.poll(
-        lambda: (releasing.is_running, releasing.status, len(releasing.said), releasing.said[-1:]), 0.5
-    )
+    @reactive.poll(lambda: releasing.progress, 0.5)
     def progress_so_far() -> tuple[bool, int | None, list[str]]:
-        return releasing.is_running, releasing.status, releasing.said
+        return releasing.progress
+
+    @render.ui
+    def progress() -> ui.Tag | None:
+        is_running, status, messages = progress_so_far()
+        if not is_running and status is None:
+            return None
+        now = "Under way. A closed window does not end it." if is_running else _ended(status)
+        return ui.div(banner(now), ui.tags.pre("\n".join(messages), tabindex="0") if status != 0 else None)
 
     @reactive.calc
     def status() -> int | None:
         return progress_so_far()[1]
 
-    @render.ui
-    def progress() -> ui.Tag | None:
-        is_running, ended, said = progress_so_far()
-        if not said and ended is None and not is_running:
-            return None
-        now = "Under way; a closed window does not end it." if is_running else _ended(ended)
-        return ui.div(ui.p(now, role="status"), ui.tags.pre("\n".join(said)))
-
     @reactive.effect
     def charged() -> None:
         status()
-        with reactive.isolate():
-            state.charged.set(state.charged() + 1)
+        count(state.charged)
 
     @render.ui
     def results() -> ui.Tag | None:
         status()
-        folder = state.files.results
-        found = (
-            sorted(each.name for each in folder.glob("*") if each.suffix in _SHOWN) if folder.is_dir() else []
-        )
-        if not found:
-            return None
-        page = "results/protocol.html"
-        links = [ui.tags.li(ui.tags.a(each, href=f"results/{each}", download=None)) for each in found]
-        return ui.div(
-            ui.h3("Results"),
-            ui.tags.iframe(src=page, title="The released results", class_="results"),
-            ui.tags.ul(*links),
-        )
+        return _results(state.files.results)
 
 
-def _ended(status: int | None) -> str:
-    return (
-        "Released."
-        if status == 0
-        else "It ended without a result. Its messages are below. A charge that was made stays."
+def _results(folder: Path) -> ui.Tag | None:
+    if not (folder / PAGES[0]).exists():
+        return None
+    found = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.suffix in _SHOWN)
+    links = [ui.tags.li(ui.a(each, href=f"results/{each}", target="_blank")) for each in found]
+    figures = [
+        ui.img(src=f"results/{each}", alt="Survival curves") for each in found if each.endswith(".svg")
+    ]
+    return ui.div(
+        ui.h2("Results"),
+        *figures,
+        ui.tags.iframe(src=f"results/{PAGES[0]}", title="The released results", class_="results"),
+        ui.tags.ul(*links),
     )
 
 
-def commands(state: State) -> list[str]:
-    """Return the commands that do what the page does."""
+def _ended(status: int | None) -> str:
+    failed = "It ended without a result. Its messages are below. A charge that was made stays."
+    return failed if status else "Released."
+
+
+def _release(state: State, digest: str = "") -> list[list[str]]:
+    """Return the commands of a release, with a figure of each survival curve."""
     files = state.files
-    dataset = files.plan_facts.get("dataset") or files.name
-    epsilon, delta = files.plan_facts.get("epsilon", 1.0), files.plan_facts.get("delta", 1e-6)
-    plan = shlex.quote(files.plan.name)
-    return [
-        f"dpcost check {shlex.quote(files.study.name)}",
-        f"dpcost ledger open {shlex.quote(dataset)} --epsilon {epsilon} --delta {delta}",
-        f"dpcost protocol check {plan}",
-        f"dpcost protocol release {plan} --out {shlex.quote(files.results.name)}",
+    shown = ["--digest", digest, "--yes"] if digest else []
+    release = ["protocol", "release", files.plan.name, "--out", files.results.name, *shown]
+    figures = [f"{files.results.name}/{each['name']}" for each in files.questions if "survival" in each]
+    drawn = [["figure", each, "--format", "svg", "--out", f"{each}.svg", "--force"] for each in figures]
+    return [release, *drawn]
+
+
+def commands(state: State) -> list[str]:
+    """Return the commands that do the same as the page."""
+    files = state.files
+    total = [f"{value:g}" for value in (2, 1e-6)]
+    if account := state.account():
+        total = [f"{value:g}" for value in (account.budget.epsilon, account.budget.delta)]
+    words = [
+        ["check", files.study.name],
+        ["ledger", "open", files.dataset, "--epsilon", total[0], "--delta", total[1]],
+        ["protocol", "check", files.plan.name],
+        *_release(state),
     ]
+    return [*map(text_of_command, words)]

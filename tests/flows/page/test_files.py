@@ -1,0 +1,129 @@
+"""The study file and the plan that the page writes, and the questions that it makes, without a browser."""
+
+import pytest
+
+from flows.page.files import list_of, number_of, opened_files, text_of_list
+from flows.page.forecasts import needed, needed_times
+from flows.page.parts import chart, gauge
+from flows.page.steps.questions import question_of, text_of_question
+from tasks.errors import SpecError
+from tasks.protocol.plan_file import read_plan
+from tests.builders import refused
+
+CSV = "age,group,code\n" + "\n".join(
+    f"{18 + number % 60},{'ab'[number % 2]},0{number % 7}" for number in range(60)
+)
+COLUMNS = [
+    {"name": "age", "lower": 18, "upper": 90, "source": "a law"},
+    {"name": "group", "categories": ["a", "b, c"], "source": "a codebook"},
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "My table.csv").write_text(CSV)
+    return opened_files("My table.csv", tmp_path)
+
+
+def declare(files):
+    files.declared["data"] |= {"privacy_unit": "a person", "clusters": "none", "columns": COLUMNS}
+    files.questions.append(question_of("regression", "age ~ group", "", "robust", "", []))
+    files.keep()
+
+
+def test_a_new_table_has_a_study_file_with_open_facts_and_no_value_of_a_column(files):
+    assert files.study.name == "my-table.toml"
+    assert files.kinds == {"age": "whole number", "group": "text", "code": "text"}
+    assert files.declared["data"]["rows"] == 60
+    assert files.faults()
+
+
+def test_the_command_line_reads_what_the_page_wrote(files):
+    declare(files)
+    assert files.faults() == []
+    plan = read_plan(files.plan)
+    assert list(plan.requests) == ["regression"]
+    assert {table.out for table in plan.plan.tables} == {
+        f"models.{kind}" for kind in ("docx", "tex", "md", "csv")
+    }
+
+
+def test_another_window_reads_the_same_declarations(files):
+    declare(files)
+    again = files.again()
+    assert (again.declared, again.questions, again.kinds) == (files.declared, files.questions, files.kinds)
+    again.keep()
+
+
+def test_a_window_does_not_replace_what_another_wrote(files):
+    declare(files)
+    other = files.again()
+    other.plan_facts["epsilon"] = 0.5
+    other.keep()
+    files.declared["data"]["privacy_unit"] = "a household"
+    refused(files.keep, SpecError, files.plan.name)
+    assert files.again().declared["data"]["privacy_unit"] == "a person"
+
+
+def test_the_digest_of_a_plan_changes_with_its_study_file(files):
+    declare(files)
+    before = read_plan(files.plan).digest
+    files.declared["data"]["columns"][0]["upper"] = 91
+    files.keep()
+    assert read_plan(files.plan).digest != before
+
+
+BAD = {
+    "no.csv": None,
+    "no.toml": None,
+    "empty.csv": "",
+    "twice.csv": "a,a\n1,2\n",
+    "letter.txt": "a,b\n1,2\n",
+    "broken.toml": "x = [",
+    "study.toml": "x = 1",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_by_its_name(tmp_path, name):
+    if BAD[name] is not None:
+        (tmp_path / name).write_text(BAD[name])
+    with pytest.raises(ValueError, match=name):
+        opened_files(name, tmp_path)
+
+
+def test_the_study_file_of_another_table_is_refused(files, tmp_path):
+    (tmp_path / "my-table.parquet").write_text("")
+    refused(lambda: opened_files("my-table.parquet", tmp_path), SpecError, "my-table.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1", 1), ("-2.5", -2.5), ("−2", -2), ("1e-6", 1e-6), ("", "?"), ("one", "one")]
+)
+def test_numbers_are_read_as_a_person_types_them(text, number):
+    assert number_of(text) == number
+
+
+def test_a_text_with_a_comma_is_one_category():
+    assert list_of(text_of_list(["a", "b, c"])) == ["a", "b, c"]
+
+
+def test_questions_have_names_of_their_own():
+    first = question_of("regression", "y ~ x", "logistic", "robust", "x = 0", [])
+    second = question_of("regression", "y ~ z", "", "robust", "", [first])
+    assert first == {"name": "regression", "formula": "y ~ x", "family": "logistic", "test": ["x = 0"]}
+    assert (second["name"], second["params"]) == ("regression 2", {"interval_target": "robust"})
+    assert question_of("table1", "g ~ x", "", "", "", [])["table1"] == "g ~ x"
+    assert text_of_question({**first, "precision": {"x": 0.5}}) == "y ~ x (logistic); x within ± 0.5"
+
+
+def test_a_half_width_between_two_forecasts_is_interpolated():
+    line = [(1.0, 0.4), (4.0, 0.1)]  # proportional to 1 / ε
+    assert (needed(line, 0.2), needed(line, 0.5), needed(line, 0.05)) == ("2.00", "1.00", None)
+    assert needed_times([(1, 0.4), (2, 0.2)], 0.1) == "4.00"
+    assert needed_times([(1, 0.4), (2, 0.4)], 0.1) is None
+
+
+def test_pictures_show_names_as_text():
+    assert "&lt;b&gt;" in str(chart({"<b>": [(1.0, 0.4), (2.0, 0.3)]}, 1.0))
+    assert "1.5 of 2 is spent" in str(gauge(1.5, 1.0, 2.0))

@@ -1,0 +1,65 @@
+"""Who may see the page: visitors without its token, other hosts and other origins are refused."""
+
+import asyncio
+
+import pytest
+
+from flows.page.guard import Guarded
+
+PORT, HOST = 8799, "127.0.0.1:8799"
+
+
+async def application(scope, receive, send):
+    await send({"type": "seen"})
+
+
+def answer(guarded, *, token="", cookie="", kind="http", **headers):
+    """Return the messages that a visitor gets."""
+    named = {"host": HOST, "cookie": f"dpcost_page_{PORT}={cookie}", **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in named.items()]
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": kind, "headers": pairs, "query_string": f"token={token}".encode()}
+    asyncio.run(guarded(scope, None, send))
+    return sent
+
+
+@pytest.fixture
+def guarded():
+    return Guarded(application, PORT)
+
+
+def test_the_address_sets_a_cookie_that_opens_the_page(guarded):
+    first, _ = answer(guarded, token=guarded.token)
+    headers = dict(first["headers"])
+    assert (first["status"], headers[b"location"]) == (303, b"/")
+    assert b"HttpOnly" in headers[b"set-cookie"]
+    assert b"SameSite=Strict" in headers[b"set-cookie"]
+    assert answer(guarded, cookie=guarded.token) == [{"type": "seen"}]
+    assert answer(guarded, cookie=guarded.token, kind="websocket", origin=f"http://{HOST}") == [
+        {"type": "seen"}
+    ]
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [
+        {"cookie": ""},
+        {"cookie": "another"},
+        {"token": "another"},
+        {"token": "caf\u00e9"},
+        {"host": "evil.example"},
+        {"host": "127.0.0.1:1"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+    ],
+    ids=str,
+)
+def test_others_are_refused(guarded, visit):
+    visit = {"cookie": guarded.token, **visit} if "token" not in visit else visit
+    assert answer(guarded, **visit)[0]["status"] == 403
+    assert answer(guarded, kind="websocket", **visit)[0]["type"] == "websocket.close"

@@ -1,0 +1,203 @@
+"""The page in Chromium: each step, the keyboard alone, faults, accessibility, a phone and dark mode."""
+
+import importlib.resources
+import json
+import re
+import shutil
+import time
+
+import pytest
+
+from tests.flows.page.driving import (
+    ask,
+    click,
+    confirm,
+    declare,
+    fill,
+    foresee,
+    people,
+    served,
+    wait,
+    window,
+)
+from tests.flows.small_project import until
+
+pytestmark = pytest.mark.browser
+
+STEPS = ("1 Columns", "2 Questions", "3 Forecast", "4 Budget", "5 Release")
+FORMATS = ("docx", "tex", "md", "csv")
+AXE = (
+    "axe.run().then((found) => found.violations.map((each) => [each.id, each.nodes.map((one) => one.html)]))"
+)
+
+
+@pytest.fixture(scope="module")
+def foreseen(tmp_path_factory):
+    """Give a window whose plan is declared, foreseen and not yet released, and its folder."""
+    folder = people(tmp_path_factory.mktemp("page"))
+    with served(folder) as address, window(address, folder / "browser") as tab:
+        declare(tab)
+        ask(tab)
+        foresee(tab)
+        yield tab, folder, address
+
+
+def foresee_again(tab):
+    """Divide ε again, if the files changed since it was divided."""
+    click(tab, "4 Budget")
+    if "All together" not in tab.text():
+        click(tab, "Forecast all questions and divide ε")
+        until(lambda: "All together" in tab.text())
+
+
+def releases(folder):
+    return sorted((folder / "people-results").rglob("release.json"))
+
+
+def test_accessible_on_a_phone_and_in_the_dark(foreseen):
+    tab, *_ = foreseen
+    checker = importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    tab.run(checker)
+    for dark in ("light", "dark"):
+        tab.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": dark}])
+        for step in STEPS:
+            click(tab, step)
+            time.sleep(1)
+            assert tab.run(AXE) == [], (dark, step)
+    background = "getComputedStyle(document.body).backgroundColor"
+    by_night = tab.run(background)
+    tab.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+    assert tab.run(background) != by_night
+    tab.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+    for step in STEPS:
+        tab.run(f"[...document.querySelectorAll('a')].find((e) => e.innerText.trim() == '{step}').click()")
+        wait(tab)
+        assert tab.run("document.documentElement.scrollWidth") <= 390, step
+    tab.send("Emulation.clearDeviceMetricsOverride")
+
+
+def test_the_forecast_follows_the_budget_and_a_guess(foreseen):
+    tab, folder, _ = foreseen
+    written = (folder / "people.toml").read_bytes()
+    click(tab, "1 Columns")
+    click(tab, "3 Forecast")
+    assert (folder / "people.toml").read_bytes() == written
+    until(lambda: "±" in tab.text() and tab.run("!!document.querySelector('svg.chart polyline')"))
+    before = tab.run("document.getElementById('half_widths').innerText")
+    tab.run("Shiny.setInputValue('epsilon', 0.5)")
+    until(lambda: "At ε = 0.5" in tab.text())
+    assert tab.run("document.getElementById('half_widths').innerText") != before
+    fill(tab, wanted="4")
+    assert "needs ε of about" in tab.run("document.getElementById('needed_budget').innerText")
+    fill(tab, guessed="explained", guess_explained="0.3")
+    assert "explained = 0.3" in (folder / "people.toml").read_text()
+    fill(tab, guess_explained="")
+    assert "explained" not in (folder / "people.toml").read_text()
+
+
+def test_a_refused_question_is_explained_and_not_kept(foreseen):
+    tab, folder, _ = foreseen
+    click(tab, "2 Questions")
+    fill(tab, formula="cost ~ height")
+    click(tab, "Add the question")
+    assert "height" in tab.run("document.querySelector('.shiny-notification').innerText")
+    assert "height" not in (folder / "people-plan.toml").read_text()
+
+
+def test_a_release_keeps_to_what_was_shown(foreseen):
+    tab, folder, _ = foreseen
+    foresee_again(tab)
+    click(tab, "5 Release")
+    study = folder / "people.toml"
+    written = study.read_bytes()
+    study.write_bytes(written.replace(b"upper = 90", b"upper = 95"))
+    fill(tab, confirm="people")
+    click(tab, "Charge and release")
+    assert "changed" in tab.text()
+    assert releases(folder) == []
+    study.write_bytes(written)
+
+
+def test_a_closed_window_and_a_second_click_make_one_release(foreseen, tmp_path):
+    tab, folder, address = foreseen
+    foresee_again(tab)
+    click(tab, "5 Release")
+    fill(tab, confirm="no")
+    click(tab, "Charge and release")
+    assert "Nothing was charged" in tab.text()
+    confirm(tab, clicks=2)
+    tab.send("Page.navigate", url="about:blank")  # the window is closed
+    until(lambda: releases(folder), timeout=180)
+    with window(address, tmp_path / "another") as other:
+        click(other, "5 Release")
+        until(lambda: "Released." in other.text(), timeout=120)
+        inner = "document.querySelector('iframe.results')?.contentDocument?.body?.innerText.length || 0"
+        until(lambda: other.run(inner) > 100)
+        assert {f"models.{kind}" for kind in FORMATS} <= set(other.text().split())
+        click(other, "4 Budget")
+        assert other.text().count("people-plan/regression") == 1
+    record = json.loads(releases(folder)[0].read_text())
+    assert record["release"]["answer"]
+
+
+def test_the_keyboard_alone_declares_a_column(tmp_path):
+    with served(people(tmp_path)) as address, window(address, tmp_path / "browser") as tab:
+        until_focused(tab, "privacy_unit")
+        tab.send("Input.insertText", text="a person")
+        until_focused(tab, "used-0")
+        tab.press(" ", 32)
+        wait(tab)
+        until_focused(tab, "number_lower_0")
+        tab.send("Input.insertText", text="18")
+        tab.press("Tab", 9)
+        wait(tab)
+        text = (tmp_path / "people.toml").read_text()
+        assert 'privacy_unit = "a person"' in text
+        assert "lower = 18" in text
+
+
+def until_focused(tab, name):
+    """Press Tab until a field has the focus."""
+    tab.run("document.querySelector('input[name=used]').id ||= 'used-0'")
+    for _ in range(40):
+        if tab.run("document.activeElement.id") == name:
+            return
+        tab.press("Tab", 9)
+    raise AssertionError(f"no Tab reaches {name}")
+
+
+def test_two_windows_do_not_overwrite_each_other(tmp_path):
+    with (
+        served(people(tmp_path)) as address,
+        window(address, tmp_path / "one") as one,
+        window(address, tmp_path / "two") as two,
+    ):
+        fill(one, privacy_unit="a person")
+        fill(two, privacy_unit="a household")
+        assert "changed outside this window" in two.text()
+        assert 'privacy_unit = "a person"' in (tmp_path / "people.toml").read_text()
+
+
+def test_rows_are_read_in_the_release_alone(tmp_path):
+    """A new table is read once for its types. Later, its reader fetches the first blocks for the names."""
+    strace = shutil.which("strace")
+    if not strace:
+        pytest.skip("no strace")
+    people(tmp_path, n=400_000, note="x" * 60)
+    size = (tmp_path / "people.csv").stat().st_size
+    for number, most in ((1, 1.5 * size), (2, 0.4 * size)):
+        trace = tmp_path / f"trace-{number}"
+        words = [strace, "-f", "-qq", "-y", "-e", "trace=read,pread64,openat", "-o", trace]
+        with (
+            served(tmp_path, wrapper=words) as address,
+            window(address, tmp_path / f"browser-{number}") as tab,
+        ):
+            if number == 1:
+                declare(tab)
+                ask(tab)
+            foresee(tab) if number == 1 else click(tab, "3 Forecast")
+            click(tab, "5 Release")
+        found = re.findall(
+            r"(?:read|pread64)\(\d+<[^>]*people\.csv>.* = (\d+)$", trace.read_text(), re.MULTILINE
+        )
+        assert 0 < sum(map(int, found)) < most
