@@ -44,7 +44,7 @@ def release(
     again: Annotated[bool, flag("--again", "Charge again the questions whose estimates were lost.")] = False,
     yes: Yes = False,
     methods: Annotated[bool, flag("--methods", "Print paragraphs for a methods section.")] = False,
-    digest: Annotated[str, option("SHA256", "Digest of the files that were shown.", hidden=True)] = "",
+    digest: Annotated[str, option("SHA256", "Digest of plan and study file; others are refused.")] = "",
 ) -> None:
     """Reserve the budget of a plan, release its questions, and write one page.
 

@@ -21,6 +21,8 @@ _STYLE = """
 body { font-size: 16px; } h1 { font-size: 1.5rem; margin-top: .6em; }
 h2 { font-size: 1.15rem; margin-top: 1.2em; }
 fieldset.column { border-top: 1px solid var(--bs-border-color); padding: .5em 0; }
+.fields { display: none; } fieldset:has([value=number]:checked) .number,
+fieldset:has([value=category]:checked) .category, fieldset:has([value=time]:checked) .time { display: block; }
 legend { font-size: 1rem; font-weight: 600; float: none; } label { font-size: .9rem; }
 .boxes { max-height: 12rem; overflow-y: auto; } .scroll { overflow-x: auto; } .scroll table { width: auto; }
 .banner { border: 1px solid #a34a07; border-radius: 6px; padding: .6em .9em; }

@@ -30,7 +30,7 @@ class PageFiles:
     declared: dict[str, Any]
     questions: list[dict[str, Any]] = field(default_factory=list)
     plan_facts: dict[str, Any] = field(default_factory=lambda: {"epsilon": 1.0, "delta": 1e-6})
-    _written: dict[Path, str] = field(default_factory=dict)
+    seen: dict[Path, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -70,13 +70,13 @@ class PageFiles:
         if self.questions or self.plan.exists():
             contents[self.plan] = {"plan": plan, "question": self.questions, "table": self._tables()}
         for file in contents:
-            if file.exists() and sha256_file(file) != self._written.get(file, ""):
+            if file.exists() and sha256_file(file) != self.seen.get(file, ""):
                 raise SpecError(
                     f"{file.name} was changed outside this window; load this page again to see its content"
                 )
         for file, content in contents.items():
             atomic_write(file, tomli_w.dumps(content).encode())
-            self._written[file] = sha256_file(file)
+            self.seen[file] = sha256_file(file)
 
     def _tables(self) -> list[dict[str, Any]]:
         """Return the tables of a plan in each format: of its models, its baseline table and its means."""
@@ -127,12 +127,12 @@ def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
         with opened_table(source_of(str(declared["data"].get("path", "")), study.parent)) as (names, _):
             kinds = dict.fromkeys(names, "number")
     files = PageFiles(study, kinds, declared)
-    files._written[study] = sha256_file(study)
+    files.seen[study] = sha256_file(study)
     if files.plan.exists():
         plain = read_toml(files.plan)[1]
         files.questions = plain.get("question", [])
         files.plan_facts |= plain.get("plan", {})
-        files._written[files.plan] = sha256_file(files.plan)
+        files.seen[files.plan] = sha256_file(files.plan)
     return files
 
 

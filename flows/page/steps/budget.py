@@ -110,7 +110,7 @@ def split_table(found: PreparedPlan) -> ui.Tag:
     return ui.div(
         table(shown.columns, rows, shown.caption),
         banner(found.split.refusal) if found.split.refusal else ui.p(total),
-        ui.p(" ".join(shown.notes)),
+        ui.p(" ".join(shown.notes).replace("`", "")),
     )
 
 

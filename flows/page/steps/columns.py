@@ -99,8 +99,8 @@ def serve(input: Inputs, state: State) -> None:
         after = {each["name"]: each for each in declared["columns"]}
         for name in before.keys() - after.keys():
             ui.remove_ui(f"#column_{_number(state, name)}", immediate=True)
-        for name in [each for each in after if each not in before]:
-            ui.insert_ui(_fields(state, after[name]), "#column_fields", "beforeEnd", immediate=True)
+        if new := [_fields(state, after[name]) for name in after if name not in before]:
+            ui.insert_ui(ui.TagList(*new), "#column_fields", "beforeEnd", immediate=True)
         if declared != files.declared["data"]:
             with state.editing():
                 files.declared["data"] = declared
@@ -129,16 +129,16 @@ def _fields(state: State, known: dict[str, Any]) -> ui.Tag:
     """Return the fields of a column; those of another kind appear if it is chosen."""
     number = _number(state, known["name"])
     fields = [
-        ui.panel_conditional(
-            f"input.kind_{number} == '{each}'",
+        ui.div(
             grid(
                 *[
                     text_field(f"{each}_{key}_{number}", label, known.get(key))
-                    for key, label in labels.items()
+                    for key, label in of_kind.items()
                 ]
             ),
+            class_=f"fields {each}",
         )
-        for each, labels in FIELDS.items()
+        for each, of_kind in FIELDS.items()
     ]
     chooser = ui.input_radio_buttons(f"kind_{number}", "It is", KINDS, selected=_kind_of(known), inline=True)
     return ui.tags.fieldset(

@@ -17,7 +17,8 @@ KINDS = {
 }
 _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
-_HAS_TIMES = "['survival', 'hazard'].includes(input.kind)"
+_OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
+_HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
 
 
 def screen(state: State) -> ui.Tag:
@@ -60,7 +61,7 @@ def serve(input: Inputs, state: State) -> None:
     @reactive.effect
     def write_formula() -> None:
         kind, left = input.kind(), quoted(input.left())
-        if kind in ("survival", "hazard"):
+        if kind in _OF_TIMES:
             left = f"Surv({quoted(input.time())}, {quoted(input.event())})"
         right = " + ".join(map(quoted, input.right())) or "1"
         ui.update_text("formula", value=input.left() if kind == "mean" else f"{left} ~ {right}")
@@ -113,7 +114,7 @@ def question_of(
     title = KINDS[kind].lower()
     names = (title if number == 1 else f"{title} {number}" for number in range(1, len(taken) + 2))
     question: dict[str, Any] = {"name": next(name for name in names if name not in taken)}
-    if kind in ("table1", "survival", "mean"):
+    if kind in _OF_COLUMNS:
         return question | {kind: formula.strip()}
     question["formula"] = formula.strip()
     if kind == "regression":

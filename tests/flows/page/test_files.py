@@ -73,8 +73,21 @@ def test_the_digest_of_a_plan_changes_with_its_study_file(files):
     assert read_plan(files.plan).digest != before
 
 
-@pytest.mark.parametrize("name", ["no.csv", "no.toml"])
-def test_a_table_that_is_not_there_is_refused(tmp_path, name):
+BAD = {
+    "no.csv": None,
+    "no.toml": None,
+    "empty.csv": "",
+    "twice.csv": "a,a\n1,2\n",
+    "letter.txt": "a,b\n1,2\n",
+    "broken.toml": "x = [",
+    "study.toml": "x = 1",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_by_its_name(tmp_path, name):
+    if BAD[name] is not None:
+        (tmp_path / name).write_text(BAD[name])
     with pytest.raises(ValueError, match=name):
         opened_files(name, tmp_path)
 

@@ -198,6 +198,17 @@ def test_corrected_data_are_accepted_after_all_reserves_are_given_back(file):
     assert len(charges("released")) == 2
 
 
+def test_a_release_keeps_to_the_declarations_that_were_reserved(file):
+    digest, study = reserve(file).plan.digest, file.parent / "trial.toml"
+    text = study.read_text()
+    study.write_text(f"{text}\n# changed")
+    release = flows.protocol.protocol.fn
+    refused(lambda: release(str(file), str(file.parent / "out"), digest=digest), SpecError, "changed")
+    assert charges("reserved") == charges()
+    study.write_text(text)
+    assert read_plan(file).digest == digest
+
+
 def test_a_question_names_a_form_if_the_study_lists_several(file):
     study = file.with_name("trial.toml")
     one = '[[estimators]]\nname = "preconditioned_regression"\n'
