@@ -43,7 +43,7 @@ bench-accuracy: $(TEST_STAMP)
 	$(BIN)/python -m tests.bench accuracy advice
 
 # A warning is an error; the pages request nothing from a network. Tutorials run again where their cells or the code
-# changed. RELEASE=1: figures that other code measured are an error, too.
+# changed. RELEASE=1: figures to measure again are an error, too.
 docs: $(DOCS_STAMP)
 	cd docs && ../$(BIN)/python -m generate.stale $(if $(RELEASE),--fail)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html

@@ -26,7 +26,13 @@ from tasks.errors import SpecError
 T = TypeVar("T")
 A = TypeVar("A")
 
-_LOADED = ["tasks.run.compute", "tasks.run.headline", "dpalgos.audit.lower_bound", "dp_accounting"]
+_LOADED = [
+    "tasks.run.compute",
+    "tasks.run.audits",
+    "tasks.run.exhibits",
+    "dpalgos.audit.lower_bound",
+    "dp_accounting",
+]
 _LONGEST_FOLDER = 70  # bytes of its name: an address has 104 on some systems, of which a socket adds 32
 # Half of the machine's memory is for data.
 _MEMORY = 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from flows.progress import say
 from flows.studies.find_study import find_study, study_names
 from tasks.cells import Cell
-from tasks.run.headline import STORED, audit_key, audited, stored_audits
+from tasks.run.audits import STORED, audit_key, audited, stored_audits
 from tasks.run_options import RunOptions
 
 N_TRIALS = 100_000
@@ -27,12 +27,12 @@ def cells_of(study: str) -> Iterator[tuple[Cell, int]]:
         yield from ((cell, n_features) for cell in spec.headline_cells(blocks))
 
 
-def stale() -> Iterator[tuple[str, str]]:
-    """Yield the studies whose shipped audits are of other code, and the command that makes them again."""
+def stale() -> Iterator[tuple[str, str, str]]:
+    """Yield the studies whose shipped audits are of other code, the reason, and the command for new ones."""
     for study in study_names():
         missing = [cell for cell, d in cells_of(study) if audit_key(cell, d) not in stored_audits()]
         if missing:
-            yield f"{len(missing)} audits of {study}", f"python -m generate.audits {study}"
+            yield f"{len(missing)} audits of {study}", "with other code", f"python -m generate.audits {study}"
 
 
 def main(studies: Sequence[str]) -> None:

@@ -42,7 +42,6 @@ def pages() -> dict[str, str]:
     columns = ("you want", "take", "intervals", "its error over that of zero", "measured on")
     shown = [_errors(question, part) for question, part in questions.items()]
     intervals = pd.read_csv(DOCS / "intervals.csv", dtype=str, keep_default_na=False)
-    intervals = intervals.drop(columns="code", errors="ignore")
     return {
         "evidence/intervals.txt": table(intervals.columns, intervals.to_numpy().tolist()),
         "evidence/decisions.txt": table(columns, decisions),

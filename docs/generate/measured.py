@@ -1,36 +1,38 @@
-"""The measured figures of the documentation, the code that measured them, and their reproduction.
+"""The measured figures of the documentation, with the version and time of their measurement.
 
 ``docs/evidence.csv`` has the errors of studies: one row per estimator, panel, form and ε at the largest size.
-``docs/measured.toml`` lists all other figures with their command and the digest of their code.
+``docs/measured.toml`` lists all other figures with their command. A figure is stale if estimates at
+fixed seeds changed since (``tests/golden/estimates.csv``), or if its version is older than the last release.
 """
 
 import json
 import math
+import re
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from packaging.version import Version
 
 from data.results.comparison import compare_summaries
-from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT
-from flows.studies.find_study import find_study
-from tasks.problems.kinds import modules_of
-from tasks.problems.problem import RowSource
 from tasks.report.manifest import commit
 
 DOCS = PROJECT_ROOT / "docs"
 EVIDENCE, MEASURED = DOCS / "evidence.csv", DOCS / "measured.toml"
+CHANGELOG, ESTIMATES = PROJECT_ROOT / "CHANGELOG.md", PROJECT_ROOT / "tests" / "golden" / "estimates.csv"
 _ROW = "study panel dataset data_source estimator form epsilon delta_rule n d s mean se n_ok n_failed"
 _RUN = ["profile", "replicates", "commit", "started"]
-COLUMNS = [*_ROW.split(), *_RUN, "code"]
+COLUMNS = [*_ROW.split(), *_RUN, "version"]
 _SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
 _NUMBERS = dict.fromkeys(["epsilon", "n", "s"], float)
-_DIGITS = 16  # of a digest
+NEVER = "9999"  # the estimates of an estimator without a row are not known
 AGAIN = "python -m generate.reproduce"  # from the folder docs
 STORED = "%.6g"  # how means and errors are written
 
@@ -44,25 +46,50 @@ class Figure:
     command: str  # {out} stands for its output file
     file: str  # its output file below docs; empty if the printed output is compared
     minutes: float
-    modules: tuple[str, ...]
-    code: str  # the digest of the code that measured it
+    estimators: tuple[str, ...]
+    version: str  # empty if unknown
+    measured: str  # when, as in ISO 8601, in UTC
     study: str = ""  # the study whose stored results the command reads
 
     @property
-    def stale(self) -> bool:
-        return self.code != digest(self.modules)
+    def fault(self) -> str:
+        return fault_of(self.estimators, self.version, self.measured)
 
 
-def digest(modules: tuple[str, ...]) -> str:
-    """Return the first digits of a digest of the code of some modules and their imports."""
-    return code_digest(modules, of_page=any(name.startswith("reports") for name in modules))[:_DIGITS]
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@cache
+def last_release() -> Version:
+    """Return the version of the first section of the changelog."""
+    found = re.search(r"^## (\S+) \(", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found is not None
+    return Version(found[1])
+
+
+@cache
+def changes() -> dict[str, str]:
+    """Return when the estimates of an estimator at fixed seeds changed last, by its name."""
+    rows = pd.read_csv(ESTIMATES, dtype=str)
+    return dict(rows.groupby("estimator")["changed"].max())
+
+
+def fault_of(estimators: Iterable[str], version: str, measured: str) -> str:
+    """Say why a figure must be measured again; empty if it need not be."""
+    if not version:
+        return "by an unknown version"
+    if Version(Version(version).base_version) < last_release():
+        return f"by version {version}, which is older than {last_release()}"
+    others = [name for name in dict.fromkeys(estimators) if changes().get(name, NEVER) > measured]
+    return f"before the estimates of {', '.join(others)} changed" if others else ""
 
 
 def figures() -> list[Figure]:
     """Return all figures except those of evidence.csv."""
     content = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
     return [
-        Figure(name=name, **{**settings, "modules": tuple(settings["modules"])})
+        Figure(name=name, **{**settings, "estimators": tuple(settings["estimators"])})
         for name, settings in content.items()
     ]
 
@@ -76,32 +103,8 @@ def facts() -> dict[str, str]:
 
 
 def evidence() -> pd.DataFrame:
-    return pd.read_csv(EVIDENCE, dtype={"form": str, "delta_rule": str, "code": str}).fillna(
-        {"form": "", "delta_rule": "", "code": ""}
-    )
-
-
-def code_of(study: str, panel: str, estimator: str) -> str:
-    """Return the digest of the code that a row of a study depends on, or an empty string."""
-    panels = _problems(study)
-    if panel not in panels:
-        return ""
-    try:
-        return digest(tuple(sorted(modules_of(panels[panel], {estimator}))))
-    except (LookupError, ValueError):  # the estimator does not exist any more
-        return ""
-
-
-def _codes(study: str, rows: pd.DataFrame) -> list[str]:
-    """Return `code_of` for each row of a study."""
-    pairs = list(zip(rows.panel, rows.estimator, strict=True))
-    code = {pair: code_of(study, *pair) for pair in set(pairs)}
-    return [code[pair] for pair in pairs]
-
-
-@cache
-def _problems(study: str) -> dict[str, RowSource]:
-    return {panel.name: panel.problem for panel in find_study(study).panels}
+    texts = ("form", "delta_rule", "version")
+    return pd.read_csv(EVIDENCE, dtype=dict.fromkeys(texts, str)).fillna(dict.fromkeys(texts, ""))
 
 
 def measured(reports: Path, study: str) -> pd.DataFrame:
@@ -110,7 +113,7 @@ def measured(reports: Path, study: str) -> pd.DataFrame:
     manifest["commit"] = commit()
     rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
     rows = _headline(rows).assign(**{key: manifest[key] for key in _RUN})
-    rows["code"] = _codes(study, rows)
+    rows["version"] = manifest["dpcost"]
     rows[["mean", "se"]] = rows[["mean", "se"]].map(lambda value: float(STORED % value))
     return rows[COLUMNS]
 
@@ -146,13 +149,14 @@ def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
     return {"identical": one[compared].equals(other[compared]), **compare_summaries(one, other)}
 
 
-def stale() -> Iterator[tuple[str, str]]:
-    """Yield figures that were measured with other code, and the command that measures them again."""
-    rows = evidence()
-    for study, of_study in rows.groupby("study"):
-        codes = zip(_codes(str(study), of_study), of_study.code, strict=True)
-        if old := sum(now != code for now, code in codes):
-            yield f"{old} of {len(of_study)} rows of {study} in evidence.csv", f"{AGAIN} {study}"
+def stale() -> Iterator[tuple[str, str, str]]:
+    """Yield each figure to measure again, the reason, and the command that does it."""
+    for study, rows in evidence().groupby("study"):
+        of_rows = zip(rows.estimator, rows.version, rows.started, strict=True)
+        faults = Counter(fault_of([name], version, at) for name, version, at in of_rows)
+        what = f"{faults.total() - faults.pop('', 0)} of {len(rows)} rows of {study} in evidence.csv"
+        if faults:
+            yield what, "; ".join(faults), f"{AGAIN} {study}"
     for figure in figures():
-        if figure.stale:
-            yield figure.place, f"{AGAIN} {figure.name}"
+        if figure.fault:
+            yield figure.place, figure.fault, f"{AGAIN} {figure.name}"

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import dpalgos
 from data.results.comparison import describe_differences
 from data.store.folders import PROJECT_ROOT, REPORTS
 from flows.progress import say
@@ -51,12 +52,12 @@ def reproduce(names: Sequence[str], *, only_list: bool, update: bool) -> None:
 
 
 def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
-    of_name = {command.rpartition(" ")[2] for _, command in stored.stale()}
+    of_name = {command.rpartition(" ")[2]: f"measured {why}" for _, why, command in stored.stale()}
     for name in names:
         figure = figures.get(name)
         what = figure.place if figure else "errors of the study in evidence.csv"
         time = f", {figure.minutes:g} minutes on two cores" if figure else ""
-        print(f"{name}: {what}{time}{'; measured with other code' if name in of_name else ''}")
+        print(f"{name}: {what}{time}{'; ' + of_name[name] if name in of_name else ''}")
 
 
 def _compare_study(study: str, *, update: bool) -> None:
@@ -85,10 +86,10 @@ def _compare_figure(figure: Figure, *, update: bool) -> bool:
             (stored.DOCS / figure.file).parent.mkdir(exist_ok=True)
             (stored.DOCS / figure.file).write_bytes(out.read_bytes())
         text = stored.MEASURED.read_text(encoding="utf-8")
-        part = re.compile(rf"(\[{re.escape(figure.name)}\]\n(?:[^\[\n][^\n]*\n)*?code = )\"[^\"]*\"")
-        stored.MEASURED.write_text(
-            part.sub(rf'\g<1>"{stored.digest(figure.modules)}"', text), encoding="utf-8"
-        )
+        for key, value in (("version", dpalgos.__version__), ("measured", stored.now())):
+            part = re.compile(rf"(\[{re.escape(figure.name)}\]\n(?:[^\[\n][^\n]*\n)*?{key} = )\"[^\"]*\"")
+            text = part.sub(rf'\g<1>"{value}"', text)
+        stored.MEASURED.write_text(text, encoding="utf-8")
     return True
 
 

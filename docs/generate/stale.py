@@ -1,4 +1,4 @@
-"""List the figures of the documentation that other code measured; with ``--fail``, fail if there are any."""
+"""List the figures of the documentation to measure again; with ``--fail``, fail if there are any."""
 
 import sys
 
@@ -7,8 +7,8 @@ from generate import audits, measured
 
 def main(*, fail: bool) -> int:
     found = [*measured.stale(), *audits.stale()]
-    for what, command in found:
-        print(f"measured with other code: {what}; measure again: {command}", file=sys.stderr)
+    for what, why, command in found:
+        print(f"{what}: measured {why}; measure again: {command}", file=sys.stderr)
     return 1 if found and fail else 0
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from data.errors import Unreachable, nearest_name
-from data.results.comparison import compare_results
 from data.store.folders import REPORTS, home, read_json, sha256_file
 from flows.history import last_run
 from flows.lock import exclusive_run
@@ -90,6 +89,8 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
 
     Copies of one study file are one study, whatever their names.
     """
+    from data.results.comparison import compare_results  # no run needs it
+
     first, *others = (read_results(run) for run in runs)
     differences, file = [], _study_of(runs[0]).get("sha256")
     for run, other in zip(runs[1:], others, strict=True):

@@ -33,9 +33,10 @@ from tasks.cache import Written
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import build_manifest, released_events, sealed
 from tasks.report.write import write_index, write_report
+from tasks.run.audits import audit_key, stored_audit, stored_audits, write_audit
 from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
-from tasks.run.headline import audit_key, stored_audit, stored_audits, write_audit, write_exhibits
+from tasks.run.exhibits import write_exhibits
 from tasks.run_options import RunOptions
 from tasks.run_state import RunCancelled, heed_person
 from tests.tasks.blocks import made_results, result_at, run_of
@@ -90,7 +91,7 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
     monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
-    found = write_audit(result_at(tmp_path / "audit.json", "tasks.run.headline"), cell, 3, 1000, 5)
+    found = write_audit(result_at(tmp_path / "audit.json", "tasks.run.audits"), cell, 3, 1000, 5)
     part = write_block(result_at(tmp_path / "block.parquet"), block, ready)
     rows = pd.read_parquet(made_results([part], tmp_path / "out", [found]).path)
     rows = rows.dropna(subset="audited_epsilon")
@@ -253,7 +254,7 @@ def test_the_state_of_a_run_is_asked_once_a_second(monkeypatch):
 def test_a_stored_audit_of_the_same_code_is_shown(home, ready, block, tmp_path, monkeypatch):
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "tight")
     file = tmp_path / "audits.json"
-    monkeypatch.setattr("tasks.run.headline.STORED", file)
+    monkeypatch.setattr("tasks.run.audits.STORED", file)
     file.write_text(json.dumps({audit_key(cell, 6): {"audited_epsilon": 0.125, "n_trials": 2000}}))
     stored_audits.cache_clear()
     assert stored_audit(cell, 6, 2001) is None

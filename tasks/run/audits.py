@@ -1,8 +1,7 @@
-"""Exhibits and audits: computed at the headline of a study in addition to its cells."""
+"""Audits of private estimators at the headline of a study: by attacks, or stored with the program."""
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,42 +9,12 @@ from typing import Any
 import numpy as np
 
 import dpalgos
-from data.store.references import DatasetRef
-from tasks.cache import Target, Written, digest, facts_of
+from tasks.cache import Target, Written, digest
 from tasks.cells import Cell, derive_seed, one_blas_thread
 from tasks.errors import guarded
-from tasks.problems.kinds import measure_of
-from tasks.problems.problem import HeadlineRun
-from tasks.study.expand import Block
 
 # Audits that ship with the program; each is known by its setting and the code of its estimator.
 STORED = Path(__file__).with_name("audits.json")
-
-
-@guarded
-def write_exhibits(
-    result: Target,
-    block: Block,
-    table: DatasetRef | None,
-    design: Written | None,
-    parts: Sequence[Written],
-) -> Written:
-    """Write the exhibits of a block's problem; ``parts`` are the files of the panel's blocks."""
-    one_blas_thread()
-    selected: dict[str, Counter[str]] = defaultdict(Counter)
-    for part in parts:
-        for cell, counts in facts_of(part.path).get("selected", {}).items():
-            selected[cell].update(counts)
-    run = HeadlineRun(
-        table=table,
-        design=design.stored_path() if design else None,
-        replicates=block.replicates,
-        cells=block.cells,
-        selected=selected,
-    )
-    problem = block.problem
-    exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
-    return result.write(json.dumps(exhibits, sort_keys=True).encode())
 
 
 @guarded
