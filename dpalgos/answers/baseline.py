@@ -229,11 +229,11 @@ class BaselineTable:
         -------
         DataFrame
             Columns variable, level, group, statistic, estimate, n, ci_low and ci_high. The statistic is the
-            size of the group, the share of a level or of missing cells, or a number's mean, standard
-            deviation, median or quartile. Those of levels and numbers are of persons with a value. ``n`` is the number of
-            persons in a group or level, or with a missing cell. Numbers are NaN where a group is too
-            small, and where the limits of a standard deviation differ by a factor of 1.5 or more. Quartiles
-            and the standard deviation are NaN where all values are 0 or 1.
+            size, a share of a level or of missing cells, a mean, a standard deviation, a median or a
+            quartile. Except for missing cells, they are of persons with a value. ``n``
+            is the number of persons in a group or level, or with a missing cell. Numbers are NaN where a
+            group is too small, and where the limits of a standard deviation differ by a factor of 1.5 or
+            more. Quartiles and the standard deviation are NaN where all values are 0 or 1.
         """
         return frame_of([row for k in range(len(self.groups)) for row in self._rows(k)])
 
