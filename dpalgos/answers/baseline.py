@@ -229,9 +229,9 @@ class BaselineTable:
         -------
         DataFrame
             Columns variable, level, group, statistic, estimate, n, ci_low and ci_high. The statistic is the
-            size of the group, or the share of a level or of missing cells. For a number, it is the mean,
-            standard deviation, median or a quartile. Those of levels and numbers are of persons with a value.
-            ``n`` is the number of persons in a group or level, or with a missing cell. Numbers are NaN where a
+            size, a share of a level or of missing cells, a mean, a standard deviation, a median or a
+            quartile. Except for missing cells, they are of persons with a value. ``n``
+            is the number of persons in a group or level, or with a missing cell. Numbers are NaN where a
             group is too small, and where the limits of a standard deviation differ by a factor of 1.5 or
             more. Quartiles and the standard deviation are NaN where all values are 0 or 1.
         """
