@@ -74,7 +74,12 @@ def _has_path(plan: PlanFile, known: Registration) -> bool:
 
 def facts_of(plan: PlanFile, registration: Registration, question: str) -> dict[str, Any]:
     """Return the facts that identify a question of a registration, to store with its reserve."""
-    file = {"path": str(plan.path.resolve()), "sha256": plan.sha256, "epsilon": plan.plan.epsilon}
+    file = {
+        "path": str(plan.path.resolve()),
+        "sha256": plan.sha256,
+        "digest": plan.digest,
+        "epsilon": plan.plan.epsilon,
+    }
     return {
         "reserve": f"{registration.name}/{question}",
         "plan": registered_plan(plan, registration),

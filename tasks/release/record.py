@@ -89,14 +89,22 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
 
 
 def _earlier(released: StoredRelease) -> Iterator[Charge]:
-    """Yield the charges of these data before this one, without those of its plan and of its question."""
+    """Yield the charges of these data before this one, without those of its question and of its plan.
+
+    If the plan or its study file changed after a release, that release may have led to the change.
+    """
     own = released.charge
-    plan = own.reserve.partition("/")[0]
+    plan = _plan_of(own)
     for each in released.account.charges:
-        is_of_plan = bool(plan) and each.reserve.partition("/")[0] == plan
+        is_of_plan = bool(own.reserve) and _plan_of(each) == plan
         is_drawn = each.state in (PENDING, RELEASED) and each.question.id != own.question.id
         if is_drawn and each.charged <= own.charged and not is_of_plan:
             yield each
+
+
+def _plan_of(charge: Charge) -> tuple[str, str]:
+    """Return the name of a charge's plan, and the digest of its files when the charge was reserved."""
+    return charge.reserve.partition("/")[0], str(charge.cost.facts.get("file", {}).get("digest", ""))
 
 
 def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Plans of a file: checked without data, reserved, released, changed, continued; measured over many."""
 
 import itertools
+import json
 import shutil
 import tomllib
 from dataclasses import replace
@@ -207,6 +208,21 @@ def test_a_release_keeps_to_the_declarations_that_were_reserved(file):
     assert charges("reserved") == charges()
     study.write_text(text)
     assert read_plan(file).digest == digest
+
+
+def test_questions_that_were_added_after_a_release_name_it_in_their_methods(file):
+    edit(file, ('mean = "baseline"', 'mean = "baseline"\nprecision = 3.0'))
+    reserve(file)
+    run(file)
+    record = lambda name: json.loads((file.parent / "out" / name / "release.json").read_text())["release"]  # noqa: E731
+    before = [record(name) for name in ("primary", "mean baseline")]
+    assert [each["ledger"]["earlier"] for each in before] == [[], []]
+    file.write_text(file.read_text() + EXTRA)
+    reserve(file)
+    run(file)
+    assert len(record("extra")["ledger"]["earlier"]) == 2
+    assert "before the program read the data" not in record("extra")["methods"]
+    assert [record(name)["ledger"]["earlier"] for name in ("primary", "mean baseline")] == [[], []]
 
 
 def test_a_question_names_a_form_if_the_study_lists_several(file):
