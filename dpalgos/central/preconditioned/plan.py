@@ -294,8 +294,7 @@ _WHITE_ROWS, _USUAL = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
-_MUCH = 1000.0  # nμ from which few scores of counts need to be clipped
-_PEOPLE_LIMITS, _NO_LIMIT = (3.0, 2.0), 8.0  # the least κ, times the fourth root of nμ/1000; its maximum
+_PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 
@@ -359,8 +358,7 @@ def people_limit(of: Numbers) -> float | None:
 
     There are none for least squares, nor above κ = 8: one threshold then clips few people.
     """
-    least, rise = _PEOPLE_LIMITS
-    limit = float(max(least, rise * (of.size / _MUCH) ** 0.25))
+    limit = float(_PEOPLE_LIMIT * max((of.size / _MUCH) ** 0.25, 1.0))
     return limit if of.target != LEAST_SQUARES and limit <= _NO_LIMIT else None
 
 
