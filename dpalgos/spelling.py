@@ -31,3 +31,8 @@ def check_look_different(what: str, names: Iterable[str]) -> None:
         first = known.setdefault(composed(name), name)
         if first != name:
             raise InputError(f"{what} must look different, got {first!a} and {name!a}; rename one")
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as formulas write it."""
+    return name if name.isidentifier() else f"Q({name!r})"

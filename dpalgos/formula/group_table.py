@@ -33,6 +33,7 @@ from dpalgos.formula.columns import (
     plain_columns,
 )
 from dpalgos.formula.survival_time import SurvivalTime
+from dpalgos.spelling import quoted
 from dpalgos.survival.curves import SurvivalCurves, name_at
 from dpalgos.typing import FloatArray
 
@@ -201,8 +202,8 @@ class SurvivalCells(GroupNumbers):
 
     def check_ratios(self, formula: str) -> None:
         """Refuse a formula whose coefficients are not the hazard ratios of the curves."""
-        right = self.group if self.group.isidentifier() else f"Q({self.group!r})"
-        fault = f"formula must be that of the curves, '{self.time.name} ~ {right}', got {shown(formula)}"
+        right = f"{self.time.name} ~ {quoted(self.group)}"
+        fault = f"formula must be that of the curves, '{right}', got {shown(formula)}"
         try:
             other = group_numbers(self.kind, formula, self.declared)
         except InputError:

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -323,14 +322,10 @@ def check(
 
 def _fault_of_unit(config: "ReleaseConfig") -> list[str]:
     """Return why a release does not protect the unit of its budget; nothing if none is open."""
-    from data.errors import LedgerError
-    from data.ledger import open_ledger
-    from data.store.folders import home
     from dpalgos import InputError
-    from tasks.release.spending import require_unit, unit_of
+    from tasks.release.spending import account_if_open, require_unit, unit_of
 
-    with suppress(LedgerError):  # no budget is open yet
-        account = open_ledger(home()).account(config.dataset.name)
+    if account := account_if_open(config.dataset.name):
         try:
             require_unit(account.budget, account.charges, unit_of(config.columns.user_id))
         except InputError as error:

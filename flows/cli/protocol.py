@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,17 +90,14 @@ def release(
 
 def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan, Account | None]":
     """Split the budget of a plan, and show its forecast; refuse targets that cannot be met."""
-    from data.errors import LedgerError
-    from data.ledger import open_ledger
     from flows.progress import counter
     from reports.pages.coefficient_table import text_of_table
     from tasks.protocol.plan_file import read_plan
     from tasks.protocol.prepare import check_charges, check_unit, prepare_plan
+    from tasks.release.spending import account_if_open
 
-    plan, account = read_plan(file), None
-    with suppress(LedgerError):  # no budget is open yet
-        account = open_ledger(home()).account(plan.plan.dataset)
-    if account:
+    plan = read_plan(file)
+    if account := account_if_open(plan.plan.dataset):
         check_unit(plan, account)
     prepared = prepare_plan(plan, account, counter("simulating", "forecasts"))
     show(text_of_table(prepared.table))

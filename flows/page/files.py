@@ -161,8 +161,3 @@ def list_of(text: str) -> list[str]:
 
 def text_of_list(values: list[Any]) -> str:
     return ", ".join(f'"{each}"' if "," in str(each) else str(each) for each in values if each != OPEN)
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as formulas write it."""
-    return name if name.isidentifier() else f'Q("{name}")'

@@ -7,8 +7,7 @@ from typing import Any
 from shiny import reactive, ui
 
 from data.errors import DataError, LedgerError
-from data.ledger import Account, open_ledger
-from data.store.folders import home
+from data.ledger import Account
 from dpalgos import InputError
 from flows.page.files import PageFiles
 from flows.page.forecasts import Forecasts
@@ -16,6 +15,7 @@ from flows.page.releasing import Releasing
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile, digest_of, read_plan
 from tasks.protocol.prepare import PreparedPlan
+from tasks.release.spending import account_if_open
 
 REFUSED = (SpecError, DataError, InputError)
 
@@ -64,9 +64,7 @@ class State:
         """Return the dataset's budget and charges; None if no budget is open."""
         self.changed()
         self.charged()
-        with suppress(LedgerError):
-            return open_ledger(home()).account(self.files.dataset)
-        return None
+        return account_if_open(self.files.dataset)
 
 
 @contextmanager

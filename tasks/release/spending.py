@@ -6,13 +6,15 @@ are refused.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from data.errors import BudgetExhausted
-from data.ledger import Account, Charge, TotalBudget
+from data.errors import BudgetExhausted, LedgerError
+from data.ledger import Account, Charge, TotalBudget, open_ledger
+from data.store.folders import home
 from dpalgos import InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
@@ -20,6 +22,13 @@ from dpalgos.accounting.events import Event
 
 # What is stored of events with equal numbers; another version may have stored more.
 EVENT_FIELDS = ("label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity")
+
+
+def account_if_open(dataset: str) -> Account | None:
+    """Return the budget and the charges of a dataset; None if no budget is open."""
+    with suppress(LedgerError):
+        return open_ledger(home()).account(dataset)
+    return None
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:

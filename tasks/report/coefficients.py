@@ -17,6 +17,7 @@ from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign, design_of_declaration
 from dpalgos.formula.group_table import SurvivalCells, numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
+from dpalgos.spelling import quoted
 from dpalgos.survival.curves import SurvivalCurves
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.pages.group_table import group_table
@@ -149,7 +150,7 @@ def means_formula(design: FormulaDesign, by: str) -> tuple[str, str]:
     if design.offset:
         raise SpecError(f"by must be of a response without exposure or offset, got {design.formula!r}")
     response = design.reading.names.spell(design.reading.response)
-    formula = f"{response} ~ 0 + {by if by.isidentifier() else f'Q({by!r})'}"
+    formula = f"{response} ~ 0 + {quoted(by)}"
     check_nested(design, formula)
     return response, formula
 

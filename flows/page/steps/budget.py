@@ -39,7 +39,11 @@ def serve(input: Inputs, state: State) -> None:
     def budget() -> ui.Tag:
         found = state.account()
         asked = files.plan_facts.get("epsilon", 0.0)
-        return _opening(state) if found is None else _shown(found, asked if isinstance(asked, float) else 0.0)
+        return (
+            _opening(state)
+            if found is None
+            else _table_of_charges(found, asked if isinstance(asked, float) else 0.0)
+        )
 
     @reactive.effect
     @reactive.event(input.open_budget)
@@ -126,7 +130,7 @@ def _opening(state: State) -> ui.Tag:
     )
 
 
-def _shown(account: Account, asked: float) -> ui.Tag:
+def _table_of_charges(account: Account, asked: float) -> ui.Tag:
     budget, charges = account.budget, account.charges
     spent = spent_epsilon(charges, budget.delta)
     rows = [

@@ -4,7 +4,7 @@ from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.files import quoted
+from dpalgos.spelling import quoted
 from flows.page.parts import check_boxes, faults_of, grid, select_field, table, text_field
 from flows.page.state import State
 
