@@ -4,200 +4,210 @@ The event is fixed before the runs that count it. Therefore its confidence needs
 candidates. One event tests (ε, δ), by ε ≥ log((p_low − δ) / q_high). If μ of Gaussian DP is claimed, another
 event tests its trade-off curve, by μ ≥ Φ⁻¹(p_low) − Φ⁻¹(q_high) (:mod:`dpalgos.audit.rates`). The thresholds
 of the second event are near the median, where a hundred thousand runs detect noise that is 10% too small.
+
+Estimators and functions of others are attacked in the same way. A function has no releases: it has answers.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from dpalgos.audit.rates import epsilon_lower_bound, mu_lower_bound
-from dpalgos.audit.trials import Pair
+from dpalgos.audit.distinguishers import Scores
+from dpalgos.audit.rates import CONFIDENCE, epsilon_lower_bound, mu_lower_bound
+from dpalgos.audit.trials import Pair, Runs
 from dpalgos.typing import FloatArray
 
 _COMPARISON_SHARE, _COMPARISON_TRIALS = 0.05, (100, 500)  # of the runs; minimum and maximum
 _LEAST_COUNT = 5
+_MOST_MOVED = 1 + 1e-6  # sensitivities; a larger move is not rounding
 
-Chunk = TypeVar("Chunk")
-Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
+Bound = Callable[[FloatArray, FloatArray], FloatArray]
+ScoresOf = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditVerdict:
+class AuditResult:
     """Whether runs contradict a claim (ε, δ), in words and as plain data.
 
     Attributes
     ----------
-    epsilon_lower_bound : float
-        The lower bound of ε that the runs prove, at ``delta`` and with ``confidence``.
+    epsilon, delta, mu : float
+        The budget, and the claimed μ of Gaussian DP; NaN if none is claimed.
+    claimed_epsilon : float
+        The ε that bounds are compared with: that of a function, or the certified one of an estimator. For
+        ``tight`` it is at most ``epsilon``.
     n_trials : int
         The number of runs (or of guesses about a single run) on each of the two neighbors of ``pair``.
+    epsilon_lower_bound, mu_lower_bound : float
+        The lower bounds that the runs prove, with ``confidence``, each by a separate event.
     distinguisher : str
-        The score of the event that was counted.
+        The score of the first event that was counted.
     true_positive_rate, false_positive_rate : float
-        How often the event occurred on the two neighbors.
-    mu, mu_lower_bound : float
-        The claimed μ of Gaussian DP, NaN if none is claimed, and the bound that another event proves.
+        How often this event occurred on the two neighbors.
+    certified_epsilon : float
+        The ε that the accountant proves from the events of an estimator.
+    detectable_fault : float
+        The smallest factor on the noise scale that attacks with this number of runs detect, at the claimed ε.
+    noise_epsilon : float
+        The ε that the events prove with the drawn noise, if the upper confidence limits ``noise_ratios`` of
+        its scale are below 1.
+    largest_move : float
+        The distance between the private values of the release ``moved`` on two neighbors, over its declared
+        sensitivity.
     """
 
     epsilon: float
     delta: float
-    epsilon_lower_bound: float
-    confidence: float
+    claimed_epsilon: float
     n_trials: int
-    pair: str
-    distinguisher: str
-    true_positive_rate: float
-    false_positive_rate: float
     mu: float = np.nan
+    pair: str = ""
+    distinguisher: str = ""
+    epsilon_lower_bound: float = 0.0
     mu_lower_bound: float = 0.0
+    confidence: float = CONFIDENCE
+    true_positive_rate: float = 0.0
+    false_positive_rate: float = 0.0
+    estimator: str = ""
+    calibration: str = ""
+    certified_epsilon: float = np.nan
+    detectable_fault: float = np.inf
+    noise_epsilon: float = 0.0
+    noise_ratios: dict[str, float] = field(default_factory=dict)
+    largest_move: float = 0.0
+    moved: str = ""
 
     @property
     def violated(self) -> bool:
         """Whether the runs contradict the claim."""
-        return self.epsilon_lower_bound > self.epsilon or self.mu_lower_bound > self.mu * (1 + 1e-9)
+        return (
+            max(self.epsilon_lower_bound, self.noise_epsilon / (1 + 1e-9)) > self.claimed_epsilon
+            or self.mu_lower_bound > self.mu * (1 + 1e-9)
+            or self.largest_move > _MOST_MOVED
+            or any(ratio < 1 for ratio in self.noise_ratios.values())
+        )
 
     @property
     def verdict(self) -> str:
         return "violated" if self.violated else "no violation found"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            **dataclasses.asdict(self),
-            "mu": None if np.isnan(self.mu) else self.mu,
-            "verdict": self.verdict,
-        }
-
-
-@dataclass(frozen=True)
-class EventBounds:
-    """The bounds on ε at ``delta``, and on μ if ``mu`` is claimed, from a number of runs."""
-
-    n_trials: int
-    delta: float
-    mu: float = np.nan
-
-    def epsilon(self, hits: float | FloatArray, false_hits: float | FloatArray) -> FloatArray:
-        return epsilon_lower_bound(hits, false_hits, self.n_trials, self.delta)
-
-    def of_mu(self, hits: float | FloatArray, false_hits: float | FloatArray) -> FloatArray:
-        return mu_lower_bound(hits, false_hits, self.n_trials)
-
     @property
-    def tests(self) -> list[Callable[..., FloatArray]]:
-        """The bounds to be tested, each by a separate event."""
-        return [self.epsilon] if np.isnan(self.mu) else [self.epsilon, self.of_mu]
+    def remark(self) -> str:
+        """A sentence on values that move more, or noise that is smaller, than declared; or empty."""
+        if self.largest_move > _MOST_MOVED:
+            return (
+                f"; between two neighbors {self.moved!r} moves by {self.largest_move:.3f} times the "
+                "sensitivity that is declared"
+            )
+        small = [(ratio, label) for label, ratio in self.noise_ratios.items() if ratio < 1]
+        if not small:
+            return ""
+        ratio, label = min(small)
+        return (
+            f"; the noise of {label!r} is at most {ratio:.3f} times what is declared, with which the events "
+            f"prove ε = {self.noise_epsilon:.3f}"
+        )
 
-
-@dataclass(frozen=True)
-class Attacked:
-    """The events tested on one pair: one for ε and, if μ is claimed, one for μ.
-
-    ``counts`` are the numbers of runs on D and on D' in which the first event occurred. ``proved`` are the
-    resulting bounds.
-    """
-
-    pair: Pair
-    event: "TestedEvent"
-    counts: tuple[int, int]
-    proved: tuple[float, float]
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data; numbers that are not known are None."""
+        plain = {name: None if value != value else value for name, value in dataclasses.asdict(self).items()}
+        return {**plain, "verdict": self.verdict}
 
 
 def attack(
+    claim: AuditResult,
     candidates: Sequence[Pair],
-    runs: Callable[[Pair, int], Iterator[tuple[Chunk, Chunk]]],
-    fit: Callable[[Chunk, Chunk], Callable[[Chunk], dict[str, FloatArray]]],
-    bounds: EventBounds,
-    observe: Callable[[Chunk], None] = lambda chunk: None,
+    runs: Callable[[Pair, int], Iterator[tuple[Runs, Runs]]],
+    observe: Callable[[Runs], None] = lambda runs: None,
     refusals: tuple[type[Exception], ...] = (),
-) -> Attacked | None:
+) -> AuditResult | None:
     """Compare pairs, choose events on the first and the best pair, and test them; None if all are refused.
 
-    ``runs`` yields chunks of runs on D and D', or raises one of the ``refusals``. ``fit`` makes scores from
-    some runs. ``observe`` is called with the runs on D that choose.
+    ``runs`` yields chunks of runs on D and D', or raises one of the ``refusals``. ``observe`` is called with
+    the runs on D that choose.
     """
+    n = claim.n_trials
+    bounds: list[Bound] = [lambda hits, false_hits: epsilon_lower_bound(hits, false_hits, n, claim.delta)]
+    if not np.isnan(claim.mu):
+        bounds.append(lambda hits, false_hits: mu_lower_bound(hits, false_hits, n))
 
-    def scores(pair: Pair, n: int) -> tuple[Callable[[Chunk], dict[str, FloatArray]], Scores]:
-        """Fit scores to a chunk of runs, and score other runs."""
-        score = fit(*next(runs(pair, max(1, n // 2))))
-        collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
-        for chunk in runs(pair, n):
+    def scored(pair: Pair, n_runs: int) -> tuple[Scores, tuple[ScoresOf, ScoresOf]]:
+        """Learn scores from a chunk of runs, and score other runs."""
+        score = Scores(*next(runs(pair, max(1, n_runs // 2))))
+        parts: tuple[list[ScoresOf], list[ScoresOf]] = ([], [])
+        for chunk in runs(pair, n_runs):
             observe(chunk[0])
-            for scores_so_far, part in zip(collected, chunk, strict=True):
-                scores_so_far.append(score(part))
-        on_first, on_second = (
-            {name: np.concatenate([s[name] for s in of]) for name in of[0]} for of in collected
+            for part, each in zip(parts, chunk, strict=True):
+                part.append(score(each))
+        first, second = (
+            {name: np.concatenate([each[name] for each in part]) for name in part[0]} for part in parts
         )
-        return score, (on_first, on_second)
+        return score, (first, second)
 
-    few = int(np.clip(_COMPARISON_SHARE * bounds.n_trials, *_COMPARISON_TRIALS))
-    promised: list[tuple[float, Pair]] = []
+    few = int(np.clip(_COMPARISON_SHARE * n, *_COMPARISON_TRIALS))
+    compared: list[tuple[float, Pair]] = []
     for pair in candidates:
         try:
-            _, compared = scores(pair, few + max(few, bounds.n_trials // 50))
+            _, scores = scored(pair, few + max(few, n // 50))
         except refusals:
             continue
-        promised.append((choose_event(compared, bounds.tests[-1], bounds.n_trials).predicted, pair))
-    if not promised:
+        compared.append((_best_event(scores, bounds[-1], n).predicted, pair))
+    if not compared:
         return None
+    best = max(compared, key=lambda each: each[0])
     finalists = []
-    best = max(promised, key=lambda each: each[0])
-    for _, pair in [best, *(first for first in promised[:1] if first is not best)]:
-        score, choosing = scores(pair, bounds.n_trials // 2 + 1)
-        finalists.append(
-            (pair, score, [choose_event(choosing, test, bounds.n_trials) for test in bounds.tests])
-        )
+    for _, pair in [best, *(first for first in compared[:1] if first is not best)]:
+        score, scores = scored(pair, n // 2 + 1)
+        finalists.append((pair, score, [_best_event(scores, bound, n) for bound in bounds]))
     pair, score, events = max(finalists, key=lambda each: each[2][-1].predicted)
     counts = np.zeros((len(events), 2), dtype=int)
-    for chunk in runs(pair, bounds.n_trials):
-        scores_so_far = [score(part) for part in chunk]
-        counts += [
-            [event.count(each) for each in scores_so_far[:: -1 if event.reverse else 1]] for event in events
-        ]
-    proved = [float(test(*count)) for test, count in zip(bounds.tests, counts, strict=True)]
-    return Attacked(pair, events[0], (int(counts[0, 0]), int(counts[0, 1])), (proved[0], [*proved, 0.0][1]))
+    for chunk in runs(pair, n):
+        both = [score(each) for each in chunk]
+        counts += [[event.count(each) for each in both[:: -1 if event.reverse else 1]] for event in events]
+    proved = [float(bound(*count)) for bound, count in zip(bounds, counts, strict=True)]
+    return dataclasses.replace(
+        claim,
+        pair=pair.label,
+        distinguisher=events[0].name,
+        epsilon_lower_bound=proved[0],
+        mu_lower_bound=[*proved, 0.0][1],
+        true_positive_rate=counts[0, 0] / n,
+        false_positive_rate=counts[0, 1] / n,
+    )
 
 
 @dataclass(frozen=True)
-class TestedEvent:
-    """The event that a score is at least (``reverse``: at most) a threshold."""
+class _Event:
+    """The event that a score is at least (``reverse``: at most) a threshold, with its predicted bound."""
 
     name: str
     threshold: float
     reverse: bool
     predicted: float
 
-    def count(self, scores: dict[str, FloatArray]) -> int:
-        score = scores.get(self.name)
-        if score is None:
-            return 0
+    def count(self, scores: ScoresOf) -> int:
+        score = scores[self.name]
         return int(np.sum(score <= self.threshold if self.reverse else score >= self.threshold))
 
 
-def choose_event(scores: Scores, test: Callable[..., FloatArray], n_trials: int) -> TestedEvent:
-    """Return the event with the largest predicted bound, over scores, directions and thresholds."""
+def _best_event(scores: tuple[ScoresOf, ScoresOf], bound: Bound, n_trials: int) -> _Event:
+    """Return the event with the largest predicted bound, over scores, directions and tail quantiles."""
     events = []
-    for name in scores[0].keys() & scores[1].keys():
+    for name in scores[0]:
         first, second = np.sort(scores[0][name]), np.sort(scores[1][name])
         for hits, misses, reverse in ((first, second, False), (-second[::-1], -first[::-1], True)):
-            threshold, predicted = _best_threshold(hits, misses, test, n_trials)
-            events.append(TestedEvent(name, -threshold if reverse else threshold, reverse, predicted))
+            m = len(hits)
+            tails = np.geomspace(min(_LEAST_COUNT / m, 0.5), 0.5, 40)
+            positions = np.unique((m * np.concatenate([1 - tails, tails])).astype(int).clip(0, m - 1))
+            thresholds = np.concatenate([misses[positions], hits[positions]])
+            above, false = (np.asarray(m - np.searchsorted(s, thresholds), float) for s in (hits, misses))
+            # Assume unchanged rates, with one more false positive: thresholds were chosen to have few.
+            factor = n_trials / m
+            predicted = bound(above * factor, np.minimum((false + 1) * factor, n_trials))
+            k = int(np.argmax(predicted))
+            threshold = -thresholds[k] if reverse else thresholds[k]
+            events.append(_Event(name, float(threshold), reverse, float(predicted[k])))
     return max(events, key=lambda event: (event.predicted, event.name == "likelihood"))
-
-
-def _best_threshold(
-    hits: FloatArray, misses: FloatArray, test: Callable[..., FloatArray], n_trials: int
-) -> tuple[float, float]:
-    """Return the best threshold among tail quantiles of both sorted samples, and its predicted bound."""
-    n = len(hits)
-    tails = np.geomspace(min(_LEAST_COUNT / n, 0.5), 0.5, 40)
-    positions = np.unique((n * np.concatenate([1 - tails, tails])).astype(int).clip(0, n - 1))
-    thresholds = np.concatenate([misses[positions], hits[positions]])
-    above, false = (np.asarray(n - np.searchsorted(s, thresholds), dtype=float) for s in (hits, misses))
-    # Assume unchanged rates, with one more false positive: thresholds were chosen to have few.
-    factor = n_trials / n
-    predicted = test(above * factor, np.minimum((false + 1) * factor, n_trials))
-    best = int(np.argmax(predicted))
-    return float(thresholds[best]), float(predicted[best])

@@ -4,8 +4,8 @@ If releases follow the distributions that their events state, the likelihood rat
 Pearson). The other scores look for faults that the events do not state:
 
 - noise that is used twice or missing;
-- values that are not finite;
-- estimates that do not follow from the releases.
+- values that are not finite, or that repeat exactly;
+- estimates that do not follow from the releases: each number, and a quadratic discriminant of all.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,7 @@ _SUMMARIES: tuple[Callable[..., FloatArray], ...] = (np.mean, np.min, np.max)
 _FAR = 20.0
 _DECIMALS = 9
 _HUGE = 1e100
+_COORDINATES = 20
 
 
 def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> FloatArray | None:
@@ -83,65 +84,93 @@ def _likelihood_ratios(runs: Runs, *, by_magnitude: bool) -> dict[str, FloatArra
     return {"likelihood": total, **(by_label if len(by_label) > 1 else {})}
 
 
-def repeated_noise(runs: Runs) -> FloatArray:
-    """Compare the noise of different releases: it is equal under the true hypothesis if it is used twice."""
-    return _log_ratio(_least_distance(runs.second), _least_distance(runs.first))
-
-
-def noise_size(runs: Runs) -> FloatArray:
-    """Compare the smallest standardized noise: it is zero under the true hypothesis if a release has none."""
-    return _log_ratio(_least_size(runs.second), _least_size(runs.first))
-
-
-def not_finite(runs: Runs) -> FloatArray:
-    """Count released values that are NaN or infinite."""
-    counts = [(~np.isfinite(_by_trial(release))).sum(axis=0) for release in runs.first]
-    return np.asarray(sum(counts, (~np.isfinite(runs.answer)).sum(axis=0)), dtype=float)
-
-
-class Discriminant:
-    """A quadratic discriminant of the estimate and of releases whose distribution no event determines.
-
-    It is fitted to separate runs, before the trials that count.
-    """
-
-    def __init__(self, on_first: Runs, on_second: Runs) -> None:
-        raw = [_features(runs) for runs in (on_first, on_second)]
-        both = np.clip(np.concatenate(raw, axis=1), -_HUGE, _HUGE)
-        self._center = np.median(both, axis=1, keepdims=True)
-        spread = np.subtract(*np.percentile(both, [75, 25], axis=1))[:, None]
-        self._spread = np.where(spread > 0, spread, 1.0)
-        classes = [self._expand(features) for features in raw]
-        within = sum(np.cov(c) for c in classes) / 2
-        ridge = 1e-6 * np.trace(np.atleast_2d(within)) / len(classes[0]) + _TINY
-        apart = classes[0].mean(axis=1) - classes[1].mean(axis=1)
-        self._weights = np.linalg.solve(np.atleast_2d(within) + ridge * np.eye(len(apart)), apart)
-
-    def __call__(self, runs: Runs) -> FloatArray:
-        return np.asarray(self._weights @ self._expand(_features(runs)))
-
-    def _expand(self, features: FloatArray) -> FloatArray:
-        away = (np.clip(features, -_HUGE, _HUGE) - self._center) / self._spread
-        z = np.clip(away, -_FAR, _FAR)
-        return np.concatenate([z, z**2])
-
-
-def all_scores(runs: Runs, discriminant: Discriminant) -> dict[str, FloatArray]:
-    """Return every distinguisher's score of a chunk of runs.
+class Scores:
+    """All distinguishers. What they learn, they learn from separate runs, before the trials that count.
 
     Scores are rounded: the last bits of floating-point noise must not count. These bits reveal the value that
     the noise was added to, in every estimator (Mironov 2012). Floating-point-safe samplers are the remedy.
     """
-    with np.errstate(all="ignore"):
-        scores = {
-            **declared_scores(runs),
-            "repeated noise": repeated_noise(runs),
-            "size of the noise": noise_size(runs),
-            "values that are not finite": not_finite(runs),
-            "the estimate": discriminant(runs),
+
+    def __init__(self, first: Runs, second: Runs) -> None:
+        self._length = max(len(first.answer), len(second.answer))
+        answers = [self._answer(runs) for runs in (first, second)]
+        with np.errstate(all="ignore"):
+            self._discriminant = _Discriminant(*map(self._features, (first, second), answers))
+        self._most_frequent = [_most_frequent(answer) for answer in answers]
+
+    def __call__(self, runs: Runs) -> dict[str, FloatArray]:
+        """Return the scores of a chunk of runs by name, (R,)."""
+        answer = self._answer(runs)
+        with np.errstate(all="ignore"):
+            scores = {
+                **declared_scores(runs),
+                "repeated noise": _log_ratio(_least_distance(runs.second), _least_distance(runs.first)),
+                "size of the noise": _log_ratio(_least_size(runs.second), _least_size(runs.first)),
+                "values that are not finite": _n_not_finite(runs, answer),
+                "values that repeat": np.subtract(*((answer == v).sum(axis=0) for v in self._most_frequent)),
+                "the estimate": self._discriminant(self._features(runs, answer)),
+                **runs.others,
+            }
+            for j, number in enumerate(answer[:_COORDINATES]):
+                scores[f"number {j + 1} of the estimate"] = number
+                scores[f"size of number {j + 1} of the estimate"] = np.abs(number)
+        n = answer.shape[1]
+        return {
+            name: np.asarray(np.round(np.nan_to_num(np.broadcast_to(each, n), nan=0.0), _DECIMALS))
+            for name, each in scores.items()
         }
-        spread = {name: np.broadcast_to(score, runs.answer.shape[-1]) for name, score in scores.items()}
-        return {name: np.nan_to_num(np.round(score, _DECIMALS), nan=0.0) for name, score in spread.items()}
+
+    def _answer(self, runs: Runs) -> FloatArray:
+        """Return the answers, (k, R), cut or padded to the length of the runs that were learned from."""
+        answer = runs.answer[: self._length]
+        return np.concatenate([answer, np.full((self._length - len(answer), answer.shape[1]), np.nan)])
+
+    def _features(self, runs: Runs, answer: FloatArray) -> FloatArray:
+        features = [answer]
+        for release in runs.first:
+            if _law_is_unknown(release):
+                flat = _by_trial(release)
+                some = flat if len(flat) else np.zeros((1, flat.shape[1]))
+                features.extend(summary(some, axis=0)[None, :] for summary in _SUMMARIES)
+        joined = np.concatenate(features).astype(float)
+        return np.asarray(np.clip(np.nan_to_num(joined, nan=0.0), -_HUGE, _HUGE))
+
+
+class _Discriminant:
+    """A quadratic discriminant of the estimate and of releases whose distribution no event determines."""
+
+    def __init__(self, first: FloatArray, second: FloatArray) -> None:
+        both = np.concatenate([first, second], axis=1)
+        self._center = np.median(both, axis=1, keepdims=True)
+        spread = np.subtract(*np.percentile(both, [75, 25], axis=1))[:, None]
+        self._spread = np.where(spread > 0, spread, 1.0)
+        classes = [self._expand(features) for features in (first, second)]
+        within = np.atleast_2d(sum(np.cov(each) for each in classes) / 2)
+        ridge = 1e-6 * np.trace(within) / len(within) + _TINY
+        apart = classes[0].mean(axis=1) - classes[1].mean(axis=1)
+        self._weights = np.linalg.solve(within + ridge * np.eye(len(apart)), apart)
+
+    def __call__(self, features: FloatArray) -> FloatArray:
+        return np.asarray(self._weights @ self._expand(features))
+
+    def _expand(self, features: FloatArray) -> FloatArray:
+        z = np.clip((features - self._center) / self._spread, -_FAR, _FAR)
+        return np.concatenate([z, z**2])
+
+
+def _most_frequent(values: FloatArray) -> FloatArray:
+    """Return each entry's most frequent value, (k, 1); NaN if no value occurs twice."""
+    columns = np.full((len(values), 1), np.nan)
+    for j, row in enumerate(values):
+        known, counts = np.unique(row[np.isfinite(row)], return_counts=True)
+        if counts.size and counts.max() > 1:
+            columns[j] = known[np.argmax(counts)]
+    return columns
+
+
+def _n_not_finite(runs: Runs, answer: FloatArray) -> FloatArray:
+    released = [_by_trial(release) for release in runs.first]
+    return np.asarray(sum((~np.isfinite(each)).sum(axis=0) for each in [answer, *released]))
 
 
 def _log_ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -231,17 +260,6 @@ def _by_trial(release: ReleasedVector) -> FloatArray:
     if isinstance(_event(release), GaussianSketchEvent):
         return published.reshape(len(published), -1).T
     return published.reshape(-1, published.shape[-1])
-
-
-def _features(runs: Runs) -> FloatArray:
-    features = [runs.answer]
-    for release in runs.first:
-        if _law_is_unknown(release):
-            flat = _by_trial(release)
-            some = flat if len(flat) else np.zeros((1, flat.shape[1]))
-            features.extend(summary(some, axis=0)[None, :] for summary in _SUMMARIES)
-    joined = np.concatenate(features).astype(float)
-    return np.asarray(np.nan_to_num(joined, nan=0.0, posinf=1e300, neginf=-1e300))
 
 
 def _law_is_unknown(release: ReleasedVector) -> bool:

@@ -48,51 +48,42 @@ _HALF, _REJECTED = 0.5, (0.99, 0.75)  # of the declared noise of a selection
 
 @dataclass
 class DrawnNoise:
-    """Gamma variables of the noise by the label of its release over runs: number, sum, shape and power.
+    """The drawn noise over runs, by the label of its release.
 
-    For selections, ``evidence`` is the logarithm of each likelihood ratio.
+    ``gamma`` holds the number and the sum of its Gamma variables, their shape and power. For selections,
+    ``evidence`` is the logarithm of each likelihood ratio.
     """
 
-    counts: dict[str, int] = field(default_factory=dict)
-    sums: dict[str, float] = field(default_factory=dict)
-    shapes: dict[str, float] = field(default_factory=dict)
-    powers: dict[str, float] = field(default_factory=dict)
+    gamma: dict[str, tuple[int, float, float, float]] = field(default_factory=dict)
     evidence: dict[str, FloatArray] = field(default_factory=dict)
 
     def add(self, releases: Sequence[ReleasedVector]) -> None:
         for release in releases:
             event = release.events[0] if release.events else None
-            if isinstance(event, BoundedRangeEvent):
-                self._add_selection(release, event)
-                continue
             with np.errstate(all="ignore"):  # from values that overflowed
-                law = _sizes(release, event) if event else None
-            if event is None or law is None:
-                continue
-            sizes, self.shapes[event.label], self.powers[event.label] = law
-            self.counts[event.label] = self.counts.get(event.label, 0) + len(sizes)
-            self.sums[event.label] = self.sums.get(event.label, 0.0) + float(sizes.sum())
+                if isinstance(event, BoundedRangeEvent):
+                    self._add_selection(release, event)
+                elif event is not None and (law := _sizes(release, event)) is not None:
+                    sizes, shape, power = law
+                    count, total, *_ = self.gamma.get(event.label, (0, 0.0))
+                    self.gamma[event.label] = count + len(sizes), total + float(sizes.sum()), shape, power
 
     def _add_selection(self, release: ReleasedVector, event: BoundedRangeEvent) -> None:
-        def log_likelihood(factor: float) -> FloatArray | None:
-            of_factor = replace(release, events=(event.scaled(factor),))
-            return log_density(of_factor, by_magnitude=event.by_magnitude)
-
-        with np.errstate(all="ignore"):
-            densities = [each for each in map(log_likelihood, (_HALF, *_REJECTED)) if each is not None]
-        if release.by_column or not densities:
+        if release.by_column:
             return
-        half, *others = densities
-        ratios = [np.nan_to_num(half - other, nan=0, posinf=0, neginf=0).sum() for other in others]
-        self.evidence[event.label] = self.evidence.get(event.label, np.zeros(len(ratios))) + ratios
+        laws = (replace(release, events=(event.scaled(factor),)) for factor in (_HALF, *_REJECTED))
+        densities = [log_density(law, by_magnitude=event.by_magnitude) for law in laws]
+        known = [each for each in densities if each is not None]
+        if known:
+            ratios = [np.nan_to_num(known[0] - each, nan=0, posinf=0, neginf=0).sum() for each in known[1:]]
+            self.evidence[event.label] = self.evidence.get(event.label, np.zeros(len(ratios))) + ratios
 
     def ratios(self) -> dict[str, float]:
         """Return, by label, an upper confidence limit of the noise scale over the declared one."""
-        tail, limits = (1 - CONFIDENCE) / max(len(self.counts) + len(self.evidence), 1), {}
-        for label, count in self.counts.items():
+        tail, limits = (1 - CONFIDENCE) / max(len(self.gamma) + len(self.evidence), 1), {}
+        for label, (count, total, shape, power) in self.gamma.items():
             if count >= _FEWEST:
-                limit = float(self.sums[label] / scipy.special.gammaincinv(self.shapes[label] * count, tail))
-                limits[label] = limit ** self.powers[label]
+                limits[label] = float(total / scipy.special.gammaincinv(shape * count, tail)) ** power
         for label, evidence in self.evidence.items():
             for factor, found in zip(_REJECTED, evidence, strict=True):
                 if found > -np.log(tail):
@@ -120,8 +111,5 @@ def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, fl
     sizes = event.surprise((published - value) / scale)
     if isinstance(event, BoxNoiseEvent):
         return sizes[0, is_resolved.all(axis=0)], len(value), 1.0
-    return (
-        (sizes[is_resolved], 0.5, 0.5)
-        if isinstance(event, GaussianNoiseEvent)
-        else (sizes[is_resolved], 1.0, 1.0)
-    )
+    half = 0.5 if isinstance(event, GaussianNoiseEvent) else 1.0
+    return sizes[is_resolved], half, half

@@ -1,19 +1,16 @@
 """Audits of mechanisms of other libraries: a function of a table and a seed, and the (ε, δ) that it claims.
 
-The releases inside the mechanism are unknown. Therefore the distinguishers use its output only: each number,
-a quadratic discriminant of all numbers, values that repeat exactly, lengths, values that are not finite, and
-failures. As in :mod:`dpalgos.audit.attack`, one event is chosen on some runs and tested on other runs.
+The releases inside the mechanism are unknown. Therefore the adversary of :mod:`dpalgos.audit.attack` sees its
+outputs only: their numbers and lengths, and failures.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import check_budget
-from dpalgos.audit.attack import AuditVerdict, EventBounds, attack
-from dpalgos.audit.distinguishers import Discriminant
-from dpalgos.audit.rates import CONFIDENCE
+from dpalgos.audit.attack import AuditResult, attack
 from dpalgos.audit.trials import Pair, Runs
 from dpalgos.errors import InputError
 from dpalgos.release.checks import check_bound
@@ -21,8 +18,6 @@ from dpalgos.typing import FloatArray
 
 Mechanism = Callable[[FloatArray, int], object]
 
-_COORDINATES = 20
-_DECIMALS = 9
 # Memory limits: numbers in a table, in an output, and in the outputs of all runs on a table.
 _LARGEST_TABLE, _LONGEST_ANSWER, _MOST_NUMBERS = 10**6, 1000, 2 * 10**7
 _LEAST_LENGTH = 16  # counted for each output
@@ -76,7 +71,7 @@ def audit_callable(
     n_trials: int,
     mu: float = np.nan,
     seed: int = 0,
-) -> AuditVerdict:
+) -> AuditResult:
     """Attack a mechanism with ``n_trials`` runs on each of two neighbors, and about as many to choose them.
 
     The mechanism maps a table and a seed to numbers of any shape. Seeds count up from ``seed``. An exception
@@ -90,70 +85,46 @@ def audit_callable(
     has_output: list[bool] = []
     reasons: list[str] = []
 
-    def runs(pair: Pair, n: int) -> Iterator[tuple[Answers, Answers]]:
-        both = Answers.of(mechanism, pair.X, seeds, n), Answers.of(mechanism, pair.other_X, seeds, n)
-        reasons.extend(each.reason for each in both)
-        has_output.append(not all(each.silent for each in both))
-        yield both
+    def runs(pair: Pair, n: int) -> Iterator[tuple[Runs, Runs]]:
+        (first, *why), (second, *other) = (
+            _runs_on(mechanism, table, seeds, n) for table in (pair.X, pair.other_X)
+        )
+        reasons.extend([*why, *other])
+        has_output.append(any(np.isfinite(each.answer).any() for each in (first, second)))
+        yield first, second
 
-    bounds = EventBounds(n_trials, delta, mu)
-    attacked = attack(pairs, runs, _Lens, bounds)
-    if attacked is None or not any(has_output):
+    claim: dict[str, Any] = {
+        "epsilon": epsilon,
+        "claimed_epsilon": epsilon,
+        "delta": delta,
+        "mu": mu,
+        "n_trials": n_trials,
+    }
+    found = attack(AuditResult(**claim), pairs, runs)
+    if found is None or not any(has_output):
         why = next(filter(None, reasons), "it returns no finite number" if pairs else "there are no pairs")
         raise InputError(
             f"the mechanism returns nothing on any pair of neighbors: {why}; correct it, or the pairs"
         )
-    hits, false_hits = attacked.counts
-    return AuditVerdict(
-        epsilon=epsilon,
-        delta=delta,
-        epsilon_lower_bound=attacked.proved[0],
-        confidence=CONFIDENCE,
-        n_trials=n_trials,
-        pair=attacked.pair.label,
-        distinguisher=attacked.event.name,
-        true_positive_rate=hits / n_trials,
-        false_positive_rate=false_hits / n_trials,
-        mu=mu,
-        mu_lower_bound=attacked.proved[1],
-    )
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Outputs of runs on one table, (k, R), padded with NaN; which runs failed, (R,), and the reason."""
-
-    values: FloatArray
-    lengths: FloatArray
-    failed: FloatArray
-    reason: str
-
-    @classmethod
-    def of(cls, mechanism: Mechanism, table: FloatArray, seeds: Iterator[int], n: int) -> "Answers":
-        rows: list[FloatArray] = []
-        failed, reason = np.zeros(n), ""
-        for k in range(n):
-            try:
-                rows.append(_numbers(mechanism(table.copy(), next(seeds))))
-            except (Exception, SystemExit) as error:
-                failed[k], reason = 1.0, f"{type(error).__name__}: {error}"
-                rows.append(np.zeros(0))
-            _check_length(len(rows[-1]), n)
-        lengths = np.array([len(row) for row in rows], dtype=float)
-        values = np.full((max(1, int(lengths.max())), n), np.nan)
-        for k, row in enumerate(rows):
-            values[: len(row), k] = row
-        return cls(values, lengths, failed, reason)
-
-    @property
-    def silent(self) -> bool:
-        """Whether no run returned a number."""
-        return not np.isfinite(self.values).any()
-
-    def of_length(self, length: int) -> FloatArray:
-        """Return the values, cut or padded to a length."""
-        values = self.values[:length]
-        return np.concatenate([values, np.full((length - len(values), values.shape[1]), np.nan)])
+def _runs_on(mechanism: Mechanism, table: FloatArray, seeds: Iterator[int], n: int) -> tuple[Runs, str]:
+    """Return runs on one table, whose outputs (k, R) are padded with NaN, and the reason of a failure."""
+    rows: list[FloatArray] = []
+    failed, reason = np.zeros(n), ""
+    for k in range(n):
+        try:
+            rows.append(_numbers(mechanism(table.copy(), next(seeds))))
+        except (Exception, SystemExit) as error:
+            failed[k], reason = 1.0, f"{type(error).__name__}: {error}"
+            rows.append(np.zeros(0))
+        _check_length(len(rows[-1]), n)
+    lengths = np.array([len(row) for row in rows], dtype=float)
+    values = np.full((max(1, int(lengths.max())), n), np.nan)
+    for k, row in enumerate(rows):
+        values[: len(row), k] = row
+    return Runs([], [], values, {"whether it fails": failed, "the length of the output": lengths}), reason
 
 
 def _numbers(answer: object) -> FloatArray:
@@ -169,41 +140,3 @@ def _check_length(length: int, n_runs: int) -> None:
             f"an output must have at most {most:,} numbers in {n_runs:,} runs, got {length:,}; return "
             "a part of it"
         )
-
-
-class _Lens:
-    """All scores of outputs, fitted to separate runs."""
-
-    def __init__(self, first: Answers, second: Answers) -> None:
-        self._length = max(len(first.values), len(second.values))
-        both = [Runs([], [], answers.of_length(self._length)) for answers in (first, second)]
-        with np.errstate(all="ignore"):
-            self._discriminant = Discriminant(*both)
-        self._atoms = [_atoms(runs.answer) for runs in both]
-
-    def __call__(self, answers: Answers) -> dict[str, FloatArray]:
-        values = answers.of_length(self._length)
-        scores = {
-            "whether it fails": answers.failed,
-            "the length of the output": answers.lengths,
-            "values that are not finite": np.sum(~np.isfinite(values), axis=0).astype(float),
-            "values that repeat": np.subtract(*(np.sum(values == atoms, axis=0) for atoms in self._atoms)),
-            "the output": self._discriminant(Runs([], [], values)),
-        }
-        for j in range(min(self._length, _COORDINATES)):
-            scores[f"number {j + 1} of the output"] = values[j]
-            scores[f"size of number {j + 1} of the output"] = np.abs(values[j])
-        return {
-            name: np.round(np.nan_to_num(score, nan=0.0, posinf=1e300, neginf=-1e300), _DECIMALS)
-            for name, score in scores.items()
-        }
-
-
-def _atoms(values: FloatArray) -> FloatArray:
-    """Return each entry's most frequent value, (k, 1); NaN if no value occurs twice."""
-    columns = np.full((len(values), 1), np.nan)
-    for j, row in enumerate(values):
-        known, counts = np.unique(row[np.isfinite(row)], return_counts=True)
-        if counts.size and counts.max() > 1:
-            columns[j] = known[np.argmax(counts)]
-    return columns

@@ -23,6 +23,7 @@ from dpalgos.accounting.events import (
 from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
+from dpalgos.hardened_release import secure_transcript
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise, fill_draws
 from dpalgos.release.transcript import Transcript
@@ -172,11 +173,13 @@ class Runs:
     """A chunk of runs on one of the datasets, and the final estimates (d, R).
 
     ``first`` and ``second`` are the same published releases with the private values of D and of D'.
+    ``others`` are other numbers (R,) of the runs, such as whether each fails.
     """
 
     first: list[ReleasedVector]
     second: list[ReleasedVector]
     answer: FloatArray
+    others: dict[str, FloatArray] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -196,12 +199,18 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Runs of an estimator with given parameters; ``noise`` makes the random source of a chunk."""
+    """Runs of an estimator with given parameters; ``noise`` makes the random source of a chunk.
+
+    With ``inflation``, that of a release plan, the noise is floating-point-safe and drawn run by run, as by
+    :func:`dpalgos.hardened_release.draw_release`. The research code replays the published values: the audit
+    compares these with its private values given the same earlier releases, and with its declared noise.
+    """
 
     estimator: Estimator
     params: Params
     rng: np.random.Generator
     noise: NoiseFactory = BatchNoise
+    inflation: float | None = None
 
     def chunks(self, pair: Pair, n_trials: int) -> Iterator[tuple[Runs, Runs]]:
         """Yield chunks of runs on D and on D', in bounded memory; ``n_trials`` in all on each.
@@ -217,16 +226,19 @@ class Trials:
             size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
             chunk = int(np.clip(_BYTES * chunk / max(size, 1), 1, _LARGEST_CHUNK))
 
-    def replay(self, pair: Pair) -> "Replay":
-        """Compare the private values of a run on D with those on D' given the same history."""
+    def replay(self, pair: Pair) -> tuple[float, float, str]:
+        """Compare the private values of a run on D with those on D' given the same history.
+
+        Return their distance in units of noise, and the largest move in units of sensitivity with its label.
+        """
         try:
             with np.errstate(all="ignore"):
-                runs = Trials._runs(self, pair, 2)
+                runs = dataclasses.replace(self, inflation=None)._runs(pair, 2)
                 moves = [_move(*both) for both in zip(runs.first, runs.second, strict=True)]
         except InputError:
-            return Replay()
-        squares = sum(min(size / multiplier, 1e6) ** 2 for size, multiplier, _ in moves)
-        return Replay(max(((size, label) for size, _, label in moves), default=(0.0, "")), float(squares))
+            return 0.0, 0.0, ""
+        distance = float(sum(min(size / multiplier, 1e6) ** 2 for size, multiplier, _ in moves))
+        return distance, *max(((size, label) for size, _, label in moves), default=(0.0, ""))
 
     def events(self, candidates: Sequence[Pair]) -> list[Event]:
         """Return the events of the first run that does not fail, over some pairs."""
@@ -248,8 +260,12 @@ class Trials:
         return False
 
     def _runs(self, pair: Pair, n_trials: int) -> Runs:
-        recorded, answer = self._run(pair, self.noise(self.rng, n_trials))
-        replayed, _ = self._run(pair.swapped, BatchNoise(self.rng, n_trials), script=recorded.published)
+        if self.inflation is None:
+            recorded, answer = self._run(pair, self.noise(self.rng, n_trials))
+        else:
+            script, answer = self._safe_runs(pair, n_trials, self.inflation)
+            recorded, _ = self._run(pair, BatchNoise(self.rng, n_trials), script)
+        replayed, _ = self._run(pair.swapped, BatchNoise(self.rng, n_trials), recorded.published)
         if len(recorded.releases) != len(replayed.releases):
             raise RuntimeError(
                 f"{self.estimator.name} makes {len(recorded.releases)} releases on one dataset and "
@@ -267,13 +283,31 @@ class Trials:
             answer = run_estimator(self.estimator, sample, self.params, transcript)
         return transcript, answer.reshape(-1, noise.n_replicates)
 
+    def _safe_runs(self, pair: Pair, n: int, inflation: float) -> tuple[list[FloatArray], FloatArray]:
+        """Return the published values and the estimates of runs with floating-point-safe noise."""
+        sample = trial_sample(self.estimator, pair.X, pair.y)
+        runs, answers = list[list[FloatArray]](), []
+        for _ in range(n):
+            self.noise(self.rng, 1)  # counts the run
+            transcript = secure_transcript(self.estimator, sample, inflation)
+            runs.append(_published_by(transcript))
+            with np.errstate(all="ignore"):
+                answers.append(run_estimator(self.estimator, sample, self.params, transcript).reshape(-1, 1))
+        script = [np.concatenate(parts, axis=-1) for parts in zip(*runs, strict=True)]
+        return script, np.concatenate(answers, axis=-1)
 
-@dataclass(frozen=True)
-class Replay:
-    """The distance between private values: the ``largest`` move in units of sensitivity, with its release."""
 
-    largest: tuple[float, str] = (0.0, "")
-    distance: float = 0.0
+def _published_by(transcript: Transcript) -> list[FloatArray]:
+    """Return a list to which a transcript will add its published values."""
+    published: list[FloatArray] = []
+    draw = transcript._publish
+
+    def kept(value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        published.append(draw(value, noisy))
+        return published[-1]
+
+    vars(transcript)["_publish"] = kept
+    return published
 
 
 def _move(first: ReleasedVector, second: ReleasedVector) -> tuple[float, float, str]:

@@ -16,8 +16,7 @@ from tasks import SpecError
 from tasks.run_options import MAX_TRIALS
 
 if TYPE_CHECKING:
-    from dpalgos.audit.attack import AuditVerdict
-    from dpalgos.audit.lower_bound import AuditResult
+    from dpalgos.audit.attack import AuditResult
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
 _HARDENED_TRIALS = 2000  # one after the other, too
@@ -153,7 +152,7 @@ def _audit_estimator(
     return results
 
 
-def _audit_foreign(name: str, **options: Any) -> "AuditVerdict":
+def _audit_foreign(name: str, **options: Any) -> "AuditResult":
     from dpalgos.audit.foreign import audit_callable, table_pairs
     from flows.progress import counter
 

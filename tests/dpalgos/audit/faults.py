@@ -11,7 +11,8 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
-from dpalgos.audit.lower_bound import AuditResult, audit
+from dpalgos.audit.attack import AuditResult
+from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, Release, get_estimator
 from dpalgos.mechanisms.sensitivity import ball_mean
