@@ -57,7 +57,7 @@ def few_tables(monkeypatch):
     for name in (
         "tasks.advice.forecasts.TABLES",
         "tasks.advice.releases._TABLES",
-        "dpalgos.protocol.plan._TABLES",
+        "tasks.protocol.plan._TABLES",
     ):
         monkeypatch.setattr(name, 4)
 

@@ -165,9 +165,9 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.coefficients import covered
-    from dpalgos.protocol.split import MOST_LIKELY_NONE
     from flows.progress import say
     from tasks.advice.releases import forecast_release, needed_epsilon
+    from tasks.protocol.split import MOST_LIKELY_NONE
 
     request = plan.request
     if request.own is None or not request.level or request.by_group:

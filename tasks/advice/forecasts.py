@@ -1,7 +1,7 @@
 """Forecast the errors of a study: run it on synthetic tables, without reading data.
 
 A dozen tables of the study's own size are simulated. All agree with the declarations and guesses of the
-columns (`dpalgos.forecast.simulated_rows`). The expected error of an estimator is the geometric mean over
+columns (`tasks.own_table.row_simulator`). The expected error of an estimator is the geometric mean over
 them. The range is a 90% prediction interval of one more synthetic table, widened for what tables leave out.
 """
 
@@ -16,13 +16,13 @@ import pandas as pd
 
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
-from dpalgos.forecast.simulated_rows import matters_most
 from dpalgos.hardened_release import rehearse_release
 from reports.page import ZERO
 from reports.ranking import first_below
 from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
 from tasks.cells import Cell, Replicates, one_blas_thread
 from tasks.errors import SpecError
+from tasks.own_table.row_simulator import matters_most
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable

@@ -12,13 +12,13 @@ import scipy
 
 from dpalgos import InputError, Sample, estimate
 from dpalgos.central.preconditioned.plan import ROBUST
-from dpalgos.forecast.simulated_rows import RowSimulator, matters_most, table_count
 from dpalgos.formula.group_table import GroupNumbers, noise_std_of
 from dpalgos.formula.person_rows import PersonRows
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
+from tasks.own_table.row_simulator import RowSimulator, matters_most, table_count
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.declared import units_as_declared

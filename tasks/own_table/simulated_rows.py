@@ -10,15 +10,15 @@ import numpy as np
 
 from data.columns import Column
 from dpalgos.errors import InputError
-from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.guesses import Guesses
 
 if TYPE_CHECKING:
-    from dpalgos.forecast.simulated_rows import RowSimulator, SimulatedTable
     from dpalgos.formula.survival_time import SurvivalTime
+    from tasks.own_table.row_simulator import RowSimulator, SimulatedTable
 
 _NONE = "no covariate"  # stands for the covariates where there are none
 
@@ -63,7 +63,7 @@ def simulator_of(
     **about: Any,
 ) -> RowSimulator:
     """Return the simulator of a table's columns, which its owner may have declared."""
-    from dpalgos.forecast.simulated_rows import RowSimulator
+    from tasks.own_table.row_simulator import RowSimulator
 
     declared = table.columns if table else ()
     weights = _weights_of(table)
@@ -95,7 +95,7 @@ def simulator_of_times(
     times: SurvivalTime, covariates: Sequence[str], table: AnalystTable, guesses: StatedGuesses
 ) -> RowSimulator:
     """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
-    from dpalgos.forecast.simulated_rows import STUDIED, RowSimulator
+    from tasks.own_table.row_simulator import STUDIED, RowSimulator
 
     weights = _weights_of(table)
     has_levels = any(each.name == times.event and each.categories for each in table.columns)

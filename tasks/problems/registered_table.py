@@ -28,7 +28,7 @@ from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpalgos.forecast.simulated_rows import RowSimulator
+    from tasks.own_table.row_simulator import RowSimulator
 
 
 class RegisteredTable(DatasetSource, ABC):

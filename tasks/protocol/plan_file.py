@@ -16,11 +16,11 @@ from dpalgos import InputError
 from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
 from dpalgos.formula.nested import check_nested
-from dpalgos.protocol import Plan, PlanQuestion
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.file_schema import sentences
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.release.faults import unknown_columns
 from tasks.release.release import public_plan
 from tasks.release.request import (
@@ -40,7 +40,7 @@ class PlanFile:
     """A plan as a file states it, and the requests of its released questions at the ε of the plan."""
 
     path: Path
-    plan: Plan
+    plan: QuestionSet
     sha256: str
     study_sha256: str
     data: Source
@@ -92,7 +92,7 @@ def read_plan(path: Path) -> PlanFile:
     """
     content, plain = read_toml(path)
     try:
-        plan = Plan.from_toml(plain)
+        plan = QuestionSet.read(plain)
     except InputError as error:
         raise SpecError(f"{path.name}: {error}") from None
     if not plan.dataset or not plan.study:
@@ -140,7 +140,7 @@ def _digest(*digests: str) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _faults_of_groups(plan: Plan, requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
+def _faults_of_groups(plan: QuestionSet, requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
     """Yield what is wrong with the categories by which tables have means."""
     sources = {each.name: each.submodel or each.name for each in plan.questions}
     for table in plan.tables:
@@ -157,7 +157,7 @@ def _faults_of_groups(plan: Plan, requests: Mapping[str, ReleaseRequest]) -> Ite
                 yield f"table {table.out!r}: {error}"
 
 
-def _check_tables(path: Path, plan: Plan) -> None:
+def _check_tables(path: Path, plan: QuestionSet) -> None:
     names = [*(table.out for table in plan.tables), *(each.name for each in plan.questions)]
     for name in names[: len(plan.tables)]:
         table_format(Path(name), "out")
@@ -165,7 +165,7 @@ def _check_tables(path: Path, plan: Plan) -> None:
             raise SpecError(f"{path.name}: out of a table must be a file name without a folder, got {name!r}")
 
 
-def _request(path: Path, plan: Plan, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
+def _request(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
     """Return the request that a release file of the question would make at the ε of the plan."""
     user_id, defaults = own.data.user_id, {}
     if question.survival or question.table1:

@@ -15,8 +15,6 @@ from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from dpalgos.accounting.composition import Spending
 from dpalgos.formula.group_table import SurvivalCells, noise_std_of
 from dpalgos.formula.nested import submodel_by_formula
-from dpalgos.protocol import PlanQuestion
-from dpalgos.protocol.split import Curve, Split, split_budget
 from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
@@ -25,7 +23,9 @@ from tasks.advice.releases import LEVEL, SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.protocol.kept_forecasts import KeptForecasts
 from tasks.protocol.plan_file import PlanFile
+from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, facts_of, registration_of
+from tasks.protocol.split import Curve, Split, split_budget
 from tasks.release.design import question_parameters
 from tasks.release.release import plan_on_rows, public_plan, released_model
 from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon

@@ -12,13 +12,13 @@ from data.store.folders import atomic_write
 from dpalgos import InputError
 from dpalgos.coefficients import RATIOS
 from dpalgos.formula.nested import submodel_by_formula
-from dpalgos.protocol import PlanQuestion
 from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
 from reports.render import PageTable, render_page
 from reports.writing import count_of, interval_text, num, num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PAGES, PlanFile
 from tasks.protocol.prepare import forecast_table
+from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, deviations, registered_plan, registration_of
 from tasks.release.methods import methods_of
 from tasks.release.spending import spent_epsilon

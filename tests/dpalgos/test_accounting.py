@@ -9,7 +9,6 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos import theory
 from dpalgos.accounting.budget import concentrated_rho, filter_epsilon
 from dpalgos.accounting.composition import (
     Spending,
@@ -32,6 +31,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
+from tasks.problems import theory
 from tests.builders import refused
 from tests.dpalgos.silence import estimated
 

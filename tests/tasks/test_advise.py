@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from data.tables import declared, reading
-from dpalgos.forecast import simulated_rows
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import releases
 from tasks.advice.forecasts import advise, made_up_tables
 from tasks.advice.releases import forecast_release, needed_epsilon
+from tasks.own_table import row_simulator
 from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.release.request import read_request
 from tests.builders import BOUNDS, CATEGORIES, people, release_words
@@ -94,10 +94,10 @@ def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
 
 def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, 1500, response="cost")))
-    monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 6000)
+    monkeypatch.setattr(row_simulator, "_ROWS_IN_ALL", 6000)
     sizes = [len(table.X) for table, _ in made_up_tables(spec, 12)]
     assert sizes == [1500] * 4
-    monkeypatch.setattr(simulated_rows, "_ROWS_IN_ALL", 1)
+    monkeypatch.setattr(row_simulator, "_ROWS_IN_ALL", 1)
     assert len(list(made_up_tables(spec, 12))) == 3
 
 

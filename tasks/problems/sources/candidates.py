@@ -12,13 +12,13 @@ from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import TracedGroup, choose_evenly, draw_roles, traced_group
 from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef
-from dpalgos.audit.tracing import Attack, BoundedMeanAttack, LinearModelAttack, MeanAttack
 from dpalgos.models.families import get_family
 from tasks.cells import Replicates
 from tasks.problems.measures.membership import MEMBERSHIP, Candidates
 from tasks.problems.problem import ALL, Cost, Draw, Kind, Traits
 from tasks.problems.sources.genotypes import GenotypeSource
 from tasks.problems.sources.simulated_rows import Simulation
+from tasks.problems.tracing import Attack, BoundedMeanAttack, LinearModelAttack, MeanAttack
 
 
 class SimulatedCandidates(Simulation):

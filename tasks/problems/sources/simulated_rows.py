@@ -11,13 +11,13 @@ from pydantic import Field
 
 import dpalgos
 from data.simulations import Simulated, half_width, models, simulator
-from dpalgos.theory import dense_rates, local_rates, sparse_rates
 from dpalgos.tuning.descent import SyntheticTable
 from tasks.cells import Replicates
 from tasks.file_schema import Whole
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.problem import SYNTHETIC_ROWS, Cost, Draw, Kind, RowSource, Traits
+from tasks.problems.theory import dense_rates, local_rates, sparse_rates
 from tasks.size_rules import RuleError, evaluate_all, whole
 
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors

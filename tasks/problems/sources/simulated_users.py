@@ -7,12 +7,12 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from dpalgos.theory import user_floor, user_mean_rate
 from tasks.cells import Replicates
 from tasks.file_schema import Number, Whole
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits
+from tasks.problems.theory import user_floor, user_mean_rate
 from tasks.size_rules import RuleError, whole
 
 

@@ -11,7 +11,6 @@ import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from data.results.table import SIGNS
 from dpalgos.formula.code import INTERCEPT
-from dpalgos.theory import dense_rates
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
@@ -19,6 +18,7 @@ from tasks.problems.own_answer import own_coefficients
 from tasks.problems.problem import ALL, Draw, HeadlineRun, Kind, Traits, fit_cell
 from tasks.problems.reference_answer import fit_without, with_weights
 from tasks.problems.registered_table import RegisteredTable
+from tasks.problems.theory import dense_rates
 
 
 def fit_weighted(weights: np.ndarray, draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:

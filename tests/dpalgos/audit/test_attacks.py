@@ -18,7 +18,7 @@ from dpalgos.api import build_params
 from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
-from dpalgos.audit.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
+from tasks.problems.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
 from tests.builders import HASTY_MEAN
 from tests.dpalgos.audit.faults import HalvedNoise, audit_toy
 

@@ -11,9 +11,9 @@ import tasks.advice.releases
 import tasks.release.release
 from data.ledger import open_ledger
 from dpalgos import InputError
-from dpalgos.protocol import Plan
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
+from tasks.protocol.plan import AnalysisPlan
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.report.coefficients import by_group_of, read_record
@@ -108,7 +108,9 @@ def test_a_study_of_times_names_what_to_use_instead(file):
 )
 def test_a_plan_on_frames_refuses_times_and_names_the_command(question):
     text = f'[plan]\nepsilon = 2.0\ndelta = 1e-6\n[[question]]\nname = "one"\n{question}\n'
-    plan = Plan.from_toml(text, n_rows=500, bounds={"time": (0, 5), "died": (0, 1)}, levels=PUBLIC["levels"])
+    plan = AnalysisPlan.from_toml(
+        text, n_rows=500, bounds={"time": (0, 5), "died": (0, 1)}, levels=PUBLIC["levels"]
+    )
     refused(plan.forecast, InputError, "'one'", "dpcost protocol release")
 
 

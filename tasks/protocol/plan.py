@@ -17,27 +17,27 @@ from dpalgos.answers.contrasts import check_hypotheses
 from dpalgos.api import estimate
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown, unknown_name
-from dpalgos.forecast.guesses import Guesses
-from dpalgos.forecast.simulated_rows import (
-    STUDIED,
-    RowSimulator,
-    SimulatedTable,
-    matters_most,
-    table_count,
-)
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, declared_columns, declared_rows
 from dpalgos.formula.design import design_of
 from dpalgos.formula.nested import check_nested
 from dpalgos.params import check_settings
-from dpalgos.protocol.questions import PlanQuestion, QuestionSet
-from dpalgos.protocol.split import Curve, likely_half_width, split_budget
 from dpalgos.release.checks import check_by_column, check_how_many, check_left_out
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
+from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import (
+    STUDIED,
+    RowSimulator,
+    SimulatedTable,
+    matters_most,
+    table_count,
+)
+from tasks.protocol.questions import PlanQuestion, QuestionSet
+from tasks.protocol.split import Curve, likely_half_width, split_budget
 
 _TABLES, _SEED = 20, 1
 _FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}

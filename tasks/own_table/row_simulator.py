@@ -16,10 +16,10 @@ import scipy
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
-from dpalgos.forecast.guesses import Guesses
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.typing import FloatArray
+from tasks.own_table.guesses import Guesses
 
 if TYPE_CHECKING:  # imported if a response is a time
     from dpalgos.formula.survival_time import SurvivalTime

@@ -12,8 +12,8 @@ import pytest
 from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
-from dpalgos.protocol import Plan
-from dpalgos.protocol.split import Curve, likely_half_width, split_budget
+from tasks.protocol.plan import AnalysisPlan
+from tasks.protocol.split import Curve, likely_half_width, split_budget
 from tests.builders import refused
 
 DELTA = 1e-6
@@ -23,10 +23,10 @@ MEAN = {"name": "mean", "mean": "x"}
 
 def plan_of(*questions, epsilon=2.0, tables=(), **plan):
     content = {"plan": {"epsilon": epsilon, "delta": DELTA, **plan}, "question": list(questions)}
-    return Plan.from_toml(content | ({"table": list(tables)} if tables else {}))
+    return AnalysisPlan.from_toml(content | ({"table": list(tables)} if tables else {}))
 
 
-ROWS = tomllib.loads(Path(__file__).with_name("plans.toml").read_text())
+ROWS = tomllib.loads(Path(__file__).with_name("refused_questions.toml").read_text())
 
 
 @pytest.mark.parametrize("row", ROWS["refused"], ids=str)
@@ -45,11 +45,11 @@ def test_wrong_values_and_contradictions_are_each_named_at_once(row):
 
 
 def test_what_is_no_plan_is_refused_and_a_wrong_question_is_named_once():
-    refused(lambda: Plan.from_toml("[plan"), InputError, "TOML")
+    refused(lambda: AnalysisPlan.from_toml("[plan"), InputError, "TOML")
     refused(plan_of, InputError, "[[question]]")
     refused(lambda: plan_of({**MEAN, "weight": 0}), InputError, "'weight'", hidden=("[[question]]",))
     for text in (5, None, b"[plan]", ["plan"]):
-        refused(lambda text=text: Plan.from_toml(text), InputError, "the plan must")
+        refused(lambda text=text: AnalysisPlan.from_toml(text), InputError, "the plan must")
 
 
 TERMS = ["C(arm)[T.b]", "Q('my age')", "x:C(arm)[T.b]", "x"]
@@ -219,7 +219,7 @@ def frame(seed=0):
 
 @pytest.fixture(scope="module")
 def plan():
-    return Plan.from_toml(TEXT, n_rows=N, **DECLARED)
+    return AnalysisPlan.from_toml(TEXT, n_rows=N, **DECLARED)
 
 
 def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budget(plan, few_tables):
@@ -238,7 +238,7 @@ def test_a_plan_on_frames_is_forecast_without_data_and_released_within_one_budge
 
 def test_a_nested_model_outside_the_span_of_its_release_is_refused_before_it(plan, few_tables):
     wrong = TEXT.replace('formula = "cost ~ C(plan)"', 'formula = "cost ~ I(age**2)"')
-    other = Plan.from_toml(wrong, n_rows=N, **DECLARED)
+    other = AnalysisPlan.from_toml(wrong, n_rows=N, **DECLARED)
     refused(lambda: other.release(frame()), InputError, "I(age ** 2)")
 
 
@@ -250,7 +250,7 @@ def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, few_tables, mon
             super().__init__(**keywords)
             budgets.append(self)
 
-    monkeypatch.setattr("dpalgos.protocol.plan.Budget", Kept)
+    monkeypatch.setattr("tasks.protocol.plan.Budget", Kept)
     answers = plan.release(frame(), random_state=0)
     (budget,) = budgets
     released = {id(answers[name]) for name in ("primary", "mean age", "visit")}
@@ -261,7 +261,7 @@ def test_all_questions_of_a_plan_are_charged_to_one_budget(plan, few_tables, mon
 def plan_on_age(question, n=1000, **guesses):
     content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [{"name": "q", **question}]}
     bounds = {"age": (18, 90), "score": (0, 10), "y": (0, 2000)}
-    return Plan.from_toml(content, n_rows=n, bounds=bounds, guesses=guesses)
+    return AnalysisPlan.from_toml(content, n_rows=n, bounds=bounds, guesses=guesses)
 
 
 def test_the_guess_that_decides_most_of_the_spread_is_named():
@@ -322,7 +322,7 @@ def test_a_plan_on_frames_is_refused_by_what_is_wrong_in_it(named, changes, few_
     settings = {"n_rows": 300, "bounds": {"age": (18, 90), "y": (0, 2000)}, **changes}
     question = {"name": "q", **settings.pop("question", {"mean": "age"})}
     content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [question]}
-    refused(lambda: Plan.from_toml(content, **settings).forecast(), InputError, named)
+    refused(lambda: AnalysisPlan.from_toml(content, **settings).forecast(), InputError, named)
 
 
 def test_a_plan_about_other_rows_is_forecast_anew(few_tables):
@@ -333,8 +333,11 @@ def test_a_plan_about_other_rows_is_forecast_anew(few_tables):
 
 def test_what_frames_lack_is_refused(plan, few_tables):
     refused(
-        lambda: Plan.from_toml(TEXT.replace('"plan[T.b]"', "age")).forecast(), InputError, "n_rows", "none"
+        lambda: AnalysisPlan.from_toml(TEXT.replace('"plan[T.b]"', "age")).forecast(),
+        InputError,
+        "n_rows",
+        "none",
     )
-    other = Plan.from_toml(TEXT.replace('"plan[T.b]"', "weight"), n_rows=N, **DECLARED)
+    other = AnalysisPlan.from_toml(TEXT.replace('"plan[T.b]"', "weight"), n_rows=N, **DECLARED)
     refused(other.forecast, InputError, "'weight'", "C(plan)[T.b]")
     refused(lambda: plan.release(frame()[:-1]), InputError, "rows", str(N))

@@ -15,8 +15,8 @@ import scipy
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
-from dpalgos.protocol.questions import PlanQuestion, QuestionSet
 from dpalgos.typing import FloatArray
+from tasks.protocol.questions import PlanQuestion, QuestionSet
 
 # The ε between which targets are sought, 2% apart: the same for every plan.
 _GRID = tuple(float(f"{1.02**k:.3g}") for k in range(-460, 176))
