@@ -107,13 +107,15 @@ class Scores:
                 "repeated noise": _log_ratio(_least_distance(runs.second), _least_distance(runs.first)),
                 "size of the noise": _log_ratio(_least_size(runs.second), _least_size(runs.first)),
                 "values that are not finite": _n_not_finite(runs, answer),
-                "values that repeat": np.subtract(*((answer == v).sum(axis=0) for v in self._most_frequent)),
                 "the estimate": self._discriminant(self._features(runs, answer)),
                 **runs.others,
             }
-            for j, number in enumerate(answer[:_COORDINATES]):
-                scores[f"number {j + 1} of the estimate"] = number
-                scores[f"size of number {j + 1} of the estimate"] = np.abs(number)
+            if not runs.first:  # of a function of others, answers are all there is
+                repeats = [(answer == value).sum(axis=0) for value in self._most_frequent]
+                scores["values that repeat"] = repeats[0] - repeats[1]
+                for j, number in enumerate(answer[:_COORDINATES]):
+                    scores[f"number {j + 1} of the output"] = number
+                    scores[f"size of number {j + 1} of the output"] = np.abs(number)
         n = answer.shape[1]
         return {
             name: np.asarray(np.round(np.nan_to_num(np.broadcast_to(each, n), nan=0.0), _DECIMALS))

@@ -18,7 +18,7 @@ from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
 from tasks.own_table.file_units import FileUnits
-from tasks.own_table.row_simulator import RowSimulator, matters_most, table_count
+from tasks.own_table.row_simulator import PREDICTED, RowSimulator, UsualTables, matters_most, table_count
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.declared import units_as_declared
@@ -131,7 +131,7 @@ class SimulatedRelease:
         """Return the release at an ε from each table; None if it is refused."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-            return [self._release(epsilon, number) for number in range(len(self.samples))]
+            return [self.release(epsilon, number) for number in range(len(self.samples))]
 
     def _guess(self, releases: Sequence[Result | None]) -> str:
         """Return the guess whose uncertainty decides most of the spread of the half-widths."""
@@ -141,7 +141,7 @@ class SimulatedRelease:
                 widths[number] = np.exp(np.log(high - low).mean())
         return matters_most(self.drawn, widths)
 
-    def _release(self, epsilon: float, number: int) -> Result | None:
+    def release(self, epsilon: float, number: int) -> Result | None:
         """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
         keywords = keywords_of(replace(self.request, epsilon=epsilon), self.units, self.design)
         rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
@@ -188,8 +188,10 @@ def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
     return np.array([by_name.get(name, (np.nan, np.nan)) for name in numbers.terms]).T
 
 
-def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> SimulatedRelease:
-    """Simulate the tables of a release from declared columns and guesses.
+def simulate_release(
+    request: ReleaseRequest, n_tables: int = _TABLES, usual: UsualTables = PREDICTED
+) -> SimulatedRelease:
+    """Simulate the tables of a release from declared columns and guesses; ``usual`` if none is stated.
 
     Where least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
@@ -217,6 +219,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             formula=table.formula_of(columns.x),
             family=family,
             offset=design.names[0] if request.offset_bounds else "",
+            usual=usual,
         )
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None

@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, partial
-from math import inf, nan
+from math import nan
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from pydantic import PrivateAttr
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.accounting.composition import spending
-from dpalgos.answers.contrasts import check_hypotheses
+from dpalgos.accounting.composition import Spending, spending
 from dpalgos.api import estimate
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown, unknown_name
 from dpalgos.formula import fit
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, declared_columns, declared_rows
-from dpalgos.formula.design import design_of
-from dpalgos.formula.nested import check_nested
+from dpalgos.formula.columns import CategoryColumn, Declared, declared_columns, declared_rows
 from dpalgos.params import check_settings
 from dpalgos.release.checks import check_by_column, check_how_many, check_left_out
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
-from tasks.own_table.guesses import Guesses
-from tasks.own_table.row_simulator import (
-    STUDIED,
-    RowSimulator,
-    SimulatedTable,
-    matters_most,
-    table_count,
-)
+from tasks.advice.releases import SimulatedRelease, simulate_release
+from tasks.errors import SpecError
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.row_simulator import STUDIED, matters_most
+from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.protocol.plan_file import check_nested_question, request_of, with_terms_of
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.protocol.split import Curve, likely_half_width, split_budget
+from tasks.release.request import ReleaseRequest
+from tasks.study.own_data import OwnData
 
-_TABLES, _SEED = 20, 1
+_TABLES = 20
 _FITS = {"": fit.ols, "logistic": fit.logit, "poisson": fit.poisson}
 _OF_FILES = {"columns", "estimator", "form", "bounds", "survival", "table1", "weights"}
 _DECLARED = ("bounds", "levels", "center", "scale")
 _OF_MEANS = ("lower", "upper", "user_ids", "weights")
 _INSTEAD = "the plan has one epsilon and delta"
-_COLUMNS = ("question", "epsilon", "term", "half_width", "likely_half_width", "target", "no_interval")
+_COLUMNS = (
+    "question",
+    "epsilon",
+    "term",
+    "half_width",
+    "likely_half_width",
+    "target",
+    "no_interval",
+    "guess",
+)
 
 
 class AnalysisPlan(QuestionSet):
@@ -69,9 +74,9 @@ class AnalysisPlan(QuestionSet):
 
     _n_rows: int = PrivateAttr(default=0)
     _declared: Mapping[str, Any] = PrivateAttr(default_factory=dict)
-    _guesses: Guesses = PrivateAttr(default_factory=Guesses)
+    _guesses: StatedGuesses = PrivateAttr(default_factory=StatedGuesses)
     _epsilons: list[tuple[PlanQuestion, float]] | None = PrivateAttr(default=None)
-    _simulated_tables: dict[str, Sequence[SimulatedTable]] = PrivateAttr(default_factory=dict)
+    _simulated: dict[str, SimulatedRelease] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def from_toml(
@@ -105,12 +110,12 @@ class AnalysisPlan(QuestionSet):
             raise InputError(unknown_name("keyword", unknown[0], _DECLARED))
         by_column = {name: check_by_column(name, each) for name, each in declared.items()}
         n = check_how_many("n_rows", n_rows) if n_rows else 0
-        return cls.read(text).about(n, by_column, Guesses.read(check_by_column("guesses", guesses)))
+        return cls.read(text).about(n, by_column, StatedGuesses.read(check_by_column("guesses", guesses)))
 
-    def about(self, n_rows: int, declared: Mapping[str, Any], guesses: Guesses) -> Self:
+    def about(self, n_rows: int, declared: Mapping[str, Any], guesses: StatedGuesses) -> Self:
         """Set the public number of rows, the declarations of columns, and guesses about them."""
         self._n_rows, self._declared, self._guesses = n_rows, declared, guesses
-        self._epsilons, self._simulated_tables = None, {}
+        self._epsilons, self._simulated = None, {}
         return self
 
     def forecast(self) -> Any:
@@ -121,12 +126,13 @@ class AnalysisPlan(QuestionSet):
         """
         rows = []
         for question, epsilon in self._split():
-            drawn = [each.drawn for each in self._tables(question)]
-            for term, widths in self._half_widths(question, epsilon).items():
+            simulated = self._simulated[question.name]
+            for term, widths in simulated.half_widths(epsilon).items() if question.interval else ():
                 middle, likely = np.median(widths), likely_half_width(self, widths)
                 target, none = question.precision.get(term, nan), float(np.mean(np.isinf(widths)))
-                row = (question.name, epsilon, term, middle, likely, target, none)
-                rows.append({**dict(zip(_COLUMNS, row, strict=True)), "guess": matters_most(drawn, widths)})
+                guess = matters_most(simulated.drawn, widths)
+                row = (question.name, epsilon, term, middle, likely, target, none, guess)
+                rows.append(dict(zip(_COLUMNS, row, strict=True)))
         return frame_of(rows)
 
     def release(self, rows: Any, *, random_state: Any = None) -> dict[str, Any]:
@@ -160,24 +166,25 @@ class AnalysisPlan(QuestionSet):
         if not self._n_rows:
             raise InputError("n_rows must be the public number of rows, got none; pass it to from_toml")
         curves, questions = {}, []
-        for each in self.released:
-            self._check_kind(each)
-            widths = cache(partial(self._half_widths, each))
-            curves[each.name] = Curve(half_widths=widths, cost=partial(self._cost, each))
-            known = [*self._declared.get("levels", ())], [*self._declared.get("bounds", ())]
-            terms = [*widths(self.epsilon)]
-            for test in each.test:
-                check_hypotheses("test", test, terms, known[0] + known[1])
-            questions.append(each.with_terms(terms, known[0], known[0] + known[1]))
+        try:
+            for each in self.released:
+                self._check_kind(each)
+                request = self._request(each)
+                self._simulated[each.name] = simulated = simulate_release(request, _TABLES, STUDIED)
+                cost = partial(self._cost, each)
+                curves[each.name] = Curve(half_widths=cache(simulated.half_widths), cost=cost)
+                questions.append(with_terms_of(each, request))
+            for each in self.questions:
+                if each.submodel:
+                    check_nested_question(each, self._simulated[each.submodel].request)
+        except SpecError as error:
+            raise InputError(f"question {each.name!r}: {error}") from None
         split = split_budget(self.model_copy(update={"questions": tuple(questions)}), curves)
         if split.refusal:
-            open_guesses = {guess: None for each in questions for guess in self._simulator(each).left_open()}
+            simulators = [each.simulator for each in self._simulated.values()]
+            open_guesses = dict.fromkeys(guess for each in simulators for guess in each.left_open())
             hint = f"; the forecast is wide because these guesses are not stated: {', '.join(open_guesses)}"
             raise InputError(split.refusal + hint * bool(open_guesses))
-        for each in self.questions:
-            if each.submodel:
-                (larger,) = (one for one in self.released if one.name == each.submodel)
-                check_nested(design_of(larger.formula, self._columns(larger)), each.formula)
         return [(each, split.epsilons[each.name]) for each in questions]
 
     def _check_kind(self, question: PlanQuestion) -> None:
@@ -203,66 +210,26 @@ class AnalysisPlan(QuestionSet):
         check_settings(f"question {question.name!r}: params", question.params, _INSTEAD)
         check_left_out(question.params, *reserved)
 
-    def _cost(self, question: PlanQuestion, epsilon: float) -> Any:
-        result = self._simulated(question, epsilon, 0)
-        assert result is not None
+    def _cost(self, question: PlanQuestion, epsilon: float) -> Spending:
+        """Return the cost of a release on a frame, whose noise is not that of a release file."""
+        simulated = self._simulated[question.name]
+        results = (simulated.release(epsilon, number) for number in range(len(simulated.samples)))
+        if (result := next(filter(None, results), None)) is None:
+            raise InputError(f"question {question.name!r} is refused on all synthetic tables; use more rows")
         return spending(result.events)
 
-    def _half_widths(self, question: PlanQuestion, epsilon: float) -> dict[str, FloatArray]:
-        """Return half-widths by term on synthetic tables, (tables,), infinite without an interval."""
-        results = [
-            self._simulated(question, epsilon, number) for number in range(len(self._tables(question)))
-        ]
-        tables = [each.coefficients(question.mean or None) if each else None for each in results]
-        terms = next(each.terms for each in tables if each)
-        widths = np.full((len(tables), len(terms)), inf)
-        for row, each in zip(widths, tables, strict=True):
-            if each:
-                row[:] = (each.limits[1] - each.limits[0]) / 2
-        return dict(zip(terms, np.where(np.isnan(widths), inf, widths).T, strict=True))
-
-    def _simulated(self, question: PlanQuestion, epsilon: float, number: int) -> Result | None:
-        """Return the result of a question on a synthetic table; None if it is refused."""
-        rng = np.random.default_rng(number)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about intervals that synthetic rows do not have
-            try:
-                return self._ask(question, self._tables(question)[number].rows, epsilon, rng)
-            except InputError:
-                if number == 0:
-                    raise
-                return None
-
-    def _tables(self, question: PlanQuestion) -> Sequence[SimulatedTable]:
-        """Return synthetic tables of a question, the same at every ε."""
-        if question.name not in self._simulated_tables:
-            simulator, n_rows = self._simulator(question), self._n_rows
-            rngs = [np.random.default_rng([_SEED, number]) for number in range(table_count(_TABLES, n_rows))]
-            self._simulated_tables[question.name] = [simulator.draw(n_rows, None, rng) for rng in rngs]
-        return self._simulated_tables[question.name]
-
-    def _simulator(self, question: PlanQuestion) -> RowSimulator:
-        """Return the simulator of a question's rows. The response depends on the terms of the formula.
-
-        If the response is computed from several columns, its columns do not depend on the others.
-        """
-        columns = self._columns(question)
-        categories = {name: each.levels for name, each in columns.items() if isinstance(each, CategoryColumn)}
-        names = {name for each in self.released for name in self._columns(each)}
-        guesses = self._guesses.check(categories, names)
-        covariates, about = question.mean, dict[str, Any]()
-        if question.formula:
-            design = design_of(question.formula, columns)
-            left, covariates = design.reading.left, design.reading.right
-            if len(left) != 1 or left[0] in covariates:
-                covariates = tuple(design.declared)
+    def _request(self, question: PlanQuestion) -> ReleaseRequest:
+        """Return the request that a plan's file would make of a question."""
+        columns: list[dict[str, Any]] = []
+        for name, each in {n: c for one in self.released for n, c in self._columns(one).items()}.items():
+            if isinstance(each, CategoryColumn):
+                facts: dict[str, Any] = {"categories": tuple(map(str, each.levels))}
             else:
-                about = {"response": left[0], "response_column": columns[left[0]], "formula": design}
-                if isinstance(event := columns[left[0]], CategoryColumn):
-                    about |= {"response_column": NumberColumn(0.0, 1.0), "event": event.levels[:2]}
-                about |= {"family": question.family, "offset": design.covariates[0] if design.offset else ""}
-        declared = {name: columns[name] for name in covariates}
-        return RowSimulator(declared=declared, guesses=guesses, usual=STUDIED, **about)
+                facts = {"lower": each.lower, "upper": each.upper, "center": each.center, "scale": each.scale}
+            columns.append({"name": name, "source": "declared", **facts})
+        table: Any = {"path": "frame", "rows": self._n_rows, "privacy_unit": "a row", "columns": columns}
+        own = OwnData(data=AnalystTable(**table), guesses=self._guesses)
+        return request_of(Path("plan"), self.model_copy(update={"dataset": "frame"}), question, own)
 
     def _columns(self, question: PlanQuestion) -> Declared:
         declared = {"bounds": {}, **self._declared}

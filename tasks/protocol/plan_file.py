@@ -106,13 +106,13 @@ def read_plan(path: Path) -> PlanFile:
     for question in sorted(plan.questions, key=lambda each: bool(each.submodel)):
         try:
             if not question.submodel:
-                requests[question.name] = request = _request(path, plan, question, own)
-                question = _with_terms(question, request)
+                requests[question.name] = request = request_of(path, plan, question, own)
+                question = with_terms_of(question, request)
             elif question.submodel in requests:
-                _check_nested(question, requests[question.submodel])
+                check_nested_question(question, requests[question.submodel])
                 if question.test:
                     alone = question.model_copy(update={"submodel": ""})
-                    _with_terms(alone, _request(path, plan, alone, own))
+                    with_terms_of(alone, request_of(path, plan, alone, own))
             checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
@@ -165,7 +165,7 @@ def _check_tables(path: Path, plan: QuestionSet) -> None:
             raise SpecError(f"{path.name}: out of a table must be a file name without a folder, got {name!r}")
 
 
-def _request(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
+def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnData) -> ReleaseRequest:
     """Return the request that a release file of the question would make at the ε of the plan."""
     user_id, defaults = own.data.user_id, {}
     if question.survival or question.table1:
@@ -218,7 +218,7 @@ def _weights_of(question: PlanQuestion, table: AnalystTable) -> dict[str, str]:
     return {"weights": weights} if weights is not None else {}
 
 
-def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:
+def with_terms_of(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:
     """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
     if request.by_group:
         return question.with_terms(request.by_group.terms)
@@ -233,7 +233,7 @@ def _with_terms(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion
     )
 
 
-def _check_nested(question: PlanQuestion, larger: ReleaseRequest) -> None:
+def check_nested_question(question: PlanQuestion, larger: ReleaseRequest) -> None:
     """Refuse a nested model whose terms its release does not span."""
     if isinstance(larger.by_group, SurvivalCells):
         larger.by_group.check_ratios(question.formula)

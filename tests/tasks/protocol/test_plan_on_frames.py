@@ -278,7 +278,8 @@ def test_the_guess_that_decides_most_of_the_spread_is_named():
 def test_rows_of_a_plan_are_drawn_as_analyses_are_planned():
     """Effects are small, columns do not say the same, and a stated deviation keeps values off the bounds."""
     plan = plan_on_age({"formula": "y ~ age + score"}, std={"score": 2.0})
-    drawn = [each.drawn for each in plan._tables(plan.released[0])]
+    plan.forecast()
+    drawn = plan._simulated["q"].drawn
     assert np.median([each["explained"] for each in drawn]) < 0.3
     assert max(each["correlation"] for each in drawn) < 0.9
     assert all(1.25 < each["mean of score"] < 8.75 for each in drawn)
