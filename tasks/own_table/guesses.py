@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from dpalgos.errors import InputError
+from tasks.file_schema import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[Number, Field(ge=0, lt=1)]
@@ -13,10 +14,8 @@ Correlation = Annotated[Number, Field(gt=-1, lt=1)]
 Positive = Annotated[Number, Field(gt=0)]
 
 
-class Guesses(BaseModel):
+class Guesses(Strict):
     """An owner's guesses about a table from general knowledge, from which errors are forecast; all public."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     correlation: Share = 0.0  # of any two covariates, but for those in `correlations`
     correlations: tuple[tuple[str, str, Correlation], ...] = ()  # of some pairs of columns

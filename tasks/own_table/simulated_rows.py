@@ -12,7 +12,6 @@ from data.columns import Column
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
-from tasks.file_schema import Strict
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.guesses import Guesses
 
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from tasks.own_table.row_simulator import RowSimulator, SimulatedTable
 
 _NONE = "no covariate"  # stands for the covariates where there are none
-
-
-class StatedGuesses(Strict, Guesses):
-    """An owner's guesses in a study file."""
 
 
 def declared_as(column: Column) -> NumberColumn | CategoryColumn:
@@ -36,9 +31,7 @@ def declared_as(column: Column) -> NumberColumn | CategoryColumn:
     return NumberColumn(column.lower, column.upper, column.center, column.scale, cuts, unit)
 
 
-def check_guesses(
-    guesses: StatedGuesses, declared: Sequence[Column], others: Sequence[str] = ()
-) -> StatedGuesses:
+def check_guesses(guesses: Guesses, declared: Sequence[Column], others: Sequence[str] = ()) -> Guesses:
     """Return guesses about declared columns, or ``others``, by column; refuse other names."""
     logs = {column.name: column.term for column in declared if column.transform}
     if named := [name for name in (*guesses.mean, *guesses.std, *guesses.effects) if name in logs]:
@@ -58,7 +51,7 @@ def simulator_of(
     column: Callable[[str], Column],
     table: AnalystTable | None = None,
     *,
-    guesses: StatedGuesses,
+    guesses: Guesses,
     formula: FormulaDesign | None = None,
     **about: Any,
 ) -> RowSimulator:
@@ -92,7 +85,7 @@ def _weights_of(table: AnalystTable | None) -> dict[str, NumberColumn]:
 
 
 def simulator_of_times(
-    times: SurvivalTime, covariates: Sequence[str], table: AnalystTable, guesses: StatedGuesses
+    times: SurvivalTime, covariates: Sequence[str], table: AnalystTable, guesses: Guesses
 ) -> RowSimulator:
     """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
     from tasks.own_table.row_simulator import STUDIED, RowSimulator

@@ -21,7 +21,8 @@ from dpalgos.tuning.descent import SyntheticTable
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits, file_units
-from tasks.own_table.simulated_rows import StatedGuesses, simulated_table, simulator_of
+from tasks.own_table.guesses import Guesses
+from tasks.own_table.simulated_rows import simulated_table, simulator_of
 from tasks.problems.problem import SYNTHETIC_ROWS, Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer
 
@@ -198,7 +199,7 @@ class RegisteredTable(DatasetSource, ABC):
         simulated = simulated_table(simulator, n_units, self.analyst_table, rng)
         return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
 
-    def synthetic_table(self, guesses: StatedGuesses, n: int, rng: np.random.Generator) -> SyntheticTable:
+    def synthetic_table(self, guesses: Guesses, n: int, rng: np.random.Generator) -> SyntheticTable:
         table, _ = self.made_up(SYNTHETIC_ROWS, self.simulator(guesses), rng)
         if not guesses.effects:
             table = self._with_effects_by_unit(table, rng)
@@ -223,7 +224,7 @@ class RegisteredTable(DatasetSource, ABC):
         drawn = rng.random(len(mean)) < mean if family_class(self.family).has_events else rng.poisson(mean)
         return replace(table, y=drawn.astype(float))
 
-    def simulator(self, guesses: StatedGuesses) -> "RowSimulator":
+    def simulator(self, guesses: Guesses) -> "RowSimulator":
         """Return the simulator of the table's rows, from the declarations of its columns."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")

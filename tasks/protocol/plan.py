@@ -27,8 +27,8 @@ from dpalgos.rows.sample import Sample
 from tasks.advice.releases import SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.guesses import Guesses
 from tasks.own_table.row_simulator import STUDIED, matters_most
-from tasks.own_table.simulated_rows import StatedGuesses
 from tasks.protocol.plan_file import check_nested_question, request_of, with_terms_of
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.protocol.split import Curve, likely_half_width, split_budget
@@ -74,7 +74,7 @@ class AnalysisPlan(QuestionSet):
 
     _n_rows: int = PrivateAttr(default=0)
     _declared: Mapping[str, Any] = PrivateAttr(default_factory=dict)
-    _guesses: StatedGuesses = PrivateAttr(default_factory=StatedGuesses)
+    _guesses: Guesses = PrivateAttr(default_factory=Guesses)
     _epsilons: list[tuple[PlanQuestion, float]] | None = PrivateAttr(default=None)
     _simulated: dict[str, SimulatedRelease] = PrivateAttr(default_factory=dict)
 
@@ -110,9 +110,9 @@ class AnalysisPlan(QuestionSet):
             raise InputError(unknown_name("keyword", unknown[0], _DECLARED))
         by_column = {name: check_by_column(name, each) for name, each in declared.items()}
         n = check_how_many("n_rows", n_rows) if n_rows else 0
-        return cls.read(text).about(n, by_column, StatedGuesses.read(check_by_column("guesses", guesses)))
+        return cls.read(text).about(n, by_column, Guesses.read(check_by_column("guesses", guesses)))
 
-    def about(self, n_rows: int, declared: Mapping[str, Any], guesses: StatedGuesses) -> Self:
+    def about(self, n_rows: int, declared: Mapping[str, Any], guesses: Guesses) -> Self:
         """Set the public number of rows, the declarations of columns, and guesses about them."""
         self._n_rows, self._declared, self._guesses = n_rows, declared, guesses
         self._epsilons, self._simulated = None, {}

@@ -11,7 +11,7 @@ import dpalgos
 from dpalgos.api import build_params
 from dpalgos.tuning.descent import BY_FORECAST, Course, SyntheticTable, choose_steps
 from tasks.errors import SpecError
-from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.own_table.guesses import Guesses
 from tasks.problems.kinds import AnyProblem
 from tasks.problems.problem import RowSource
 from tasks.study.estimators import EstimatorSpec
@@ -28,7 +28,7 @@ def settings_by_forecast(
     budgets: Sequence[Mapping[str, Any]],
     n: int,
     problem: RowSource,
-    guesses: StatedGuesses,
+    guesses: Guesses,
 ) -> list[dict[str, Any]]:
     """Return the settings that a forecast chooses for each budget: ε, δ and calibration."""
     of_tables = [problem.model_dump_json(), guesses.model_dump_json(), problem.sizes(n)["d"]]
@@ -78,7 +78,7 @@ def settings_of_example(
     )
     budgets = [{**budget, "calibration": each} for each in item.calibrations]
     keywords = item.keywords(problem.sizes(sizes["n"]))
-    chosen = settings_by_forecast(estimator, keywords, budgets, sizes["n"], problem, StatedGuesses())
+    chosen = settings_by_forecast(estimator, keywords, budgets, sizes["n"], problem, Guesses())
     return dict(zip(item.calibrations, chosen, strict=True))
 
 
@@ -91,7 +91,7 @@ def _once(key: Sequence[Any], compute: Callable[[], T]) -> T:
     return result
 
 
-def _synthetic_tables(problem: RowSource, guesses: StatedGuesses, n: int) -> list[SyntheticTable]:
+def _synthetic_tables(problem: RowSource, guesses: Guesses, n: int) -> list[SyntheticTable]:
     found = []
     for number in range(_TABLES):
         try:

@@ -14,7 +14,8 @@ from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
-from tasks.own_table.simulated_rows import StatedGuesses, check_guesses
+from tasks.own_table.guesses import Guesses
+from tasks.own_table.simulated_rows import check_guesses
 from tasks.study.estimators import EstimatorSpec
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
@@ -25,7 +26,7 @@ class OwnData(Strict):
 
     data: AnalystTable
     formula: str = ""
-    guesses: StatedGuesses = StatedGuesses()
+    guesses: Guesses = Guesses()
     estimators: tuple[EstimatorSpec, ...] = ()  # of the headline's panel, or of the whole study
 
 

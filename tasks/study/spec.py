@@ -20,7 +20,7 @@ from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
 from tasks.file_schema import Number, Strict
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.own_table.guesses import Guesses
 from tasks.problems.kinds import AnyProblem, measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
@@ -144,7 +144,7 @@ class StudySpec(Strict):
     notes: tuple[Note, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[PrintedFigure, ...] = ()  # that papers print and this study repeats
-    guesses: StatedGuesses = StatedGuesses()
+    guesses: Guesses = Guesses()
     sha256: str = ""
     not_run: dict[str, str] = Field(default_factory=dict)  # panels that are left out, and why
 

@@ -23,7 +23,7 @@ from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
-from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.own_table.guesses import Guesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
 from tasks.study.spec import StudySpec
@@ -76,7 +76,7 @@ def compared(name: str, replicates: int) -> pd.DataFrame:
     with TemporaryDirectory() as folder:
         spec = study_of(name, Path(folder))
         measured, intervals = measure(spec, replicates, Path(folder))
-    guesses = StatedGuesses(**TABLES[name].get("guesses", {}))
+    guesses = Guesses(**TABLES[name].get("guesses", {}))
     rows = []
     for guessed in (False, True):
         forecasts = advise(spec.model_copy(update={"guesses": guesses} if guessed else {})).forecasts
@@ -157,7 +157,7 @@ def study_of(name: str, folder: Path) -> StudySpec:
         blocks[number] = "\n".join([block.splitlines()[0], *lines, *block.splitlines()[1:], ""])
     text = "[[data.columns]]\n".join([head, *blocks]).replace('outside = "refuse"', 'outside = "clip"')
     file.write_text(text)
-    return find_study(str(file)).model_copy(update={"guesses": StatedGuesses()})
+    return find_study(str(file)).model_copy(update={"guesses": Guesses()})
 
 
 def frame_of(about: dict[str, Any]) -> pd.DataFrame:

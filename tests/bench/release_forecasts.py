@@ -15,7 +15,7 @@ import numpy as np
 from data.tables.stored import declared_to_parquet
 from tasks.advice.releases import LEVEL, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
-from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.own_table.guesses import Guesses
 from tasks.release.request import read_request
 from tasks.study.estimators import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of
@@ -145,5 +145,5 @@ def released(name: str, replicates: int) -> Released:
             drawn = Replicates(**same, of=1, seed=seed)
             draw = next(iter(panel.problem.draws(drawn, prepared)))
             ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
-        own = asked.own.model_copy(update={"guesses": StatedGuesses(**TABLES[name]["guesses"])})
+        own = asked.own.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})
         return Released(forecast_release(replace(asked, own=own)), np.array(ends))

@@ -13,7 +13,7 @@ from tasks.advice import releases
 from tasks.advice.forecasts import advise, made_up_tables
 from tasks.advice.releases import forecast_release, needed_epsilon
 from tasks.own_table import row_simulator
-from tasks.own_table.simulated_rows import StatedGuesses
+from tasks.own_table.guesses import Guesses
 from tasks.release.request import read_request
 from tests.builders import BOUNDS, CATEGORIES, people, release_words
 from tests.tasks.analyst_tables import edited, initialized
@@ -74,7 +74,7 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     told = json.loads(capsys.readouterr().out)
     assert set(told) == {"forecasts", "wanted", "needs", "guess", "guesses", "risks"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
-    assert told["guesses"] == StatedGuesses().model_dump(mode="json")
+    assert told["guesses"] == Guesses().model_dump(mode="json")
     zero = next(each["error"] for each in told["forecasts"] if each["estimator"] == "zero")
     assert zero > 0
     command(str(tmp_path / "mine.toml"), 0.1, False)

@@ -19,7 +19,8 @@ from reports.pages.scorecard import LimitedRow
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.own_table.simulated_rows import StatedGuesses, check_guesses
+from tasks.own_table.guesses import Guesses
+from tasks.own_table.simulated_rows import check_guesses
 from tasks.scorecard.claims import Claim, Judgment, load_scorecard
 from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
 from tasks.scorecard.figures import printed_figures
@@ -101,7 +102,7 @@ def test_a_refusal_of_numbers_says_what_to_write_in_a_study_file(expand):
 
 
 def test_guesses_about_a_logarithm_name_it():
-    of_column, of_logarithm = (StatedGuesses(mean={name: 4.2}) for name in ("weight", "log(weight)"))
+    of_column, of_logarithm = (Guesses(mean={name: 4.2}) for name in ("weight", "log(weight)"))
     refused(lambda: check_guesses(of_column, OF_PEOPLE), InputError, "log(weight)")
     assert check_guesses(of_logarithm, OF_PEOPLE) == of_logarithm
 
