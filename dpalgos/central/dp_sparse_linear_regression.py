@@ -44,8 +44,7 @@ from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, sparse_descent
 from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
-from dpalgos.models.shrinkage import prune_noise
-from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.models.shrinkage import hard_threshold, prune_noise
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript

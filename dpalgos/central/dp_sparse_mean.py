@@ -40,8 +40,7 @@ from dpalgos.catalog import Form, Release, register
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
-from dpalgos.models.shrinkage import james_stein, prune_noise, shrinkage_choice
-from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.models.shrinkage import hard_threshold, james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.spend import Spend

@@ -30,7 +30,6 @@ Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates shar
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -38,7 +37,7 @@ import scipy
 from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Release, register
-from dpalgos.errors import InputError, shown
+from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
@@ -51,7 +50,7 @@ from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import IntervalParams, checked, positive
-from dpalgos.release.checks import check_bound
+from dpalgos.release.checks import check_std_bounds
 from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -59,18 +58,6 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _MOST_BINS = 1e5  # on either side of 0
 _MISS = 0.05  # of the intervals, over all columns; affects accuracy only
-
-
-def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
-    """Return (low, high), or refuse what is not a pair of positive numbers in this order."""
-    if isinstance(value, tuple | list) and len(value) == 2:
-        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] < np.inf:
-            return check_bound(name, numbers[0]), check_bound(name, numbers[1])
-    raise InputError(
-        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {shown(value)}; "
-        f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ from dpalgos.local.rounds import (
     check_printed,
     mechanism_choice,
 )
-from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript

@@ -46,7 +46,7 @@ from dpalgos.interval import CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
 from dpalgos.local.rounds import LocalParams, check_printed, mechanism_choice
-from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import IntervalParams, choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec

@@ -50,3 +50,14 @@ def posterior_kept(squares: float, noise: float, d: int) -> float:
     if lower < _SMALLEST:  # the limit for A → 0
         return float(1 / (shape + 1))
     return float(1 - shape / x * scipy.special.gammainc(shape + 1, x) / lower)
+
+
+def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:
+    """Keep the ``sparsity`` entries of largest magnitude in every column of (d, R); the others become 0."""
+    d = len(values)
+    if sparsity == d:
+        return values.copy()
+    largest = np.argpartition(np.abs(values), d - sparsity, axis=0)[d - sparsity :]
+    thresholded = np.zeros_like(values)
+    np.put_along_axis(thresholded, largest, np.take_along_axis(values, largest, axis=0), axis=0)
+    return thresholded

@@ -28,8 +28,8 @@ import numpy as np
 from dpalgos.catalog import register
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.risk import Risk, wide_gradient
+from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.nonprivate.glm import LikelihoodParams
-from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import Params, count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import Params, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
@@ -37,14 +38,3 @@ def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcrip
     """Return the thresholded mean of each replicate's rows, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
     return hard_threshold(clipped_means(sample, truncate, np.inf), sparsity)
-
-
-def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:
-    """Keep the ``sparsity`` entries of largest magnitude in every column of (d, R); the others become 0."""
-    d = len(values)
-    if sparsity == d:
-        return values.copy()
-    largest = np.argpartition(np.abs(values), d - sparsity, axis=0)[d - sparsity :]
-    thresholded = np.zeros_like(values)
-    np.put_along_axis(thresholded, largest, np.take_along_axis(values, largest, axis=0), axis=0)
-    return thresholded

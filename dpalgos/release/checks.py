@@ -167,3 +167,15 @@ def check_how_many(name: str, value: object, most: float = np.inf) -> int:
         allowed = "of at least 1" if most == np.inf else f"from 1 to {most}"
         raise InputError(f"{name} must be a whole number {allowed}, got {shown(value)}")
     return int(value)
+
+
+def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Return (low, high), or refuse what is not a pair of positive numbers in this order."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
+        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] < np.inf:
+            return check_bound(name, numbers[0]), check_bound(name, numbers[1])
+    raise InputError(
+        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {shown(value)}; "
+        f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
+    )

@@ -1,6 +1,6 @@
 """Private sparse regression in two steps: screen once, then fit the selected columns (ours).
 
-    S = the s coordinates that :func:`dpalgos.comparators.screened_sparse_glm.screened` selects at once, with
+    S = the s coordinates that :func:`dpalgos.central.screened_sparse_glm.screened` selects at once, with
         x_i truncated to ± ½ x_max and y_i to ± ½ R
     M = mean of z_i z_i' + noise,   z_i = w_i (x_i,S , (c/R) y_i),  w_i = min(1, c / ‖x_i,S‖),  |y_i| ≤ R
     β̂_S = (R/c) M_xx⁻¹ M_xy,   β̂ = 0 elsewhere
@@ -8,7 +8,7 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries of X
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
-Why it is private. The proof of the selection is that of :mod:`dpalgos.comparators.screened_sparse_glm`, for
+Why it is private. The proof of the selection is that of :mod:`dpalgos.central.screened_sparse_glm`, for
 Gaussian responses with residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, so ‖z‖²
 ≤ 2c². M, in double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M).
 The two share ρ evenly. All noise is then scaled down to what is just proved.
@@ -26,7 +26,7 @@ import numpy as np
 from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.catalog import Release, register
 from dpalgos.cautions import UNRESOLVED
-from dpalgos.comparators.screened_sparse_glm import SCORES, screened
+from dpalgos.central.screened_sparse_glm import SCORES, screened
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import get_family

@@ -44,7 +44,6 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Release, register
-from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
     BALL_SQUARES,
@@ -56,7 +55,7 @@ from dpalgos.intervals.means import (
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, checked, positive
-from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
 from dpalgos.release.spend import Planned, Spend, counts_needed, left_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
