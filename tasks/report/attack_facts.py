@@ -10,8 +10,14 @@ import scipy
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from dpalgos.accounting.composition import exact_mu
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.rates import auc_ceiling, clopper_pearson, gaussian_auc, gaussian_tpr_ceiling, tpr_ceiling
 from reports.page import AttackFacts, Guide
+from tasks.problems.attack_rates import (
+    auc_ceiling,
+    clopper_pearson,
+    gaussian_auc,
+    gaussian_tpr_ceiling,
+    tpr_ceiling,
+)
 from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at

@@ -14,7 +14,7 @@ from dpalgos.accounting.events import PureEvent, Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
-from dpalgos.audit.rates import auc_ceiling, clopper_pearson, detectable_fault, threshold, tpr_ceiling
+from dpalgos.audit.rates import detectable_fault
 from dpalgos.hardened_release import rehearse_release
 from dpalgos.mechanisms.private_range import private_range
 from dpalgos.mechanisms.sensitivity import count
@@ -34,6 +34,7 @@ from dpalgos.sklearn import (
     DPMultinomialRegression,
     PublicScaler,
 )
+from tasks.problems.attack_rates import auc_ceiling, clopper_pearson, threshold, tpr_ceiling
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}

@@ -10,7 +10,7 @@ import numpy as np
 
 import dpalgos
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
-from dpalgos.audit.rates import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
+from tasks.problems.attack_rates import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
 from tasks.problems.problem import Draw, Measure, Measured, Traits
 from tasks.problems.tracing import Attack, standardized
 

@@ -1,4 +1,4 @@
-"""Audits that replay witnesses and attack what is claimed, also of others; attacks that trace members."""
+"""Audits that replay witnesses and attack what is claimed, also of others."""
 
 import json
 import subprocess
@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import beta
 
 import dpalgos
-from data.simulations import simulator
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
@@ -18,7 +17,6 @@ from dpalgos.api import build_params
 from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
-from tasks.problems.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
 from tests.builders import HASTY_MEAN
 from tests.dpalgos.audit.faults import HalvedNoise, audit_toy
 
@@ -131,60 +129,6 @@ TELLING += [failing_or_empty, infinite_or_nan, longer]
 @pytest.mark.parametrize("mechanism", TELLING)
 def test_what_tells_two_tables_apart_is_seen(mechanism):
     assert attack(mechanism, PAIRS[:1] if mechanism is failing_or_empty else PAIRS).violated
-
-
-def attack_on(data):
-    support = None if data.truth.all() else data.truth != 0
-    if data.y is not None:
-        known = {"information": data.information, "score_sum": data.noise_std**2, "support": support}
-        return LinearModelAttack(coef=data.truth, **known)
-    if (np.abs(data.X) == 1.0).all():
-        return BoundedMeanAttack(mean=data.truth, value_bound=1.0)
-    return MeanAttack(mean=data.truth, support=support)
-
-
-def experiment(model, n, d, estimator, seed, *, fresh=None, settings=None, **keywords):
-    rng = np.random.default_rng([seed, n, d])
-    data = simulator(model)(rng, n + (fresh or n), d, **(settings or {}))
-    y = None if data.y is None else data.y[:n]
-    result = dpalgos.estimate(estimator, data.X[:n], y, rng=rng, **keywords)
-    outside = (data.X[n:], None if data.y is None else data.y[n:])
-    return attack_on(data), (data.X[:n], y), outside, result.estimate
-
-
-CASES = {
-    "bounded mean": ("bounded_mean", 50, 300, "sample_mean", {}, {}),
-    "mean": ("prior_mean", 50, 300, "sample_mean", {}, {}),
-    "sparse mean": ("prior_mean", 300, 300, "sparse_sample_mean", {"sparsity": 20}, {"sparsity": 40}),
-    "regression": ("prior_regression", 200, 60, "ols", {}, {}),
-}
-PRIVATE = {"value_bound": 1.0, "epsilon": 20.0, "delta": 1e-4}
-CASES["private mean"] = ("bounded_mean", 50, 300, "dp_mean", {}, PRIVATE)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_members_scores_sum_to_what_steins_identity_says(case):
-    """Their sum over what an unbiased estimate gives, in the mean over data sets."""
-    *asked, settings, keywords = CASES[case]
-    options, ratios = {"fresh": 1, "settings": settings, **keywords}, []
-    for seed in range(60):
-        attack, members, _, estimate = experiment(*asked, seed, **options)
-        ratios.append(attack.scores(*members, estimate).sum() / attack.unbiased_sum)
-    ratio, error = np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(60)
-    if case == "sparse mean":  # σ²s where nothing is missed; less where thresholding misses, never s log d
-        assert 0.7 < ratio < 1.0 + 3 * error
-    else:
-        assert ratio == pytest.approx(1.0, abs=3 * error)
-
-
-def test_thresholds_leave_at_most_their_share_above():
-    rng = np.random.default_rng(3)
-    for outsiders in (rng.standard_normal((100, 20)), rng.integers(0, 4, (100, 20)).astype(float)):
-        for rate in (0.1, 0.01):
-            assert (outsiders > rates.threshold(outsiders, rate)).mean() <= rate
-    distinct = rng.standard_normal((100, 20))
-    assert (distinct > rates.threshold(distinct, 0.01)).sum() == 20
-    assert rates.threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
 
 
 def test_the_bound_is_clopper_and_pearsons_for_extreme_counts_too():
