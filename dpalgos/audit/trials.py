@@ -220,7 +220,7 @@ class Trials:
         chunk, n_left = _FIRST_CHUNK, n_trials
         while n_left > 0:
             chunk = min(chunk, n_left)
-            on_first, on_second = self._runs(pair, chunk), self._runs(pair.swapped, chunk)
+            on_first, on_second = (self._runs(each, chunk, self.inflation) for each in (pair, pair.swapped))
             yield on_first, Runs(on_second.second, on_second.first, on_second.answer)
             n_left -= chunk
             size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
@@ -233,7 +233,7 @@ class Trials:
         """
         try:
             with np.errstate(all="ignore"):
-                runs = dataclasses.replace(self, inflation=None)._runs(pair, 2)
+                runs = self._runs(pair, 2, inflation=None)
                 moves = [_move(*both) for both in zip(runs.first, runs.second, strict=True)]
         except InputError:
             return 0.0, 0.0, ""
@@ -259,11 +259,11 @@ class Trials:
             return True
         return False
 
-    def _runs(self, pair: Pair, n_trials: int) -> Runs:
-        if self.inflation is None:
+    def _runs(self, pair: Pair, n_trials: int, inflation: float | None) -> Runs:
+        if inflation is None:
             recorded, answer = self._run(pair, self.noise(self.rng, n_trials))
         else:
-            script, answer = self._safe_runs(pair, n_trials, self.inflation)
+            script, answer = self._safe_runs(pair, n_trials, inflation)
             recorded, _ = self._run(pair, BatchNoise(self.rng, n_trials), script)
         replayed, _ = self._run(pair.swapped, BatchNoise(self.rng, n_trials), recorded.published)
         if len(recorded.releases) != len(replayed.releases):
