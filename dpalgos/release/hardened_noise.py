@@ -25,7 +25,7 @@ Steinke 2020). The continuous mechanism's exact formula is not used.
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from math import ceil, floor, log2, sqrt
 from secrets import randbelow
@@ -38,7 +38,9 @@ from dpalgos.accounting.events import (
     BoxNoiseEvent,
     DiscreteGaussianEvent,
     Event,
+    GaussianEvent,
     GaussianNoiseEvent,
+    PureEvent,
     Relation,
 )
 from dpalgos.errors import InputError
@@ -174,6 +176,17 @@ class SecureTranscript(Transcript):
         return grid_step(sensitivity, size, self._n_rows)
 
 
+def safe_event(event: Event) -> Event:
+    """Return the event of a release with floating-point-safe noise, or refuse one without a sampler."""
+    if isinstance(event, DiscreteGaussianEvent | BoxNoiseEvent | BoundedRangeEvent):
+        return event
+    if isinstance(event, GaussianEvent):
+        return DiscreteGaussianEvent(**{item.name: getattr(event, item.name) for item in fields(event)})
+    if type(event) is PureEvent and event.norm == 1:
+        return event
+    raise _no_sampler(event.label)
+
+
 def _no_sampler(label: str) -> InputError:
     return InputError(
         f"{label} has no floating-point-safe sampler, so this estimator cannot be released; "
@@ -189,11 +202,22 @@ def grid_step(sensitivity: float, size: int, n_rows: int = 1) -> float:
     fine = floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
     step = 2.0 ** max(fine, ceil(log2(n_rows * sensitivity / (_LARGEST_INDEX / 2))))
     if 4 * step * sqrt(size) > sensitivity:
-        raise InputError(
-            f"{size} numbers from {n_rows} rows are too many for the grid of the floating-point-safe noise; "
-            "choose fewer columns, or a simple random sample of the rows"
-        )
+        raise _too_many(size, n_rows)
     return step
+
+
+def check_grid(size: int, n_rows: int) -> None:
+    """Refuse a release of so many numbers from so many rows if :func:`grid_step` may do so."""
+    largest_step = 2 * n_rows / (_LARGEST_INDEX / 2)  # over the sensitivity: rounded up to a power of two
+    if 4 * largest_step * sqrt(size) > 1:
+        raise _too_many(size, n_rows)
+
+
+def _too_many(size: int, n_rows: int) -> InputError:
+    return InputError(
+        f"{size} numbers from {n_rows} rows are too many for the grid of the floating-point-safe noise; "
+        "choose fewer columns, or a simple random sample of the rows"
+    )
 
 
 def _integer_vectors() -> Any:

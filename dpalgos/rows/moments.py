@@ -46,7 +46,7 @@ def row_moments(
                 rows = group.X[few] if row_bound is None else clip_rows_l2(group.X[few], row_bound)
                 y = group.y[few] if response_bound is None else truncate(group.y[few], response_bound)
                 weights = None if part.row_mask is None else group.weights[few]
-                total = total + _products(np.vstack([rows.T, response_scale * y]), weights)
+                total = total + products_of_columns(np.vstack([rows.T, response_scale * y]), weights)
         return total
 
     key = "row moments", row_bound, response_bound, response_scale
@@ -54,7 +54,7 @@ def row_moments(
     return np.broadcast_to(moments, (sample.n_replicates, *moments.shape[-2:]))
 
 
-def _products(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
+def products_of_columns(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Return sums of z z' for the columns (p, m) of rows z and weights (m, R), (R, p, p), or None, (p, p).
 
     With few columns, all replicates are one matrix product: (p(p + 1)/2 products of columns) × weights. With

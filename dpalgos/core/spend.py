@@ -1,0 +1,182 @@
+"""Spending a plan: one call adds the noise of a release, records its event and counts it.
+
+A release that is not in the plan, or is made once too often, is refused before noise is drawn. So is a
+sensitivity that does not come from the lemma which the estimator declares for the label.
+
+A threshold is found by a binary search: about a target number of rows exceeds it. A count of rows above a
+public threshold moves by 1 when a row is replaced. Each halving of m candidates is one Gaussian release of a
+count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one count. The target should
+exceed that noise.
+
+Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from dpalgos.core.slots import Gaussian, Plan, Slot, quantity
+from dpalgos.interval import Interval
+from dpalgos.mechanisms.sensitivity import count
+from dpalgos.release.declared import Bounded, Lemma
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.spend import Noisy, counts_needed
+from dpalgos.release.symmetric import svec_layout
+from dpalgos.release.transcript import Transcript
+from dpalgos.typing import FloatArray, IntArray, Number
+
+Lemmas = Mapping[str, tuple[Lemma[...], ...]]
+
+
+class Spend:
+    """Makes the planned releases of one run, or of a batch of replicates.
+
+    Parameters
+    ----------
+    plan : mapping of str to Slot
+    lemmas : mapping of str to tuple of Lemma
+        Label → the lemmas whose sensitivities are accepted.
+    transcript : Transcript
+        Draws the noise and keeps the events.
+    is_batch : bool
+        Whether values have a leading axis of replicates.
+
+    Attributes
+    ----------
+    plan : mapping of str to Slot
+        The slots, for noise that decides tuning constants.
+    """
+
+    def __init__(self, plan: Plan, lemmas: Lemmas, transcript: Transcript, *, is_batch: bool = False) -> None:
+        self.plan = plan
+        self._lemmas, self._transcript, self._is_batch = lemmas, transcript, is_batch
+        self._made: Counter[str] = Counter()
+
+    def multiplier(self, label: str) -> float:
+        """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
+        slot = self.plan[label]
+        if not isinstance(slot, Gaussian):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not with Gaussian noise")
+        return slot.noise_multiplier
+
+    def times_left(self, label: str) -> int:
+        """Return how many releases of a label the plan still allows, 0 if it has none."""
+        return self.plan[label].times - self._made[label] if label in self.plan else 0
+
+    def __call__(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
+        """Release a query with the planned noise.
+
+        ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
+        """
+        slot = self._take(label, form)
+        released = form or quantity(label)
+        self._check_lemma(released, query)
+        value = np.asarray(query.value, dtype=float)
+        columns, shape = self._columns(value)
+        with self._about(slot):
+            noisy = self._transcript.add_noise(columns, slot.event(""), query.sensitivity, released)
+        std = self._transcript.noise_std(slot.event(""), query.sensitivity, len(columns))
+        return Noisy(noisy.T.reshape(shape), std)
+
+    def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
+        """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
+
+        The upper triangles are released. svec is an isometry (:mod:`dpalgos.release.symmetric`): the noise
+        has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
+        """
+        p = query.value.shape[-1]
+        first, second, scale = svec_layout(p)
+        released = self(label, query._replace(value=query.value[..., first, second] * scale), form=form)
+        return Noisy(symmetric_of(released.value / scale, p), released.std)
+
+    def search(self, label: str, n_rows_above: FloatArray, target: Number) -> IntArray:
+        """Release for p searches the first of m candidates that at most about ``target`` rows exceed, (…, p).
+
+        ``n_rows_above`` (…, p, m) has the number of rows above each of m ascending candidates.
+        """
+        n_searches, m = n_rows_above.shape[-2:]
+        low = np.zeros(n_rows_above.shape[:-1], dtype=int)
+        high = np.full_like(low, m - 1)
+        for _ in range(counts_needed(m)):
+            middle = (low + high) // 2
+            above = np.take_along_axis(n_rows_above, middle[..., None], axis=-1)[..., 0]
+            too_many = self(label, count.of(above, n_searches)).value > target
+            low = np.where(too_many, np.minimum(middle + 1, high), low)
+            high = np.where(too_many, high, middle)
+        return high
+
+    def publish(
+        self, label: str, value: FloatArray, draw: Callable[[Noise], FloatArray], sensitivity: Number = 1.0
+    ) -> FloatArray:
+        """Release ``draw(noise)`` in place of a private value, by a sampler with the law that the plan has.
+
+        It is for one replicate, and floating-point-safe noise refuses it.
+        """
+        slot = self._take(label)
+        event = slot.event(quantity(label), sensitivity)
+        with self._about(slot):
+            released = self._transcript.publish(
+                np.asarray(value, dtype=float)[..., None],
+                lambda: draw(self._transcript.noise)[..., None],
+                event,
+            )
+        return released[..., 0]
+
+    def charge(self, label: str) -> None:
+        """Record a planned event that releases nothing, such as a probability of failure."""
+        slot = self._take(label)
+        with self._about(slot):
+            self._transcript.record(slot.event(quantity(label)))
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a diagnostic of one replicate; it must follow from released or public numbers."""
+        self._transcript.note(name, np.asarray(value)[None])
+
+    def keep_interval(self, interval: Interval) -> None:
+        """Keep the intervals of the estimate, from released or public numbers."""
+        self._transcript.interval = interval
+
+    def keep_path(self, iterates: Sequence[FloatArray]) -> None:
+        """Keep the iterates (…, d) of a descent, from its start to the estimate."""
+        path = np.stack(np.broadcast_arrays(*iterates))
+        self._transcript.path = np.moveaxis(path, 1, -1) if self._is_batch else path[..., None]
+
+    def check_complete(self) -> None:
+        """Check that each planned release was made as often as planned."""
+        if left := {label: k for label in self.plan if (k := self.times_left(label))}:
+            raise RuntimeError(f"planned releases were not made: {left}")
+
+    def _columns(self, value: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
+        """Return values as columns, one for each replicate, (k, R), and the shape of the release."""
+        if not self._is_batch:
+            return value.reshape(-1, 1), value.shape
+        shape = self._transcript.n_replicates, *value.shape[1:]
+        return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
+
+    def _about(self, slot: Slot) -> AbstractContextManager[Any]:
+        return nullcontext() if slot.group is None else self._transcript.among(slot.group)
+
+    def _take(self, label: str, form: str = "") -> Slot:
+        if self.times_left(label) < 1 or (form and form not in self.plan[label].forms):
+            raise RuntimeError(f"the release {form or label!r} exceeds the plan")
+        self._made[label] += 1
+        return self.plan[label]
+
+    def _check_lemma(self, label: str, query: Bounded) -> None:
+        declared = [lemma.formula for lemma in self._lemmas.get(label, ())]
+        if query.formula not in declared:
+            raise RuntimeError(
+                f"the sensitivity of {label!r} must come from its declared lemma, {' or '.join(declared)}, "
+                f"got {query.formula}"
+            )
+
+
+def symmetric_of(triangles: FloatArray, p: int) -> FloatArray:
+    """Return symmetric matrices (…, p, p) from their upper triangles (…, p(p + 1)/2), row by row."""
+    first, second, _ = svec_layout(p)
+    matrices = np.empty((*triangles.shape[:-1], p, p))
+    matrices[..., first, second] = matrices[..., second, first] = triangles
+    return matrices
