@@ -14,6 +14,7 @@ from dpalgos.release.declared import Lemma, Witness
 from dpalgos.typing import FloatArray
 
 Lemmas = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]
+Witnesses = Mapping[str, Witness]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class PrivateEstimator(PrivateParams, ABC):
     """
 
     lemmas: ClassVar[Lemmas]
-    witnesses: ClassVar[Mapping[str, Witness]] = {}
+    witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
 

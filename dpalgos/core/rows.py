@@ -95,9 +95,20 @@ class Block:
         return self._leading(products_of_columns(columns, None if weight is None else weight.T), 2)
 
     def count(self, is_chosen: BoolArray) -> FloatArray:
-        """Return Σ w_i over the chosen rows (…, n), (…,)."""
+        """Return Σ w_i over the chosen rows (…, n), (…,): how many, if rows have no weights."""
         counted = is_chosen.sum(axis=-1) if self.weight is None else (is_chosen * self.weight).sum(axis=-1)
         return self._leading(np.asarray(counted, dtype=float), 0)
+
+    def histogram(self, cells: IntArray, n_cells: int, values: FloatArray | None = None) -> FloatArray:
+        """Return Σ w_i v_i over the rows of each cell, (…, n_cells).
+
+        ``cells`` (n,) has the cell of each row. ``values`` (n,) are v; by default 1.
+        """
+        one = np.ones(len(cells)) if values is None else values
+        weights = one if self.weight is None else self.weight * one
+        if weights.ndim == 2:
+            return np.stack([np.bincount(cells, own, n_cells) for own in weights])
+        return self._leading(np.asarray(np.bincount(cells, weights, n_cells), dtype=float), 1)
 
     def _leading(self, value: FloatArray, n_axes: int) -> FloatArray:
         return np.asarray(value[None] if self.is_batch and np.ndim(value) == n_axes else value)
