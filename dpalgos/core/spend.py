@@ -14,21 +14,24 @@ Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`).
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.core.slots import Gaussian, Plan, Slot, quantity
+from dpalgos.accounting.events import Event
+from dpalgos.core.slots import Gaussian, Plan, Selection, Slot, quantity
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.declared import Bounded, Lemma
-from dpalgos.release.noise_source import Noise
+from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.release.declared import Bounded, Lemma, Release
 from dpalgos.release.spend import Noisy, counts_needed
 from dpalgos.release.symmetric import svec_layout
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray, Number
 
+T = TypeVar("T")
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
+_ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
 
 
 class Spend:
@@ -108,22 +111,41 @@ class Spend:
             high = np.where(too_many, high, middle)
         return high
 
-    def publish(
-        self, label: str, value: FloatArray, draw: Callable[[Noise], FloatArray], sensitivity: Number = 1.0
-    ) -> FloatArray:
-        """Release ``draw(noise)`` in place of a private value, by a sampler with the law that the plan has.
+    def choose(self, label: str, scores: Bounded) -> IntArray:
+        """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
+        slot = self.plan[label]
+        if not isinstance(slot, Selection):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a selection")
+        self._check_lemma(quantity(label), scores)
+        columns, _ = self._columns(np.asarray(scores.value, dtype=float))
+        release = Release(quantity(label), self._lemmas[quantity(label)][0])
+        chosen = self.mechanism(
+            label,
+            lambda transcript: gumbel_top_k(
+                transcript,
+                release,
+                columns,
+                sensitivity=scores.sensitivity,
+                noise_multiplier=2 / slot.epsilon,
+                k=slot.k,
+                by_magnitude=slot.by_magnitude,
+            ),
+        )
+        return np.asarray(chosen.T if self._is_batch else chosen[:, 0])
 
-        It is for one replicate, and floating-point-safe noise refuses it.
+    def mechanism(self, label: str, release: Callable[[Transcript], T]) -> T:
+        """Make a planned release by a mechanism that publishes through the transcript.
+
+        The mechanism charges one event. It is refused if that costs more than the slot. Its arrays have
+        replicates along the last axis, also if there is only one.
         """
-        slot = self._take(label)
-        event = slot.event(quantity(label), sensitivity)
+        slot, n_before = self._take(label), len(self._transcript.events)
         with self._about(slot):
-            released = self._transcript.publish(
-                np.asarray(value, dtype=float)[..., None],
-                lambda: draw(self._transcript.noise)[..., None],
-                event,
-            )
-        return released[..., 0]
+            released = release(self._transcript)
+        made, planned = self._transcript.events[n_before:], slot.event(quantity(label))
+        if len(made) != 1 or made[0].label != planned.label or not is_within(made[0], planned):
+            raise RuntimeError(f"the release {label!r} must be charged as {planned}, got {made}")
+        return released
 
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""
@@ -172,6 +194,12 @@ class Spend:
                 f"the sensitivity of {label!r} must come from its declared lemma, {' or '.join(declared)}, "
                 f"got {query.formula}"
             )
+
+
+def is_within(event: Event, planned: Event) -> bool:
+    """Return whether an event costs at most what another one does, up to rounding."""
+    is_cheap = event.renyi(_ORDERS) <= planned.renyi(_ORDERS) * (1 + 1e-9)
+    return bool(is_cheap.all()) and event.failure <= planned.failure * (1 + 1e-9)
 
 
 def symmetric_of(triangles: FloatArray, p: int) -> FloatArray:

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, laplace_plan, least_noise_plan
 from dpalgos.core.slots import Cube, Gaussian, Laplace, Proved, Selection, Sketch, planned_events, quantity
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
@@ -144,3 +146,54 @@ def test_each_kind_of_slot_states_its_cost():
     assert (sketch.n_rows, sketch.ridge, sketch.row_bound_squared) == (7, 200.0, 4.0)
     failure = Proved(FailureEvent(label="", delta=1e-9)).event("failure")
     assert (failure.label, failure.failure) == ("failure", 1e-9)
+
+
+def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
+    plan = {"scores": Selection(0.7, k=2, by_magnitude=True)}
+    lemmas = {"scores": (ball_sum,)}
+    scores = np.array([[9.0, -8.0, 1.0, 0.0], [0.0, 1.0, -7.0, 5.0]])
+    transcript = RecordingTranscript(Noise(np.random.default_rng(0).spawn(2)))
+    batch = Spend(plan, lemmas, transcript, is_batch=True).choose("scores", ball_sum.of(scores, 0.01))
+    np.testing.assert_array_equal(batch, [[0, 1], [2, 3]])
+    (event,) = transcript.events
+    assert (event.epsilon, event.count, event.sensitivity) == (0.7, 2, 0.02)
+    for r, rng in enumerate(np.random.default_rng(0).spawn(2)):
+        single = Spend(plan, lemmas, RecordingTranscript(Noise([rng])))
+        np.testing.assert_array_equal(single.choose("scores", ball_sum.of(scores[r], 0.01)), batch[r])
+    with pytest.raises(RuntimeError, match="declared lemma"):
+        single.choose("scores", ball_mean.of(scores[0], 1.0, 5))
+
+
+def noisy_sum(noise_multiplier):
+    planned = gaussians(noise_multiplier)
+    return lambda transcript: transcript.add_noise(np.ones((3, 1)), planned, 1.0, "sum")
+
+
+def test_a_mechanism_that_costs_more_than_its_slot_is_refused():
+    spend, transcript = spending({"sum": Gaussian(2.0, times=2)})
+    assert spend.mechanism("sum", noisy_sum(2.0)).shape == (3, 1)
+    for mechanism in (noisy_sum(1.99), lambda transcript: None):
+        with pytest.raises(RuntimeError, match="must be charged as"):
+            spending({"sum": Gaussian(2.0)})[0].mechanism("sum", mechanism)
+    assert [event.label for event in transcript.events] == ["sum"]
+
+
+def test_the_smallest_noise_of_a_mixed_plan_proves_its_budget():
+    slots = Selection(1.0), Selection(1.0, times=2), Gaussian(1.0)
+    shares = dict(zip(("choice 0", "choice 1", "v"), zip((0.9, 0.05, 0.05), slots, strict=True), strict=True))
+    plan = concentrated_plan(1.0, 1e-6, shares)
+    rho = [sum(event.rho for event in planned_events({label: slot})) for label, slot in plan.items()]
+    np.testing.assert_allclose(rho, np.array([0.9, 0.05, 0.05]) * concentrated_rho(1.0, 1e-6))
+    least = least_noise_plan(1.0, 1e-6, plan)
+    assert certified_epsilon(planned_events(plan), 1e-6) < 0.8
+    assert 0.998 <= certified_epsilon(planned_events(least), 1e-6) <= 1
+    ratio = plan["v"].noise_multiplier / least["v"].noise_multiplier
+    assert ratio > 1.3
+    assert least["choice 0"].epsilon == pytest.approx(ratio * plan["choice 0"].epsilon)
+    assert least["choice 1"] == Selection(least["choice 1"].epsilon, times=2)
+
+
+def test_laplace_releases_share_an_epsilon():
+    plan = laplace_plan(0.9, {"a": Share(1 / 3, times=2), "b": Share(2 / 3)})
+    total = sum(event.pure_epsilon for event in planned_events(plan))
+    assert 0.9 * (1 - 1e-9) <= total <= 0.9
