@@ -76,8 +76,8 @@ def _protocols() -> str:
     return "\n".join(
         [
             heading("Two protocols until the move is complete", "-"),
-            f"{len(moved)} of {len(entries)} private estimators state a plan. Events, cost and printed tables "
-            f"follow from it: {links[0]}.",
+            f"{len(moved)} of {len(entries)} private estimators state a plan, from which their cost and "
+            f"their tables of releases follow: {links[0]}.",
             "",
             f"The plan of the others is learned from a run on synthetic rows: {links[1]}.",
             "",

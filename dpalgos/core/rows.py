@@ -171,6 +171,10 @@ class Rows:
         """Return the sum over ``n``."""
         return np.asarray(self.sum(part) / self.n)
 
+    def by_replicate(self, values: FloatArray) -> FloatArray:
+        """Return values (…, R) with the leading axis of a batch, (R, …), or of one replicate, (…)."""
+        return np.asarray(np.moveaxis(values, -1, 0) if self.is_batch else values[..., 0])
+
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
         """Return ``compute()``, once for all estimators on these data; the key names all it depends on."""
         return self.sample.computed((*key, self.is_batch), compute)

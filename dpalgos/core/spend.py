@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.accounting.events import Event
-from dpalgos.core.slots import Gaussian, Plan, Selection, Slot, quantity
+from dpalgos.core.slots import Gaussian, Plan, Selection, Sketch, Slot, quantity
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k
@@ -147,6 +147,31 @@ class Spend:
             raise RuntimeError(f"the release {label!r} must be charged as {planned}, got {made}")
         return released
 
+    def sketch(
+        self, label: str, gram: FloatArray, row_bound_squared: float, *, added: FloatArray
+    ) -> FloatArray:
+        """Release draws of N(0, A'A + added · I), (…, n_rows, p), for ``gram`` A'A, (…, p, p).
+
+        The smallest eigenvalue of that matrix is at least the slot's ridge times ``row_bound_squared``.
+        """
+        slot = self.plan[label]
+        if not isinstance(slot, Sketch):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a sketch")
+        every = gram if self._is_batch else gram[None]
+        every = np.broadcast_to(every, (self._transcript.n_replicates, *gram.shape[-2:]))
+        rows = self.mechanism(
+            label,
+            lambda transcript: transcript.gaussian_sketch(
+                every,
+                added=np.broadcast_to(added, len(every)),
+                n_rows=slot.n_rows,
+                row_bound_squared=row_bound_squared,
+                ridge=slot.ridge * row_bound_squared,
+                label=quantity(label),
+            ),
+        )
+        return rows if self._is_batch else rows[0]
+
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""
         slot = self._take(label)
@@ -154,8 +179,8 @@ class Spend:
             self._transcript.record(slot.event(quantity(label)))
 
     def note(self, name: str, value: object) -> None:
-        """Keep a diagnostic of one replicate; it must follow from released or public numbers."""
-        self._transcript.note(name, np.asarray(value)[None])
+        """Keep a diagnostic (…), which must follow from released or public numbers."""
+        self._transcript.note(name, np.asarray(value) if self._is_batch else np.asarray(value)[None])
 
     def keep_interval(self, interval: Interval) -> None:
         """Keep the intervals of the estimate, from released or public numbers."""
