@@ -20,9 +20,10 @@ from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import build_params, check_number_of_users, check_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.slots import planned_events, quantity
 from dpalgos.errors import InputError
 from dpalgos.params import Params
-from dpalgos.release.hardened_noise import SecureTranscript, check_grid, safe_event
+from dpalgos.release.hardened_noise import SecureTranscript, check_grid, no_sampler, safe_event
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
@@ -103,9 +104,12 @@ def _safe_events(
         check_number_of_users(estimator, n)
     if streamed and (params.in_memory or (is_of_people and estimator.averages_people)):
         raise StreamRefused
-    events = [safe_event(event) for event in params.events(n, n_features)]
+    plan, relation = params.plan(n, n_features), estimator.relation or Relation.CENTRAL
+    for label, slot in plan.items():
+        if not slot.has_exact_sampler:
+            raise no_sampler(quantity(label))
     check_grid(params.largest_release(n_features), n)
-    return [replace(event, relation=estimator.relation or Relation.CENTRAL) for event in events]
+    return [replace(safe_event(event), relation=relation) for event in planned_events(plan)]
 
 
 def _number_of_users(estimator: Estimator, n_users: int | None) -> int:

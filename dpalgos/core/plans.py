@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import NoisePlan, least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, EpsilonEvent, Event, GaussianEvent
@@ -65,6 +67,25 @@ def concentrated_plan(
         else:
             raise TypeError(f"{label!r} is planned as {type(slot).__name__}, which has no share of ρ here")
     return plan
+
+
+def after_selections(
+    epsilon: float, delta: float, label: str, selection: Selection, share: float, plan: Mapping[str, Slot]
+) -> dict[str, Slot]:
+    """Return a plan of selections with a share of ρ, followed by a plan with the rest, by the least noise.
+
+    The plan by itself is (ε, δ)-DP. The noise that the selection states is replaced.
+    """
+    budget = SplitBudget(
+        epsilon=epsilon, delta=delta, shares={label: share, "rest": 1 - share}, gaussian=False
+    )
+    n_selections = selection.times * selection.k
+    first = replace(selection, epsilon=budget.selection_epsilon(label, n_selections))
+    rest = {
+        name: _with_noise_of(slot.event("").scaled(1 / float(np.sqrt(1 - share))), slot)
+        for name, slot in plan.items()
+    }
+    return least_noise_plan(epsilon, delta, {label: first, **rest}, holds=False)
 
 
 def least_noise_plan(

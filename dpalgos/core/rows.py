@@ -81,7 +81,10 @@ class Block:
 
     def products(self, factors: FloatArray, rows: FloatArray | None = None) -> FloatArray:
         """Return Σ w_i f_i x_i for factors (…, n) and rows (n, p), by default X, (…, p)."""
-        weighted = factors if self.weight is None else factors * self.weight
+        weight = self.weight
+        if weight is not None and weight.ndim == 2 and factors.ndim == 3:
+            weight = weight[:, None]  # of replicates, for several factors of a row
+        weighted = factors if weight is None else factors * weight
         return self._leading(weighted @ (self.X if rows is None else rows), 1)
 
     def moments(self, values: FloatArray) -> FloatArray:
@@ -170,6 +173,14 @@ class Rows:
     def mean(self, part: Query) -> FloatArray:
         """Return the sum over ``n``."""
         return np.asarray(self.sum(part) / self.n)
+
+    def zeros(self, *shape: int) -> FloatArray:
+        """Return zeros of a shape, with the leading axis of a batch."""
+        return np.zeros((1, *shape) if self.is_batch else shape)
+
+    def by_column(self, values: FloatArray) -> FloatArray:
+        """Return values with the axis of replicates last, (…, R), as :mod:`dpalgos.models` takes them."""
+        return np.asarray(np.moveaxis(values, 0, -1) if self.is_batch else values[..., None])
 
     def by_replicate(self, values: FloatArray) -> FloatArray:
         """Return values (…, R) with the leading axis of a batch, (R, …), or of one replicate, (…)."""

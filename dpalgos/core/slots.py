@@ -37,6 +37,11 @@ class Slot:
     forms: tuple[str, ...] = ()
     group: int | None = None
 
+    @property
+    def has_exact_sampler(self) -> bool:
+        """Whether its releases can be drawn with floating-point-safe noise."""
+        return True
+
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         """Return the event of one release."""
         raise NotImplementedError
@@ -63,6 +68,10 @@ class Laplace(Slot):
     epsilon: float
     n_entries: int = 1
 
+    @property
+    def has_exact_sampler(self) -> bool:
+        return self.n_entries == 1
+
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         k = self.n_entries
         norm = 1.0 if k == 1 else np.inf
@@ -83,7 +92,8 @@ class Cube(Slot):
 class Selection(Slot):
     """The ``k`` largest scores, or magnitudes of scores, by Gumbel noise of scale 2 sensitivity/``epsilon``.
 
-    The sensitivity bounds how far a neighbor moves any one score.
+    The sensitivity bounds how far a neighbor moves any one score. If candidates are numbers, ``support``
+    holds the public minimum and maximum of their range.
     """
 
     epsilon: float
@@ -103,11 +113,23 @@ class Selection(Slot):
 
 
 @dataclass(frozen=True)
+class Density(Selection):
+    """``k`` numbers of density ∝ e^(ε score / 2) on a public interval, by a mechanism's own sampler.
+
+    Its candidates are all numbers of the interval. No floating-point-safe sampler of it is known here.
+    """
+
+    has_exact_sampler = False
+
+
+@dataclass(frozen=True)
 class Sketch(Slot):
     """``n_rows`` draws of N(0, A'A + ridge · B² I), where B² bounds the squared norm of a row of A."""
 
     n_rows: int
     ridge: float
+
+    has_exact_sampler = False
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         bound = float(sensitivity)
@@ -121,6 +143,8 @@ class Proved(Slot):
     """A mechanism whose guarantee is proved as a whole, such as a randomizer, or a probability of failure."""
 
     proved: Event
+
+    has_exact_sampler = False
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         return replace(self.proved, label=label)

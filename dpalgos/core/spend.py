@@ -65,6 +65,13 @@ class Spend:
             raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not with Gaussian noise")
         return slot.noise_multiplier
 
+    def epsilon(self, label: str) -> float:
+        """Return the ε of each choice of a slot of selections."""
+        slot = self.plan[label]
+        if not isinstance(slot, Selection):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a selection")
+        return slot.epsilon
+
     def times_left(self, label: str) -> int:
         """Return how many releases of a label the plan still allows, 0 if it has none."""
         return self.plan[label].times - self._made[label] if label in self.plan else 0

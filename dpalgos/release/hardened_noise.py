@@ -40,7 +40,6 @@ from dpalgos.accounting.events import (
     Event,
     GaussianEvent,
     GaussianNoiseEvent,
-    PureEvent,
     Relation,
 )
 from dpalgos.errors import InputError
@@ -120,11 +119,11 @@ class SecureTranscript(Transcript):
 
     def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
         """Refuse: no floating-point-safe sampler of a sketch is known here."""
-        raise _no_sampler(label)
+        raise no_sampler(label)
 
     def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
         """Refuse a mechanism that draws floating-point noise of its own."""
-        raise _no_sampler(events[0].label if events else "this step")
+        raise no_sampler(events[0].label if events else "this step")
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
@@ -165,7 +164,7 @@ class SecureTranscript(Transcript):
         """Charge a selection; return its event, the scores' grid step, and the Gumbel scale in steps."""
         event = events[0] if len(events) == 1 else None
         if not isinstance(event, BoundedRangeEvent):
-            raise _no_sampler(events[0].label if events else "this step")
+            raise no_sampler(events[0].label if events else "this step")
         sensitivity = _single(event.sensitivity)
         step, spent = self._step(sensitivity, 1), event.epsilon / self._inflation
         self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
@@ -177,17 +176,14 @@ class SecureTranscript(Transcript):
 
 
 def safe_event(event: Event) -> Event:
-    """Return the event of a release with floating-point-safe noise, or refuse one without a sampler."""
-    if isinstance(event, DiscreteGaussianEvent | BoxNoiseEvent | BoundedRangeEvent):
-        return event
+    """Return the event of a release with floating-point-safe noise: Gaussian noise is discrete."""
     if isinstance(event, GaussianEvent):
         return DiscreteGaussianEvent(**{item.name: getattr(event, item.name) for item in fields(event)})
-    if type(event) is PureEvent and event.norm == 1:
-        return event
-    raise _no_sampler(event.label)
+    return event
 
 
-def _no_sampler(label: str) -> InputError:
+def no_sampler(label: str) -> InputError:
+    """Return the refusal of a release without a floating-point-safe sampler."""
     return InputError(
         f"{label} has no floating-point-safe sampler, so this estimator cannot be released; "
         "choose another estimator"
