@@ -204,8 +204,12 @@ def clipped_moments(
         y = response_scale * truncate(block.y, response_bound)
         return block.moments(np.column_stack([clip_rows_l2(block.X, row_bound), y]))
 
-    key = "clipped moments", row_bound, response_bound, response_scale
-    return rows.computed(key, lambda: rows.sum(part))
+    def compute() -> FloatArray:
+        moments = rows.sum(part)
+        moments.flags.writeable = False
+        return moments
+
+    return rows.computed(("clipped moments", row_bound, response_bound, response_scale), compute)
 
 
 def _blocks_in_memory(sample: Sample, is_batch: bool) -> Iterator[Block]:
