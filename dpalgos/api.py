@@ -233,7 +233,13 @@ def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcri
 
 def check_users(estimator: Estimator, sample: Sample) -> None:
     """Refuse data of a single user for an estimator that protects whole users."""
-    if estimator.relation is Relation.USER and sample.n_users.min() < 2:
+    if estimator.relation is Relation.USER:
+        check_number_of_users(estimator, int(sample.n_users.min()))
+
+
+def check_number_of_users(estimator: Estimator, n_users: int) -> None:
+    """Refuse a single user."""
+    if n_users < 2:
         raise InputError(
             f"user_ids must name at least two users for {estimator.name}, got one: its estimate is noise"
         )

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from dpalgos.accounting.events import Relation
+from dpalgos.core.bridge import catalog_settings, function_of
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
@@ -31,6 +33,7 @@ _ESTIMATORS: dict[str, "Estimator"] = {}
 
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
+Registered = TypeVar("Registered", bound=EstimatorFunction | type[PrivateEstimator])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,16 +228,23 @@ def register(
     name: str = "",
     parameters: type[Params] | None = None,
     **settings: Any,
-) -> Callable[[EstimatorFunction], EstimatorFunction]:
-    """Add the decorated function to the catalog; the arguments are the fields of :class:`Estimator`.
+) -> Callable[[Registered], Registered]:
+    """Add the decorated class or function to the catalog; the arguments are the fields of :class:`Estimator`.
 
-    The estimator has the function's name. Its keywords are the annotated class of ``params``. A preset has
-    its own ``name``; its keywords, ``parameters``, are a subclass of that class.
+    A :class:`dpalgos.core.estimator.PrivateEstimator` needs a ``name``. Its fields are its keywords, and its
+    lemmas are its releases. A function gives its name. Its keywords are the annotated class of ``params``. A
+    preset has its own ``name``; its keywords, ``parameters``, are a subclass of that class.
     """
 
-    def add(function: EstimatorFunction) -> EstimatorFunction:
+    def add(registered: Registered) -> Registered:
+        if isinstance(registered, type):
+            settings.update(catalog_settings(registered))
+            function: EstimatorFunction = function_of(registered, name)
+            keywords = settings.pop("parameters")
+        else:
+            function = registered
+            keywords = parameters or get_type_hints(function).get("params")
         own_name = name or function.__name__
-        keywords = parameters or get_type_hints(function).get("params")
         # The names of dpalgos are reserved, whatever is imported first.
         if not function.__module__.startswith("dpalgos."):
             for package in _PACKAGES:
@@ -255,7 +265,7 @@ def register(
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))
         _ESTIMATORS[own_name] = entry
-        return function
+        return registered
 
     return add
 

@@ -1,13 +1,14 @@
 """One private release about real people: planned, then drawn with floating-point-safe noise.
 
-The plan runs the estimator once on synthetic rows of the same shape. This gives what its events cost before
-any private number is read: that cost never depends on the data. The plan finds the factor by which the noise
-must grow: then the events prove the requested ε with the accounting of floating-point-safe noise. Charge the
-plan first, and draw afterwards: a release whose events cost another amount than the plan's is withheld.
+The cost of the events is known before any private number is read: it never depends on the data. An estimator
+of :mod:`dpalgos.core` states its plan. Any other is run once on synthetic rows of the same shape. The factor
+by which the noise must grow follows: then the events prove the requested ε with the accounting of
+floating-point-safe noise. Charge the plan first, and draw afterwards: a release whose events cost another
+amount than the plan's is withheld.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -16,13 +17,15 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.api import build_params, check_users, result_of, run_estimator
+from dpalgos.api import build_params, check_number_of_users, check_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.slots import planned_events, quantity
 from dpalgos.errors import InputError
 from dpalgos.params import Params
-from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.hardened_noise import SecureTranscript, check_grid, no_sampler, safe_event
 from dpalgos.result import Result
-from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 
@@ -58,10 +61,13 @@ def rehearse_release(
     estimator = releasable(name, keywords).for_unit(people=n_users is not None)
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
-    made_up = made_up_rows(estimator, params, n_rows, n_features, n_users, streamed)
-    rehearsal = secure_transcript(estimator, made_up)
-    run_estimator(estimator, made_up, params, rehearsal)
-    calibrated = rehearsal.events
+    if isinstance(params, PrivateEstimator):
+        calibrated = _safe_events(estimator, params, n_rows, n_features, n_users, streamed)
+    else:
+        made_up = made_up_rows(estimator, params, n_rows, n_features, n_users, streamed)
+        rehearsal = secure_transcript(estimator, made_up)
+        run_estimator(estimator, made_up, params, rehearsal)
+        calibrated = rehearsal.events
 
     def excess(log_inflation: float) -> float:
         inflated = [event.scaled(float(np.exp(log_inflation))) for event in calibrated]
@@ -81,6 +87,35 @@ def rehearse_release(
     return ReleasePlan(
         estimator=estimator, params=params, inflation=inflation, events=events, cost=spending(events)
     )
+
+
+def _safe_events(
+    estimator: Estimator,
+    params: PrivateEstimator,
+    n_rows: int,
+    n_features: int,
+    n_users: int | None,
+    streamed: bool,
+) -> list[Event]:
+    """Return the events of a release with floating-point-safe noise, or refuse, from public numbers."""
+    n, is_of_people = n_rows, estimator.relation is Relation.USER
+    if is_of_people:
+        n = _number_of_users(estimator, n_users)
+        check_number_of_users(estimator, n)
+    if streamed and (params.in_memory or (is_of_people and estimator.averages_people)):
+        raise StreamRefused
+    plan, relation = params.plan(n, n_features), estimator.relation or Relation.CENTRAL
+    for label, slot in plan.items():
+        if not slot.has_exact_sampler:
+            raise no_sampler(quantity(label))
+    check_grid(params.largest_release(n_features), n)
+    return [replace(safe_event(event), relation=relation) for event in planned_events(plan)]
+
+
+def _number_of_users(estimator: Estimator, n_users: int | None) -> int:
+    if n_users is None:
+        raise InputError(f"user_ids is required by {estimator.name}; name the column in columns.user_id")
+    return n_users
 
 
 def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
@@ -132,9 +167,8 @@ def made_up_rows(
     rng, n = np.random.default_rng(0), min(n_rows, 1000)
     ids = None
     if estimator.relation is Relation.USER:
-        if n_users is None:
-            raise InputError(f"user_ids is required by {estimator.name}; name the column in columns.user_id")
-        n, ids = n_users, np.arange(n_users)  # their number decides whether a range can be found
+        n = _number_of_users(estimator, n_users)  # it decides whether a range can be found
+        ids = np.arange(n)
     X = rng.uniform(-1, 1, (n, n_features))
     # Every model admits the responses 0 and 1.
     y = None if estimator.task == "mean" else rng.integers(0, 2, n)

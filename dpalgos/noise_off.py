@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import Relation, UnprotectedEvent
+from dpalgos.accounting.events import GaussianSketchEvent, Relation, UnprotectedEvent
 from dpalgos.api import build_params, replicate_generators, result_of, run_estimator
 from dpalgos.catalog import get_estimator
 from dpalgos.errors import InputError
@@ -35,7 +35,8 @@ class NoiseOffTranscript(Transcript):
         super().restart(r)
         self._sketches = self._sketches.select(slice(r, r + 1))
 
-    def gaussian_sketch(self, gram: FloatArray, *, n_rows: int, **charged: Any) -> FloatArray:
+    def gaussian_sketch(self, gram: FloatArray, *, n_rows: int, added: object, **planned: Any) -> FloatArray:
+        self.record(GaussianSketchEvent(n_rows=n_rows, **planned))
         return sketched(gram, np.moveaxis(self._sketches.normal(n_rows, gram.shape[-1]), -1, 0))
 
 

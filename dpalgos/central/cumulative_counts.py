@@ -20,6 +20,9 @@ m times the variance. With the square root, the variance grows like log² m.
 there, cut to ±1/2, to the column of its cell. For persons that is the centered part of the period that was
 spent at risk. These sums have the noise of plain counts.
 
+    release           sensitivity (ℓ2)                         share of μ²
+    counts by cell    max ‖v − v'‖ over the vectors of rows    1
+
 Guarantee: (ε, δ) under replacing one row; n is public. Public: the keywords and the number of columns. The
 sensitivity is the largest distance of the vectors of two rows (:func:`cell_sensitivity`).
 
@@ -29,34 +32,32 @@ differentially private continual observation.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.catalog import Form, Neighbors, Release, register
-from dpalgos.params import PrivateParams, choice, count
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Block, Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
+from dpalgos.params import choice, count
 from dpalgos.release.declared import lemma, pair
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _LONGEST_PLAIN = 9
 _HALF = 0.5  # the largest part, in magnitude
 _PLAIN_PART, _FIRST_PART = 1.0, 0.5  # factors of parts: of plain counts, and of the first in a longer chain
+COUNTS = "counts by cell"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CumulativeCountsParams(PrivateParams):
-    """Keywords of :func:`cumulative_counts`."""
+@dataclass(frozen=True)
+class Chains:
+    """Cells in chains of ``chain`` cells, and whether columns of parts follow the cells of each chain."""
 
-    chain: int = count("the number of ordered cells in a chain; columns are chain after chain")
-    with_times: bool = choice(
-        "whether each chain is followed by a column of parts for each cell but the last",
-        (False, True),
-        default=False,
-    )
+    chain: int
+    with_times: bool = False
 
     @property
     def width(self) -> int:
@@ -98,31 +99,33 @@ def part_weights(chain: int) -> FloatArray:
     return np.asarray(np.sqrt(largest))
 
 
-def coded(totals: FloatArray, params: CumulativeCountsParams, *, back: bool = False) -> FloatArray:
-    """Return totals (d, R) with A applied to each chain of counts and factors to parts, or ``back``."""
-    found, A, weights = totals.astype(float), strategy(params.chain), part_weights(params.chain)
-    for start in range(0, len(totals), params.width):
-        counts, parts = np.split(totals[start : start + params.width], [params.chain])
-        own, factors = A[: len(counts), : len(counts)], weights[: len(parts), None]
-        numbers = [np.linalg.solve(own, counts), parts / factors] if back else [own @ counts, parts * factors]
-        found[start : start + params.width] = np.concatenate(numbers)
+def coded(totals: FloatArray, chains: Chains, *, back: bool = False) -> FloatArray:
+    """Return totals (…, d) with A applied to each chain of counts and factors to parts, or ``back``."""
+    chain, width = chains.chain, chains.width
+    found, A, weights = totals.astype(float), strategy(chain), part_weights(chain)
+    for start in range(0, totals.shape[-1], width):
+        columns = slice(start, start + width)
+        counts, parts = np.split(totals[..., columns], [chain], axis=-1)
+        own, factors = A[: counts.shape[-1], : counts.shape[-1]], weights[: parts.shape[-1]]
+        solved = np.linalg.solve(own, counts[..., None])[..., 0] if back else counts @ own.T
+        found[..., columns] = np.concatenate([solved, parts / factors if back else parts * factors], axis=-1)
     return found
 
 
 @lru_cache(maxsize=64)
-def farthest_rows(params: CumulativeCountsParams, n_columns: int) -> tuple[FloatArray, FloatArray, float]:
+def farthest_rows(chains: Chains, n_columns: int) -> tuple[FloatArray, FloatArray, float]:
     """Return two rows (d,) whose vectors are farthest apart, and their distance.
 
     All chains have one A. Therefore two full chains have the farthest pair of cells in different chains.
     """
-    n = min(n_columns, 2 * params.width)
-    cells, parts = params.layout(n)
+    n = min(n_columns, 2 * chains.width)
+    cells, parts = chains.layout(n)
     rows = np.zeros((len(cells) + 1, n))  # the last row counts in no cell
     rows[np.arange(len(cells)), cells] = 1.0
     free = np.zeros(len(rows))  # the square of the largest part, times its factor
     has_part = np.flatnonzero(parts >= 0)
-    free[has_part] = (_HALF * part_weights(params.chain)[cells[has_part] % params.width]) ** 2
-    vectors = coded(rows.T, params).T
+    free[has_part] = (_HALF * part_weights(chains.chain)[cells[has_part] % chains.width]) ** 2
+    vectors = coded(rows, chains)
     products = vectors @ vectors.T
     squares = np.diag(products)
     distances = squares[:, None] + squares - 2 * products + free[:, None] + free
@@ -137,7 +140,7 @@ def farthest_rows(params: CumulativeCountsParams, n_columns: int) -> tuple[Float
 
 
 @lemma("max ‖v − v'‖")
-def cell_sensitivity(params: CumulativeCountsParams, n_columns: int) -> FloatArray:
+def cell_sensitivity(chains: Chains, n_columns: int) -> FloatArray:
     """Return the largest distance of the vectors that a row adds before and after it is replaced.
 
     A row in cell i adds column a_i of A, and s_i t with |t| ≤ 1/2 if the cell has a column of parts. A row in
@@ -146,18 +149,16 @@ def cell_sensitivity(params: CumulativeCountsParams, n_columns: int) -> FloatArr
     are orthogonal, and ‖a_i‖² + s_i²/4 is largest for the first cell. With q = ‖a_1‖² and s = s_1 this is
     √(2q + s²/2) if there are two chains, without parts √(2q).
     """
-    return np.asarray(farthest_rows(params, n_columns)[2])
+    return np.asarray(farthest_rows(chains, n_columns)[2])
 
 
-def _witness(params: CumulativeCountsParams, d: int) -> Neighbors:
-    one, other, _ = farthest_rows(params, d)
+def _farthest_pair(counts: "CumulativeCounts", d: int) -> Neighbors:
+    one, other, _ = farthest_rows(Chains(counts.chain, counts.with_times), d)
     return pair(one, other)
 
 
-COUNTS = Release("counts by cell", cell_sensitivity, witness=_witness)
-
-
 @register(
+    name="cumulative_counts",
     title="Counts in ordered cells",
     order=86,
     task="counts",
@@ -166,7 +167,6 @@ COUNTS = Release("counts by cell", cell_sensitivity, witness=_witness)
     calibrations=("tight",),
     example={"chain": 2},
     no_interval="survival curves made of its counts have limits",
-    releases=(COUNTS,),
     forms={
         "square root": Form(keywords={"chain": 12}),
         "times": Form(keywords={"with_times": True}),
@@ -174,26 +174,40 @@ COUNTS = Release("counts by cell", cell_sensitivity, witness=_witness)
     },
     takes_people=True,
 )
-def cumulative_counts(sample: Sample, params: CumulativeCountsParams, transcript: Transcript) -> FloatArray:
-    """Return unbiased counts by cell, and sums of parts, in the order of the columns, (d, R)."""
-    d = sample.n_features
-    cells, parts = params.layout(d)
+@dataclass(frozen=True, kw_only=True)
+class CumulativeCounts(PrivateEstimator):
+    """Unbiased counts by cell, and sums of parts, in the order of the columns."""
 
-    def places(group: Group) -> tuple[IntArray, IntArray, FloatArray]:
-        values = group.X[:, cells]
-        j = np.where(values.max(axis=1) > 0, values.argmax(axis=1), len(cells))
-        part = np.append(parts, -1)[j]
-        own = np.clip(group.X[np.arange(len(j)), part], -_HALF, _HALF) * (part >= 0)
-        return np.append(cells, d)[j], np.where(part >= 0, part, d), own
+    chain: int = count("the number of ordered cells in a chain; columns are chain after chain")
+    with_times: bool = choice(
+        "whether each chain is followed by a column of parts for each cell but the last",
+        (False, True),
+        default=False,
+    )
 
-    def totals(group: Group, place: tuple[IntArray, IntArray, FloatArray]) -> FloatArray:
-        cell, part, own = place
-        counts = [np.bincount(cell, weights, d + 1)[:d] for weights in group.weights.T]
-        sums = [np.bincount(part, weights * own, d + 1)[:d] for weights in group.weights.T]
-        return np.asarray(np.stack(counts, axis=1) + np.stack(sums, axis=1), dtype=float)
+    batch = True
+    lemmas: ClassVar[Lemmas] = {COUNTS: cell_sensitivity}
+    witnesses: ClassVar[Witnesses] = {COUNTS: _farthest_pair}
 
-    whole = map_groups(sample, places).total((d, sample.n_replicates), totals)
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {COUNTS: Planned(1.0)})
-    released, _ = spend(COUNTS, cell_sensitivity.of(coded(whole, params), params, d))
-    spend.check_complete()
-    return coded(released, params, back=True)
+    def plan(self, n: float, d: int) -> Plan:
+        return gaussian_plan(self.epsilon, self.delta, {COUNTS: Share(1.0)})
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        d = rows.d
+        chains = Chains(self.chain, self.with_times)
+        cells, parts = chains.layout(d)
+
+        def places(block: Block) -> tuple[IntArray, IntArray, FloatArray]:
+            values = block.X[:, cells]
+            j = np.where(values.max(axis=1) > 0, values.argmax(axis=1), len(cells))
+            part = np.append(parts, -1)[j]
+            own = np.clip(block.X[np.arange(len(j)), part], -_HALF, _HALF) * (part >= 0)
+            return np.append(cells, d)[j], np.where(part >= 0, part, d), own
+
+        def totals(block: Block) -> FloatArray:
+            cell, part, own = block.derived
+            return block.histogram(cell, d + 1)[..., :d] + block.histogram(part, d + 1, own)[..., :d]
+
+        whole = rows.map(places).sum(totals)
+        released = spend(COUNTS, cell_sensitivity.of(coded(whole, chains), chains, d)).value
+        return coded(released, chains, back=True)

@@ -4,6 +4,9 @@
 
 The estimate is the last iterate.
 
+    release              sensitivity (ℓ2)      share of μ²
+    gradient, T times    2 c_x ρ(c_x ‖β‖)/n    1
+
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public:
 
 - ``family``, and its number of classes;
@@ -39,26 +42,30 @@ Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algo
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import gaussians
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
-from dpalgos.models.risk import Risk
-from dpalgos.params import PrivateParams, choice, count, positive
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.models.gradients import mean_gradient
+from dpalgos.params import choice, count, positive
 from dpalgos.rows.clipping import clip_rows_l2, project_l2_ball
-from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import CANDIDATES, ClippedRows
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, Number
+
+GRADIENT = "gradient"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyDescentParams(PrivateParams):
-    """Keywords of noisy gradient descent, and what a family decides of it."""
+class NoisyDescent(PrivateEstimator):
+    """The last iterate of noisy gradient descent; subclasses decide the family."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     n_iterations: int = count(
@@ -69,23 +76,63 @@ class NoisyDescentParams(PrivateParams):
         default=None,
     )
 
+    batch = True
+    lemmas: ClassVar[Lemmas] = {GRADIENT: ball_mean}
+    by_forecast = ("n_iterations", "step_size")
+    candidates = CANDIDATES
+
     @property
     @abstractmethod
     def step(self) -> float:
         """Return η."""
 
-    def steps_multiplier(self) -> float:
+    def plan(self, n: float, d: int) -> Plan:
+        T = self.n_iterations
+        if self.calibration == "tight":
+            return {GRADIENT: Gaussian(self.steps_multiplier(T), times=T)}
+        # Both scale with 1/n: the ratio is one number.
+        largest = float(self.radius_at(self.forecast_family(), np.inf))
+        return {GRADIENT: Gaussian(float(self.printed_noise_std(n, T) / ball_mean(largest, n)), times=T)}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        family = self.released_family(rows, spend)
+        gradient_at = self.gradient_of(family, rows)
+        coef = rows.zeros(rows.d, *family.classes)
+        iterates = [coef]
+        for _ in range(self.n_iterations):
+            norm = rows.by_replicate(family.predictor_norm(rows.by_column(coef), 2))
+            query = ball_mean.of(gradient_at(coef), self.radius_at(family, norm), rows.n)
+            step_end = coef - self.step * spend(GRADIENT, query).value
+            coef = rows.by_replicate(self.projected(rows.by_column(step_end)))
+            iterates.append(coef)
+        path = [rows.by_replicate(family.identified(rows.by_column(each))) for each in iterates]
+        spend.keep_path(path)
+        return path[-1]
+
+    def steps_multiplier(self, n_iterations: int) -> float:
         """Return the noise multiplier of each gradient if all of the budget is spent on them."""
-        budget = self.split_budget({GRADIENT.label: 1.0})
-        return budget.gaussian_multiplier(GRADIENT.label, self.n_iterations)
+        share = {GRADIENT: Share(1.0, n_iterations)}
+        return gaussian_plan(self.epsilon, self.delta, share)[GRADIENT].noise_multiplier
 
-    @abstractmethod
-    def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
-        """Return the family, after releasing what it needs, and a gradient's noise multiplier if tight."""
+    def radius_at(self, family: Family, norm: Number) -> FloatArray:
+        """Return c_x ρ for coefficients of a norm; as printed, for the largest norm of an iterate."""
+        if self.calibration == "paper":
+            norm = np.full(np.shape(norm), self.coef_bound or np.inf)
+        return np.asarray(self.covariate_bound * family.gradient_radius(self.covariate_bound * norm))
 
-    def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
+    def released_family(self, rows: Rows, spend: Spend) -> Family:
+        """Return the family, after releasing what it needs."""
+        return self.forecast_family()
+
+    def gradient_of(self, family: Family, rows: Rows) -> Callable[[FloatArray], FloatArray]:
         """Return β ↦ the mean gradient of clipped rows, both in the shape of coefficients."""
-        return Risk(family, sample, row_bound=self.covariate_bound).gradient
+        return mean_gradient(rows, family, self.covariate_bound)
+
+    def projected(self, coef: FloatArray) -> FloatArray:
+        """Return coefficients (d, …, R) projected onto the ball, if there is one."""
+        if self.coef_bound is None:
+            return coef
+        return project_l2_ball(coef.reshape(-1, coef.shape[-1]), self.coef_bound).reshape(coef.shape)
 
     @property
     @abstractmethod
@@ -98,9 +145,6 @@ class NoisyDescentParams(PrivateParams):
         return np.asarray(
             largest * np.sqrt(2 * np.log(2 * steps / self.delta)) * steps / (n_rows * self.epsilon)
         )
-
-    by_forecast = ("n_iterations", "step_size")
-    candidates = CANDIDATES
 
     @property
     def radius(self) -> float | None:
@@ -117,7 +161,7 @@ class NoisyDescentParams(PrivateParams):
     def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
         if self.calibration == "paper":
             return self.printed_noise_std(n_rows, steps)
-        multiplier = self.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label)
+        multiplier = self.steps_multiplier(1)
         return np.asarray(multiplier * np.sqrt(steps) * ball_mean(1.0, np.asarray(n_rows)))
 
     def gradient_radius(self, norm: FloatArray) -> FloatArray:
@@ -128,16 +172,29 @@ class NoisyDescentParams(PrivateParams):
         norm = norm if self.coef_bound is None else np.minimum(norm, self.coef_bound)
         return np.asarray(bound * self.forecast_family().gradient_radius(bound * norm))
 
-    def stepped(self, coef: FloatArray, gradient: FloatArray) -> FloatArray:
-        step_end = coef - self.step * gradient
-        if self.coef_bound is None:
-            return step_end
-        return project_l2_ball(step_end.reshape(-1, coef.shape[-1]), self.coef_bound).reshape(coef.shape)
 
-
+@register(
+    name="dp_glm",
+    title="Noisy gradient descent",
+    order=18,
+    task="glm",
+    reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1",
+    summary="Gradient descent on the likelihood with Gaussian noise on every gradient.",
+    example={
+        "family": "gaussian",
+        "covariate_bound": 2.0,
+        "response_bound": 2.0,
+        "n_iterations": 10,
+        "step_size": 2.0,
+    },
+    no_interval="the curvature at the estimate is not released; use preconditioned_glm",
+    has_path=True,
+    check_data=check_labels,
+    public="response_bound where the family's residual is unbounded; n_classes where it has classes",
+)
 @dataclass(frozen=True, kw_only=True)
-class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
-    """Keywords of :func:`dp_glm`."""
+class DPGLM(NoisyDescent, PrivateFamilyParams):
+    """Noisy gradient descent on the likelihood of a generalized linear model."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
@@ -151,9 +208,6 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         return get_family(
             self.family, response_bound=self.response_bound, n_classes=self.n_classes, private=True
         )
-
-    def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
-        return self.family_object(), self.steps_multiplier()
 
     def forecast_family(self) -> Family:
         return self.family_object()
@@ -172,55 +226,3 @@ class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
         """R + c1, a bound on |y| + ψ', or the clip of residuals where ψ' has none."""
         c1 = self.family_object().derivative_bound
         return 1.0 + c1 if np.isfinite(c1) else self.family_object().residual_bound
-
-
-GRADIENT = Release("gradient", ball_mean)
-
-
-@register(
-    title="Noisy gradient descent",
-    order=18,
-    task="glm",
-    reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1",
-    summary="Gradient descent on the likelihood with Gaussian noise on every gradient.",
-    example={
-        "family": "gaussian",
-        "covariate_bound": 2.0,
-        "response_bound": 2.0,
-        "n_iterations": 10,
-        "step_size": 2.0,
-    },
-    no_interval="the curvature at the estimate is not released; use preconditioned_glm",
-    releases=(GRADIENT,),
-    has_path=True,
-    check_data=check_labels,
-    public="response_bound where the family's residual is unbounded; n_classes where it has classes",
-)
-def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
-    """Return the last iterate, (d, R), or (d, K, R) with classes."""
-    return noisy_descent(sample, params, transcript)
-
-
-def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transcript) -> FloatArray:
-    """Return the last iterate of noisy gradient descent in the family of the keywords."""
-    family, multiplier = params.released_family(sample, transcript)
-    gradient_at, bound = params.gradient_of(family, sample), params.covariate_bound
-    coef: FloatArray = np.zeros((sample.n_features, *family.classes, sample.n_replicates))
-    printed_norm = np.full_like(family.predictor_norm(coef, 2), params.coef_bound or np.inf)
-    if params.calibration == "paper":  # both scale with 1/n: the ratio is one number
-        sensitivity = ball_mean(bound * family.gradient_radius(bound * printed_norm), sample.n_rows)
-        multiplier = float(
-            (params.printed_noise_std(sample.n_rows, params.n_iterations) / sensitivity).flat[0]
-        )
-    spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, params.n_iterations)})
-    iterates = [coef]
-    for _ in range(params.n_iterations):
-        norm = printed_norm if params.calibration == "paper" else family.predictor_norm(coef, 2)
-        radius = bound * family.gradient_radius(bound * norm)
-        coef = params.stepped(
-            coef, spend(GRADIENT, ball_mean.of(gradient_at(coef), radius, sample.n_rows)).value
-        )
-        iterates.append(coef)
-    spend.check_complete()
-    transcript.path = np.stack([family.identified(each) for each in iterates])
-    return np.asarray(transcript.path[-1])

@@ -2,6 +2,10 @@
 
     β ← Π_C( β − η (1/n) Σ_i (x_i'β − Π_R(y_i)) x_i + η w_t ),   t = 1 … T,   from β = 0
 
+    release                       sensitivity                        share
+    quantiles of the response     1 (of a count)                     0.05 of ρ, if truncation is at them
+    gradient, T times             2 c_x ρ/n (ℓ2), for ρ at ‖β‖₂      the rest
+
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` c_x (rows are
 clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C, ``n_iterations`` T,
 ``step_size`` η.
@@ -29,19 +33,23 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C �
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise
+from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
-from dpalgos.central.dp_glm import GRADIENT, NoisyDescentParams, noisy_descent
+from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.plans import after_selections
+from dpalgos.core.rows import Block, Rows, clipped_moments
+from dpalgos.core.slots import Density, Plan, Proved
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.clipping import truncate
-from dpalgos.rows.moments import squared_error_gradient
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.tuning.descent import ClippedRows
 from dpalgos.tuning.truncation import (
     LABEL,
@@ -53,7 +61,9 @@ from dpalgos.tuning.truncation import (
     response_truncation,
     truncation_choice,
 )
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, Number
+
+QUANTILES, UNTRUNCATED = RESPONSE_RELEASES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,55 +88,8 @@ class LinearRegressionParams(PrivateParams):
         return TruncatedGaussian(level=level, largest=largest)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
-    """Keywords of :func:`dp_linear_regression`."""
-
-    coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
-    n_iterations: int = count(
-        "T, number of gradient steps; in a study file also 'by forecast', from its [guesses]", default=5
-    )
-    step_size: float | None = positive(
-        "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
-        default=None,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_truncation(self.truncation, self.calibration, prints_quantiles=False)
-
-    @property
-    def step(self) -> float:
-        return self.step_size or 2 / self.covariate_bound**2
-
-    def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
-        """Return the family, after a release of quantiles where they decide the truncation."""
-        noise = planned_noise(self)
-        multiplier = noise.multiplier(GRADIENT.label)
-        epsilon = noise.epsilon_of(LABEL) if self.truncation == "private_quantiles" else np.nan
-        levels = response_truncation(transcript, sample, self.response_bound, self.truncation, epsilon)
-        return self.family_at(*levels), multiplier
-
-    def forecast_family(self) -> Family:
-        return self.family_at(self.response_bound, self.response_bound)
-
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
-        truncated = y if self.residual_bound is not None else truncate(y, self.response_bound)
-        return super().clipped_rows(X, truncated)
-
-    def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
-        """Return β ↦ the mean gradient: from second moments where no residual is clipped."""
-        if isinstance(family, TruncatedGaussian):
-            return squared_error_gradient(sample, self.covariate_bound, family.level)
-        return super().gradient_of(family, sample)
-
-    @property
-    def printed_residual(self) -> float:
-        """R + C c_x."""
-        return self.response_bound + self.coef_bound * self.covariate_bound
-
-
 @register(
+    name="dp_linear_regression",
     title="Noisy gradient descent",
     order=2,
     task="linear_regression",
@@ -140,7 +103,6 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         "step_size": 2.0,
     },
     no_interval="the curvature at the estimate is not released; use preconditioned_regression",
-    releases=(GRADIENT, *RESPONSE_RELEASES),
     has_path=True,
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}),
@@ -148,17 +110,95 @@ class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
         "no truncation": Form(keywords={"truncation": "none"}, calibrations=("paper",), protected=False),
     },
 )
-def dp_linear_regression(
-    sample: Sample, params: DPLinearRegressionParams, transcript: Transcript
-) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    return noisy_descent(sample, params, transcript)
+@dataclass(frozen=True, kw_only=True)
+class DPLinearRegression(LinearRegressionParams, NoisyDescent):
+    """Noisy projected gradient descent on least squares with truncated responses."""
+
+    coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
+    n_iterations: int = count(
+        "T, number of gradient steps; in a study file also 'by forecast', from its [guesses]", default=5
+    )
+    step_size: float | None = positive(
+        "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
+        default=None,
+    )
+
+    lemmas: ClassVar[Lemmas] = {
+        GRADIENT: ball_mean,
+        QUANTILES.label: QUANTILES.lemma,
+        UNTRUNCATED.label: UNTRUNCATED.lemma,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_truncation(self.truncation, self.calibration, prints_quantiles=False)
+
+    @property
+    def step(self) -> float:
+        return self.step_size or 2 / self.covariate_bound**2
+
+    def plan(self, n: float, d: int) -> Plan:
+        steps = super().plan(n, d)
+        if self.truncation == "none":
+            return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **steps}
+        if self.truncation != "private_quantiles":
+            return steps
+        quantiles = Density(1.0, k=len(LEVELS), support=(-self.response_bound, self.response_bound))
+        return after_selections(self.epsilon, self.delta, LABEL, quantiles, RESPONSE_SHARE, steps)
+
+    def released_family(self, rows: Rows, spend: Spend) -> Family:
+        """Return the family, after a release of quantiles where they decide the truncation."""
+        bound = self.response_bound
+        if self.truncation == "none":
+            spend.charge(UNTRUNCATED.label)
+            return self.family_at(np.inf, bound)
+        if self.truncation != "private_quantiles":
+            return self.family_at(bound, bound)
+        epsilon = spend.epsilon(LABEL)
+        levels = spend.mechanism(
+            LABEL,
+            lambda transcript: response_truncation(transcript, rows.sample, bound, self.truncation, epsilon)[
+                0
+            ],
+        )
+        level = rows.by_replicate(np.asarray(levels))
+        return self.family_at(level, level)
+
+    def forecast_family(self) -> Family:
+        return self.family_at(self.response_bound, self.response_bound)
+
+    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+        truncated = y if self.residual_bound is not None else truncate(y, self.response_bound)
+        return super().clipped_rows(X, truncated)
+
+    def gradient_of(self, family: Family, rows: Rows) -> Callable[[FloatArray], FloatArray]:
+        """Return β ↦ the mean gradient: from second moments where no residual is clipped."""
+        if isinstance(family, TruncatedGaussian):
+            return squared_error_gradient(rows, self.covariate_bound, family.level)
+        return super().gradient_of(family, rows)
+
+    @property
+    def printed_residual(self) -> float:
+        """R + C c_x."""
+        return self.response_bound + self.coef_bound * self.covariate_bound
 
 
-def planned_noise(params: DPLinearRegressionParams) -> NoisePlan:
-    """Return the smallest noise of quantiles of the response, if any are released, and of gradients."""
-    steps = gaussians(params.steps_multiplier(), params.n_iterations)
-    plan = NoisePlan(params.epsilon, params.delta, {GRADIENT.label: steps})
-    if params.truncation != "private_quantiles":
-        return plan
-    return least_noise(plan.after_selections(LABEL, len(LEVELS), RESPONSE_SHARE), holds=False)
+def squared_error_gradient(
+    rows: Rows, covariate_bound: float, level: Number
+) -> Callable[[FloatArray], FloatArray]:
+    """Return β (…, d) ↦ X'(Xβ − y)/n; rows are clipped, responses truncated to ± ``level``, one or (R,)."""
+    d, is_shared = rows.d, np.ndim(level) == 0
+    moments = clipped_moments(rows, covariate_bound, float(level) if is_shared else np.inf) / rows.n
+    gram, cross = moments[..., :d, :d], moments[..., :d, d]
+    if not is_shared:  # every replicate truncates at a level of its own
+        bounds = np.asarray(level)[:, None]
+
+        def crossed(block: Block) -> FloatArray:
+            return block.products(truncate(block.y, bounds), clip_rows_l2(block.X, covariate_bound))
+
+        cross = rows.mean(crossed)
+
+    def at(coef: FloatArray) -> FloatArray:
+        return np.asarray((gram @ coef[..., None])[..., 0] - cross)
+
+    return at

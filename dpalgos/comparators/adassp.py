@@ -5,12 +5,17 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
+    release                       sensitivity (ℓ2)   share of μ²   noise of the paper's calibration
+    smallest eigenvalue of X'X    B_x²               1/3           B_x² √log(6/δ) / (ε/3)
+    X'X                           √2 B_x²            1/3           B_x² √log(6/δ) / (ε/3)
+    X'y                           2 B_x B_y          1/3           B_x B_y √log(6/δ) / (ε/3)
+
 Calibrations
     ``tight``: multiplier √3 z1(ε, δ) for each release. Together they are exactly (ε, δ). Noise is on
     svec(X'X).
-    ``paper``: the printed noise √log(6/δ) / (ε/3), times B_x² or B_x B_y, on the upper triangle of X'X. It is
-    meant for adding or removing a row. Under replacing one row the three releases are one Gaussian release
-    with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
+    ``paper``: the paper's calibration, with noise on the upper triangle of X'X. It is meant for adding or
+    removing a row. Under replacing one row the three releases are one Gaussian release with
+    μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
 Bounds: the reference takes them as given. Narrow ones bias the estimate, and wide ones add noise. In studies
 with ``"by forecast"``, :func:`best_bounds` takes those with the smallest forecast error on synthetic tables
@@ -22,48 +27,30 @@ Reference: Wang (2018), Revisiting differentially private linear regression, Alg
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Release, register
-from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, outer_product
-from dpalgos.params import PrivateParams, positive
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.symmetric import from_upper_triangles
-from dpalgos.release.transcript import Transcript
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows, clipped_moments
+from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.spend import Spend, symmetric_of
+from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, outer_product_sum
+from dpalgos.params import positive
 from dpalgos.rows.clipping import clip_rows_l2, truncate
-from dpalgos.rows.moments import row_moments
-from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import FloatArray
 
+SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS = "least eigenvalue", "X'X", "X'y"
 _ROW_SHARES, _RESPONSE_BOUNDS = (0.7, 1.0, 1.4, 2.0), (1.0, 1.5, 2.0, 3.0, 4.0)  # tried: B_x/√d, and B_y
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdaSSPParams(PrivateParams):
-    """Keywords of :func:`adassp`."""
-
-    covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
-    response_bound: float = positive("B_y: responses are truncated to ±B_y")
-
-    by_forecast = ("covariate_bound", "response_bound")
-
-    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, float]:
-        covariate_bound, response_bound = best_bounds(self, tables, n_rows)
-        return {"covariate_bound": covariate_bound, "response_bound": response_bound}
-
-
-SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity)
-GRAM = Release("X'X", outer_product)
-CROSS_PRODUCTS = Release("X'y", ball_mean)
-RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
-
-
 @register(
+    name="adassp",
     title="AdaSSP",
     order=5,
     task="linear_regression",
@@ -71,29 +58,65 @@ RELEASES = SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     no_interval="the estimate is biased by its ridge; use preconditioned_regression",
-    releases=RELEASES,
 )
-def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    d, row, response = sample.n_features, params.covariate_bound, params.response_bound
-    moments = row_moments(sample, row, response)
-    if params.calibration == "tight":
-        plan = dict.fromkeys(RELEASES, Planned(1 / 3))
-        spend, ridge_of = Spend.of_plan(transcript, params.epsilon, params.delta, plan), _ridge
-    else:
-        z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
-        printed = {SMALLEST_EIGENVALUE.label: gaussians(z), GRAM.label: gaussians(z / np.sqrt(2))}
-        printed |= {CROSS_PRODUCTS.label: gaussians(z / 2)}
-        spend, ridge_of = Spend(transcript, printed), _printed_ridge
-    gram, smallest = release_gram(spend, moments[:, :d, :d], row, params.calibration)
-    cross, _ = spend(CROSS_PRODUCTS, ball_mean.of(moments[:, :d, d].T, row * response, 1))
-    spend.check_complete()
-    ridge = ridge_of(smallest, d, spend.multiplier(SMALLEST_EIGENVALUE), params)
-    system = gram + ridge[:, None, None] * np.eye(d)
-    return np.asarray(np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T)
+@dataclass(frozen=True, kw_only=True)
+class AdaSSP(PrivateEstimator):
+    """Ridge regression on noisy second moments."""
+
+    covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
+    response_bound: float = positive("B_y: responses are truncated to ±B_y")
+
+    batch = True
+    by_forecast = ("covariate_bound", "response_bound")
+    lemmas: ClassVar[Lemmas] = {
+        SMALLEST_EIGENVALUE: eigenvalue_sensitivity,
+        GRAM: outer_product_sum,
+        CROSS_PRODUCTS: ball_sum,
+    }
+
+    def plan(self, n: float, d: int) -> Plan:
+        if self.calibration == "paper":
+            z = self.printed_multiplier
+            return {
+                SMALLEST_EIGENVALUE: Gaussian(z),
+                GRAM: Gaussian(z / np.sqrt(2)),
+                CROSS_PRODUCTS: Gaussian(z / 2),
+            }
+        return gaussian_plan(self.epsilon, self.delta, dict.fromkeys(self.lemmas, Share(1 / 3)))
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        d, row, response = rows.d, self.covariate_bound, self.response_bound
+        moments = clipped_moments(rows, row, response)
+        gram, smallest = release_gram(spend, moments[..., :d, :d], row, self.calibration)
+        cross = spend(CROSS_PRODUCTS, ball_sum.of(moments[..., :d, d], row * response)).value
+        ridge = self.ridge(smallest, d, spend.multiplier(SMALLEST_EIGENVALUE))
+        return solve_ridge(gram, ridge, cross)
+
+    @property
+    def printed_multiplier(self) -> float:
+        return float(np.sqrt(np.log(6 / self.delta)) * 3 / self.epsilon)
+
+    def ridge(self, smallest: FloatArray, d: int, z: float) -> FloatArray:
+        """Return λ (…,) from the released smallest eigenvalue and the multiplier z of its noise.
+
+        It is a bound on the spectral norm of the noise in X'X, less a lower bound on the smallest eigenvalue.
+        """
+        if self.calibration == "paper":
+            unit, log_term = self.covariate_bound**2 / (self.epsilon / 3), np.log(6 / self.delta)
+            noise = np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit
+            lower = smallest - log_term * unit
+        else:
+            tail = np.sqrt(2 * np.log(1 / _MISS))
+            noise = z * float(outer_product_sum(self.covariate_bound)) * (np.sqrt(2 * d) + tail)
+            lower = smallest - z * self.covariate_bound**2 * tail
+        return np.asarray(np.maximum(0, noise - np.maximum(0, lower)))
+
+    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, float]:
+        covariate_bound, response_bound = best_bounds(self, tables, n_rows)
+        return {"covariate_bound": covariate_bound, "response_bound": response_bound}
 
 
-def best_bounds(params: AdaSSPParams, tables: Sequence[SyntheticTable], n_rows: int) -> tuple[float, float]:
+def best_bounds(estimator: AdaSSP, tables: Sequence[SyntheticTable], n_rows: int) -> tuple[float, float]:
     """Return B_x and B_y with the smallest forecast error, a geometric mean over tables.
 
     Each release has Gaussian noise of multiplier z on sums over n clipped rows. With A = X'X + λI and
@@ -101,19 +124,18 @@ def best_bounds(params: AdaSSPParams, tables: Sequence[SyntheticTable], n_rows: 
     """
     d = tables[0].X.shape[1]
     candidates = [(share * d**0.5, bound) for share in _ROW_SHARES for bound in _RESPONSE_BOUNDS]
-    z = np.sqrt(3) / gaussian_mu(params.epsilon, params.delta)
-    ridge_of = _ridge
-    if params.calibration == "paper":
-        z, ridge_of = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon), _printed_ridge
+    z = np.sqrt(3) / gaussian_mu(estimator.epsilon, estimator.delta)
+    if estimator.calibration == "paper":
+        z = estimator.printed_multiplier
     errors = []
     for row, response in candidates:
-        bounded, logs = replace(params, covariate_bound=row, response_bound=response), []
+        bounded, logs = replace(estimator, covariate_bound=row, response_bound=response), []
         for table in tables:
             gram, cross = (n_rows * each for each in _mean_products(table, row, response))
-            ridge = float(ridge_of(np.linalg.eigvalsh(gram)[:1], d, z, bounded)[0])
+            ridge = float(bounded.ridge(np.linalg.eigvalsh(gram)[:1], d, z)[0])
             inverse = np.linalg.inv(gram + ridge * np.eye(d))
             coef, to_target = inverse @ cross, table.to_target @ inverse
-            noise = z * row * np.hypot(response * float(ball_mean(1.0, 1)), row * np.linalg.norm(coef))
+            noise = z * row * np.hypot(response * float(ball_sum(1.0)), row * np.linalg.norm(coef))
             bias = table.to_target @ coef - table.target
             logs.append(np.log(bias @ bias + noise**2 * (to_target**2).sum()))
         errors.append(np.mean(logs))
@@ -130,27 +152,19 @@ def _mean_products(table: SyntheticTable, row: float, response: float) -> tuple[
 def release_gram(
     spend: Spend, gram: FloatArray, row_bound: float, calibration: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Release X'X (R, d, d) and its smallest eigenvalue (R,)."""
-    smallest, _ = spend(
-        SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(np.linalg.eigvalsh(gram)[:, 0], row_bound)
-    )
+    """Release X'X (…, d, d) and its smallest eigenvalue (…,)."""
+    eigenvalue = np.linalg.eigvalsh(gram)[..., 0]
+    smallest = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(eigenvalue, row_bound)).value
     if calibration == "tight":
-        return spend.symmetric(GRAM, outer_product.of(gram, row_bound, 1)).value, smallest
+        return spend.symmetric(GRAM, outer_product_sum.of(gram, row_bound)).value, smallest
     # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.
-    first, second = np.triu_indices(gram.shape[-1])
-    triangle, _ = spend(GRAM, outer_product.of(gram[:, first, second].T, row_bound, 1))
-    return from_upper_triangles(triangle.T, gram.shape[-1]), smallest
+    d = gram.shape[-1]
+    first, second = np.triu_indices(d)
+    triangle = spend(GRAM, outer_product_sum.of(gram[..., first, second], row_bound)).value
+    return symmetric_of(triangle, d), smallest
 
 
-def _ridge(smallest: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
-    tail = np.sqrt(2 * np.log(1 / _MISS))
-    spectral_noise = z * float(outer_product(params.covariate_bound, 1)) * (np.sqrt(2 * d) + tail)
-    lower = np.maximum(0, smallest - z * params.covariate_bound**2 * tail)
-    return np.asarray(np.maximum(0, spectral_noise - lower))
-
-
-def _printed_ridge(smallest: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
-    unit = params.covariate_bound**2 / (params.epsilon / 3)
-    log_term = np.log(6 / params.delta)
-    lower = np.maximum(0, smallest - log_term * unit)
-    return np.asarray(np.maximum(0, np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit - lower))
+def solve_ridge(gram: FloatArray, ridge: FloatArray, cross: FloatArray) -> FloatArray:
+    """Return (G + λI)⁻¹ c for matrices (…, d, d), numbers (…,) and vectors (…, d)."""
+    system = gram + np.asarray(ridge)[..., None, None] * np.eye(gram.shape[-1])
+    return np.asarray(np.linalg.solve(system, cross[..., None])[..., 0])

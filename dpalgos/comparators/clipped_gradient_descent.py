@@ -4,6 +4,9 @@
 
 clip shortens a vector to ℓ2 norm γ. The estimate is the last iterate.
 
+    release              sensitivity (ℓ2)   share of μ²   noise of the paper's calibration
+    gradient, T times    2γ/n               1             √(2T/ρ) γ/n
+
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_norm`` γ, ``n_iterations`` T,
 ``step_size`` η. Rows and responses need no bounds. For any β, the norm of a row's clipped gradient is at most
 γ. Replacing a row moves the mean by at most 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). T
@@ -11,7 +14,7 @@ releases with noise multiplier z compose to exactly one Gaussian release with mu
 
 Calibrations
     ``tight``: z = √T z1(ε, δ).
-    ``paper``: the printed noise √(2T/ρ) γ/n, that is ρ-zCDP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε.
+    ``paper``: the noise of the table, that is ρ-zCDP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε.
 
 Settings: for covariates of unit variance and responses of variance 2, the first author's script has γ = 5 √d,
 η = 1/3, T = 5. T and η are the defaults here.
@@ -21,57 +24,30 @@ regression, Algorithm 1.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
-from dpalgos.accounting.calibration import gaussians
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Block, Rows
+from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
-from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.params import count, positive
 from dpalgos.rows.clipping import row_lengths
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import CANDIDATES, ClippedRows
 from dpalgos.typing import FloatArray
 
+GRADIENT = "gradient"
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClippedGradientDescentParams(PrivateParams):
-    """Keywords of :func:`clipped_gradient_descent`."""
-
-    clip_norm: float = positive("γ: every row's gradient is clipped to this ℓ2 norm")
-    n_iterations: int = count("T, number of gradient steps", default=5)
-    step_size: float = positive("η", default=1 / 3)
-
-    by_forecast = ("n_iterations", "step_size")
-    candidates = CANDIDATES
-    radius = None
-
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
-        lengths = np.maximum(row_lengths(X), _SHORTEST * self.clip_norm)
-        return ClippedRows(X, get_family("gaussian"), y, self.clip_norm / lengths[:, None])
-
-    def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
-        z = self.split_budget({GRADIENT.label: 1.0}).gaussian_multiplier(GRADIENT.label)
-        if self.calibration == "paper":
-            z = float(1 / np.sqrt(2 * printed_rho(self.epsilon, self.delta)))
-        return np.asarray(z * np.sqrt(steps) * ball_mean(self.clip_norm, np.asarray(n_rows)))
-
-    def gradient_radius(self, norm: FloatArray) -> FloatArray:
-        return np.ones_like(norm)
-
-
-GRADIENT = Release("gradient", ball_mean)
-
-
 @register(
+    name="clipped_gradient_descent",
     title="Clipped gradient descent",
     order=40,
     task="linear_regression",
@@ -79,37 +55,54 @@ GRADIENT = Release("gradient", ball_mean)
     summary="Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data.",
     no_interval="the distance of the iterate from the minimum is not known; use preconditioned_regression",
     example={"clip_norm": 3.0, "n_iterations": 15, "step_size": 2.0},
-    releases=(GRADIENT,),
 )
-def clipped_gradient_descent(
-    sample: Sample, params: ClippedGradientDescentParams, transcript: Transcript
-) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    clip_norm, n_steps = params.clip_norm, params.n_iterations
-    sample.check_response()
-    if params.calibration == "tight":
-        plan = {GRADIENT: Planned(1.0, n_steps)}
-        spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan)
-    else:
-        multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
-        spend = Spend(transcript, {GRADIENT.label: gaussians(multiplier, n_steps)})
+@dataclass(frozen=True, kw_only=True)
+class ClippedGradientDescent(PrivateEstimator):
+    """The last iterate of gradient descent, each row's gradient clipped."""
 
-    def residual_bounds(group: Group) -> FloatArray:
-        """Return γ / ‖x‖, (n, 1): clipping a row's gradient to γ is clipping its residual to that."""
-        return clip_norm / np.maximum(row_lengths(group.X), _SHORTEST * clip_norm)[:, None]
+    clip_norm: float = positive("γ: every row's gradient is clipped to this ℓ2 norm")
+    n_iterations: int = count("T, number of gradient steps", default=5)
+    step_size: float = positive("η", default=1 / 3)
 
-    bounded = map_groups(sample, residual_bounds)
+    batch = True
+    lemmas: ClassVar[Lemmas] = {GRADIENT: ball_mean}
+    by_forecast = ("n_iterations", "step_size")
+    candidates = CANDIDATES
+    radius = None
 
-    def gradient_at(coef: FloatArray) -> FloatArray:
-        def part(group: Group, bound: FloatArray) -> FloatArray:
-            residual = (coef[:, group.replicates].T @ group.X.T).T - group.y[:, None]
-            return group.X.T @ (np.clip(residual, -bound, bound) * group.weights)
+    def plan(self, n: float, d: int) -> Plan:
+        return {GRADIENT: self.gradients(self.n_iterations)}
 
-        return np.asarray(bounded.total(coef.shape, part) / sample.n_rows)
+    def gradients(self, times: int) -> Gaussian:
+        """Return the slot of so many gradients."""
+        if self.calibration == "paper":
+            z = float(np.sqrt(times / (2 * printed_rho(self.epsilon, self.delta))))
+            return Gaussian(z, times=times)
+        return gaussian_plan(self.epsilon, self.delta, {GRADIENT: Share(1.0, times)})[GRADIENT]
 
-    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(n_steps):
-        gradient, _ = spend(GRADIENT, ball_mean.of(gradient_at(coef), clip_norm, sample.n_rows))
-        coef = coef - params.step_size * gradient
-    spend.check_complete()
-    return coef
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        coef: FloatArray = np.zeros(rows.d)
+        bounded = rows.map(lambda block: self.residual_bounds(block.X))
+
+        def clipped_gradients(block: Block) -> FloatArray:
+            residuals = block.predictors(coef) - block.y
+            return block.products(np.clip(residuals, -block.derived, block.derived))
+
+        for _ in range(self.n_iterations):
+            mean = ball_mean.of(bounded.mean(clipped_gradients), self.clip_norm, rows.n)
+            coef = coef - self.step_size * spend(GRADIENT, mean).value
+        return coef
+
+    def residual_bounds(self, X: FloatArray) -> FloatArray:
+        """Return γ / ‖x‖, (n,): clipping a row's gradient to γ is clipping its residual to that."""
+        return np.asarray(self.clip_norm / np.maximum(row_lengths(X), _SHORTEST * self.clip_norm))
+
+    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+        return ClippedRows(X, get_family("gaussian"), y, self.residual_bounds(X)[:, None])
+
+    def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
+        z = self.gradients(1).noise_multiplier
+        return np.asarray(z * np.sqrt(steps) * ball_mean(self.clip_norm, np.asarray(n_rows)))
+
+    def gradient_radius(self, norm: FloatArray) -> FloatArray:
+        return np.ones_like(norm)

@@ -2,6 +2,9 @@
 
     θ̂ = argmin_θ (1/n) Σ_i loss(x_i'θ, y_i) + (Λ/2) ‖θ‖²;   released: θ̂ + N(0, σ² I)
 
+    release    sensitivity (ℓ2)    share of μ²
+    minimum    2 (L/n + γ)/Λ       1
+
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that
 ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss),
 ``ridge`` Λ, n.
@@ -27,56 +30,44 @@ Algorithm 1.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2
-from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import ClippedRows, Course, SyntheticTable
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, Number
 
 _RIDGES = np.array([0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5])  # that a forecast tries
 _CLOSE, _FINEST = 1e-4, 1e-14  # gradient where the solver may end, in units of a row's over n, and of a row's
 
 
-@dataclass(frozen=True, kw_only=True)
-class OutputPerturbationGLMParams(PrivateFamilyParams):
-    """Keywords of :func:`output_perturbation_glm`."""
-
-    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    ridge: float = positive("Λ: weight of ‖θ‖²/2 next to the mean loss")
-    n_iterations: int = count(
-        "the most Newton steps; nothing is released if they do not suffice", default=100
-    )
-
-    by_forecast = ("ridge",)
-
-    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, float]:
-        return {"ridge": best_ridge(self, tables, n_rows)}
+MINIMUM = "minimum"
 
 
 @lemma("2 (L/n + γ)/Λ")
-def minimum_sensitivity(gradient_bound: float, ridge: float, n_rows: FloatArray) -> FloatArray:
+def minimum_sensitivity(gradient_bound: float, ridge: float, n_rows: Number) -> FloatArray:
     """Return 2 (L/n + γ) / Λ: opposite rows whose gradients stay L long, and the solver's two errors."""
     return np.asarray(2 * (gradient_bound / n_rows + solver_tolerance(gradient_bound, n_rows)) / ridge)
 
 
-def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
+def solver_tolerance(gradient_bound: float, n_rows: Number) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-MINIMUM = Release("minimum", minimum_sensitivity)
-
-
 @register(
+    name="output_perturbation_glm",
     title="Output perturbation",
     order=43,
     task="glm",
@@ -87,41 +78,57 @@ MINIMUM = Release("minimum", minimum_sensitivity)
     no_interval="the curvature at the minimum is not released; use preconditioned_glm",
     calibrations=("tight",),
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0, "ridge": 0.01},
-    releases=(MINIMUM,),
     check_data=check_labels,
     public="response_bound for Gaussian responses",
 )
-def output_perturbation_glm(
-    sample: Sample, params: OutputPerturbationGLMParams, transcript: Transcript
-) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    family, n = params.family_object(), sample.n_rows
-    gradient_bound = family.residual_bound * params.covariate_bound
-    minimum = reached_minimum(
-        family,
-        sample,
-        {
-            "row_bound": params.covariate_bound,
-            "ridge": np.full(sample.n_replicates, params.ridge),
-            "tilt": np.zeros((sample.n_features, sample.n_replicates)),
-        },
-        solver_tolerance(gradient_bound, n),
-        n_iterations=params.n_iterations,
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbationGLM(PrivateFamilyParams, PrivateEstimator):
+    """The minimum of the regularized risk with Gaussian noise."""
+
+    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
+    ridge: float = positive("Λ: weight of ‖θ‖²/2 next to the mean loss")
+    n_iterations: int = count(
+        "the most Newton steps; nothing is released if they do not suffice", default=100
     )
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {MINIMUM: Planned(1.0)})
-    return spend(MINIMUM, minimum_sensitivity.of(minimum, gradient_bound, params.ridge, n)).value
+
+    batch = True
+    by_forecast = ("ridge",)
+    lemmas: ClassVar[Lemmas] = {MINIMUM: minimum_sensitivity}
+
+    def plan(self, n: float, d: int) -> Plan:
+        return gaussian_plan(self.epsilon, self.delta, {MINIMUM: Share(1.0)})
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        family, sample = self.family_object(), rows.sample
+        gradient_bound = family.residual_bound * self.covariate_bound
+        minimum = reached_minimum(
+            family,
+            sample,
+            {
+                "row_bound": self.covariate_bound,
+                "ridge": np.full(sample.n_replicates, self.ridge),
+                "tilt": np.zeros((sample.n_features, sample.n_replicates)),
+            },
+            solver_tolerance(gradient_bound, sample.n_rows),
+            n_iterations=self.n_iterations,
+        )
+        query = minimum_sensitivity.of(rows.by_replicate(minimum), gradient_bound, self.ridge, rows.n)
+        return spend(MINIMUM, query).value
+
+    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, float]:
+        return {"ridge": best_ridge(self, tables, n_rows)}
 
 
-def best_ridge(params: OutputPerturbationGLMParams, tables: Sequence[SyntheticTable], n_rows: int) -> float:
+def best_ridge(estimator: OutputPerturbationGLM, tables: Sequence[SyntheticTable], n_rows: int) -> float:
     """Return the Λ with the smallest forecast error, a geometric mean over tables.
 
     A ridge takes the fixed point b along an eigenvalue λ of the curvature to b λ/(λ + Λ).
     """
-    family, errors = params.family_object(), []
-    z = 1 / gaussian_mu(params.epsilon, params.delta)
-    gradient_bound = family.residual_bound * params.covariate_bound
+    family, errors = estimator.family_object(), []
+    z = 1 / gaussian_mu(estimator.epsilon, estimator.delta)
+    gradient_bound = family.residual_bound * estimator.covariate_bound
     for table in tables:
-        course = _course(table, family, params.covariate_bound)
+        course = _course(table, family, estimator.covariate_bound)
         mean = course.fixed_point * course.curvature / (course.curvature + _RIDGES[:, None])
         noise = z * 2 * gradient_bound / (n_rows * _RIDGES)
         bias = mean @ course.to_target.T - course.target

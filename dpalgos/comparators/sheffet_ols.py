@@ -9,6 +9,11 @@ With A = [X, y], rows clipped to ‖(x, y)‖₂ ≤ B, and Ω an r × n matrix 
 
 The rows of ΩA are independent N(0, A'A). The sketch is therefore drawn from the Gram matrix, without Ω.
 
+    release                            sensitivity                cost
+    smallest eigenvalue (paper)        B²                         ε/4
+    failure of the test (paper)        0, except with δ e^{ε/4}/2    δ e^{ε/4}/2
+    sketch                             B² over w²                 its Rényi curve
+
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``, ``response_bound``
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
@@ -35,32 +40,54 @@ Reference: Sheffet (2017), Differentially private ordinary least squares, Algori
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import GaussianSketchEvent
+from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Neighbors, Release, register
+from dpalgos.catalog import Neighbors, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.rows import Rows, clipped_moments
+from dpalgos.core.slots import Laplace, Plan, Proved, Sketch
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
-from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.params import count, positive
 from dpalgos.rows.clipping import clip_rows_l2, truncate
-from dpalgos.rows.moments import row_moments
-from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import BoolArray, FloatArray
 
 _LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
 
 
+SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH = "least eigenvalue", "test passes wrongly", "sketch"
+
+
+def _direction_left_empty(estimator: "SheffetOLS", d: int) -> Neighbors:
+    """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
+    row = np.array([estimator.covariate_bound, *[0.0] * (d - 1), estimator.response_bound])
+    others = np.linalg.svd(row[None, :])[2][1:]
+    axes = np.repeat(others * np.linalg.norm(row) / 8, 64, axis=0)  # many short rows that nothing clips
+    full, lacking = np.vstack([axes, row]), np.vstack([axes, 0 * row])
+    return full[:, :-1], full[:, -1], lacking[:, :-1], lacking[:, -1]
+
+
+@register(
+    name="sheffet_ols",
+    title="Sketched least squares",
+    order=4,
+    task="linear_regression",
+    reference="Sheffet (2017), Algorithm 1",
+    summary="Least squares on a Gaussian sketch, which a ridge makes private.",
+    no_interval="how its ridge and its sketch move the estimate is not known; use preconditioned_regression",
+    example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
+)
 @dataclass(frozen=True, kw_only=True)
-class SheffetOLSParams(PrivateParams):
-    """Keywords of :func:`sheffet_ols`."""
+class SheffetOLS(PrivateEstimator):
+    """Least squares of the sketched responses on the sketched covariates."""
 
     covariate_bound: float = positive("rows of X are clipped to this ℓ2 norm")
     response_bound: float = positive("responses are truncated to ± this bound")
@@ -69,76 +96,85 @@ class SheffetOLSParams(PrivateParams):
         default=None,
     )
 
+    batch = True
     by_forecast = ("n_sketch_rows",)
+    lemmas: ClassVar[Lemmas] = {
+        SMALLEST_EIGENVALUE: eigenvalue_sensitivity,
+        FALSE_PASS: failure_sensitivity,
+        SKETCH: eigenvalue_sensitivity,
+    }
+    witnesses: ClassVar[Witnesses] = {SMALLEST_EIGENVALUE: _direction_left_empty}
 
-    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, int]:
-        return {"n_sketch_rows": best_sketch_rows(self, tables, n_rows)}
+    def plan(self, n: float, d: int) -> Plan:
+        sketch = self.slot(self.sketch_rows(n, d))
+        if self.calibration == "tight":
+            return {SKETCH: sketch}
+        missed = min(1.0, float(np.exp(min(self.epsilon / 4, 700.0))) * self.delta / 2)
+        return {
+            SMALLEST_EIGENVALUE: Laplace(self.epsilon / 4),
+            FALSE_PASS: Proved(FailureEvent(label=FALSE_PASS, delta=missed)),
+            SKETCH: sketch,
+        }
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        d, scale, slot = rows.d, self.response_scale, self.slot(self.sketch_rows(rows.n, rows.d))
+        gram = clipped_moments(rows, self.covariate_bound, self.response_bound, scale)
+        ridge = slot.ridge * self.row_bound_squared
+        is_altered = np.ones(gram.shape[:-2], dtype=bool)
+        if self.calibration == "paper":
+            is_altered = ~self.passes_test(gram, ridge, spend)
+        sketch = spend.sketch(SKETCH, gram, self.row_bound_squared, added=ridge * is_altered)
+        coef = np.linalg.pinv(sketch[..., :d]) @ sketch[..., d:]
+        return np.asarray(coef[..., 0] / scale)
+
+    def passes_test(self, gram: FloatArray, ridge: float, spend: Spend) -> BoolArray:
+        """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (…,)."""
+        row_bound = float(np.sqrt(self.row_bound_squared))
+        smallest = np.linalg.eigvalsh(gram)[..., 0]
+        noisy = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row_bound)).value
+        passed = noisy > ridge + 4 * self.row_bound_squared * np.log(1 / self.delta) / self.epsilon
+        spend.charge(FALSE_PASS)
+        spend.note("unaltered", passed.astype(float))
+        return np.asarray(passed)
 
     @property
     def response_scale(self) -> float:
         """The factor of y before sketching."""
         return self.covariate_bound / self.response_bound if self.calibration == "tight" else 1.0
 
+    @property
+    def row_bound_squared(self) -> float:
+        """B² of the rows that are sketched."""
+        row_bound = float(np.hypot(self.covariate_bound, self.response_scale * self.response_bound))
+        return float(eigenvalue_sensitivity(row_bound))
 
-def _direction_left_empty(params: SheffetOLSParams, d: int) -> Neighbors:
-    """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
-    row = np.array([params.covariate_bound, *[0.0] * (d - 1), params.response_bound])
-    others = np.linalg.svd(row[None, :])[2][1:]
-    axes = np.repeat(others * np.linalg.norm(row) / 8, 64, axis=0)  # many short rows that nothing clips
-    full, lacking = np.vstack([axes, row]), np.vstack([axes, 0 * row])
-    return full[:, :-1], full[:, -1], lacking[:, :-1], lacking[:, -1]
+    def sketch_rows(self, n: float, d: int) -> int:
+        """Return r; refuse fewer than the columns of [X, y]."""
+        n_rows = self.n_sketch_rows or best_sketch_rows(self, [_typical_table(self, d)], int(n))
+        if n_rows < d + 1:
+            raise InputError(
+                f"n_sketch_rows must be at least the columns of [X, y], {d + 1}, got {n_rows}; raise it"
+            )
+        return n_rows
 
+    def slot(self, n_rows: int) -> Sketch:
+        """Return the slot of a sketch of r rows, with its ridge w²/B²."""
+        if self.calibration == "paper":
+            return Sketch(n_rows, printed_ridge(self, 1.0, n_rows))
+        return Sketch(n_rows, least_ridge(self.epsilon, self.delta, n_rows))
 
-SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity, witness=_direction_left_empty)
-FALSE_PASS = Release("test passes wrongly", failure_sensitivity)
-SKETCH = Release("sketch", eigenvalue_sensitivity)
-
-
-@register(
-    title="Sketched least squares",
-    order=4,
-    task="linear_regression",
-    reference="Sheffet (2017), Algorithm 1",
-    summary="Least squares on a Gaussian sketch, which a ridge makes private.",
-    no_interval="how its ridge and its sketch move the estimate is not known; use preconditioned_regression",
-    example={"covariate_bound": 2.0, "response_bound": 3.0, "n_sketch_rows": 200},
-    releases=(SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH),
-)
-def sheffet_ols(sample: Sample, params: SheffetOLSParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    d = sample.n_features
-    n = int(sample.n_rows.min())
-    rows = params.n_sketch_rows or best_sketch_rows(params, [_typical_table(params, d)], n)
-    if rows < d + 1:
-        raise InputError(
-            f"n_sketch_rows must be at least the columns of [X, y], {d + 1}, got {rows}; raise it"
-        )
-    tight = params.calibration == "tight"
-    response_scale = params.response_scale
-    row_bound = float(np.hypot(params.covariate_bound, response_scale * params.response_bound))
-    row_bound_squared = float(eigenvalue_sensitivity(row_bound))
-    gram = row_moments(sample, params.covariate_bound, params.response_bound, response_scale=response_scale)
-    if tight:
-        ridge = row_bound_squared * least_ridge(params.epsilon, params.delta, rows)
-        added = np.full(sample.n_replicates, ridge)
-    else:
-        ridge = printed_ridge(params, row_bound_squared, rows)
-        added = ridge * ~_passes_test(gram, ridge, row_bound, params, transcript)
-    sketch = transcript.gaussian_sketch(
-        gram, added=added, n_rows=rows, row_bound_squared=row_bound_squared, ridge=ridge, label=SKETCH.label
-    )
-    coef = np.linalg.pinv(sketch[:, :, :d]) @ sketch[:, :, d:]
-    return coef[:, :, 0].T / response_scale
+    def forecast_settings(self, tables: Sequence[SyntheticTable], n_rows: int) -> dict[str, int]:
+        return {"n_sketch_rows": best_sketch_rows(self, tables, n_rows)}
 
 
-def printed_ridge(params: SheffetOLSParams, row_bound_squared: float, rows: float) -> float:
+def printed_ridge(estimator: SheffetOLS, row_bound_squared: float, rows: float) -> float:
     """Return w² as Algorithm 1 prints it."""
-    log_term = np.log(8 / params.delta)
+    log_term = np.log(8 / estimator.delta)
     spread = np.sqrt(2 * rows * log_term) + 2 * log_term
-    return float(8 * row_bound_squared / params.epsilon * spread)
+    return float(8 * row_bound_squared / estimator.epsilon * spread)
 
 
-def best_sketch_rows(params: SheffetOLSParams, tables: Sequence[SyntheticTable], n_rows: int) -> int:
+def best_sketch_rows(estimator: SheffetOLS, tables: Sequence[SyntheticTable], n_rows: int) -> int:
     """Return the number of sketch rows with the smallest forecast error, a geometric mean over tables.
 
     With second moments G of a clipped row and w = w²/n, the estimate has the mean β_w = (G_xx + w)⁻¹ G_xy and
@@ -147,14 +183,17 @@ def best_sketch_rows(params: SheffetOLSParams, tables: Sequence[SyntheticTable],
     """
     d = tables[0].X.shape[1]
     rows = np.unique(np.geomspace(d + 3, max(n_rows, d + 4), 40).astype(int))
-    ridge = np.sqrt(rows) / gaussian_mu(params.epsilon, params.delta)
-    if params.calibration == "paper":
-        ridge = np.array([printed_ridge(params, 1.0, r) for r in rows])
-    scale = params.response_scale
-    ridge = ridge * (params.covariate_bound**2 + (scale * params.response_bound) ** 2) / n_rows
+    ridge = np.sqrt(rows) / gaussian_mu(estimator.epsilon, estimator.delta)
+    if estimator.calibration == "paper":
+        ridge = np.array([printed_ridge(estimator, 1.0, r) for r in rows])
+    scale = estimator.response_scale
+    ridge = ridge * (estimator.covariate_bound**2 + (scale * estimator.response_bound) ** 2) / n_rows
     logs = []
     for table in tables:
-        X, y = clip_rows_l2(table.X, params.covariate_bound), scale * truncate(table.y, params.response_bound)
+        X, y = (
+            clip_rows_l2(table.X, estimator.covariate_bound),
+            scale * truncate(table.y, estimator.response_bound),
+        )
         gram, cross, square = X.T @ X / len(X), X.T @ y / len(X), y @ y / len(X)
         values, basis = np.linalg.eigh(gram)
         inverse, cross, target = 1 / (values + ridge[:, None]), basis.T @ cross, table.to_target @ basis
@@ -165,16 +204,16 @@ def best_sketch_rows(params: SheffetOLSParams, tables: Sequence[SyntheticTable],
     return int(rows[np.mean(logs, axis=0).argmin()])
 
 
-def _typical_table(params: SheffetOLSParams, d: int) -> SyntheticTable:
+def _typical_table(estimator: SheffetOLS, d: int) -> SyntheticTable:
     """Return rows at their bound in evenly spread directions, and responses of half their bound.
 
     Signs of columns alternate. Therefore no column correlates with another. The first half of the squares of
     y is along the sum of the columns, the rest is orthogonal to them.
     """
     signs = scipy.linalg.hadamard(1 << d.bit_length())
-    X = params.covariate_bound / np.sqrt(d) * signs[:, :d]
-    coef = np.full(d, params.response_bound / np.sqrt(8) / params.covariate_bound)
-    y = X @ coef + params.response_bound / np.sqrt(8) * signs[:, d]
+    X = estimator.covariate_bound / np.sqrt(d) * signs[:, :d]
+    coef = np.full(d, estimator.response_bound / np.sqrt(8) / estimator.covariate_bound)
+    y = X @ coef + estimator.response_bound / np.sqrt(8) * signs[:, d]
     return SyntheticTable(X, y, np.eye(d), coef)
 
 
@@ -201,18 +240,3 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
                 "take fewer rows, or a larger epsilon or delta"
             )
     return float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-9)) * (1 + 1e-6))
-
-
-def _passes_test(
-    gram: FloatArray, ridge: float, row_bound: float, params: SheffetOLSParams, transcript: Transcript
-) -> BoolArray:
-    """Release whether the noisy smallest eigenvalue exceeds the ridge by its margin, (R,)."""
-    spend = Spend(transcript, {SMALLEST_EIGENVALUE.label: laplace(params.epsilon / 4)})
-    smallest = np.linalg.eigvalsh(gram)[:, 0]
-    noisy, _ = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row_bound))
-    margin = 4 * row_bound**2 * np.log(1 / params.delta) / params.epsilon
-    passed = noisy > ridge + margin
-    missed = min(1.0, float(np.exp(min(params.epsilon / 4, 700.0))) * params.delta / 2)
-    transcript.may_fail(missed, label=FALSE_PASS.label)
-    transcript.note("unaltered", passed.astype(float))
-    return np.asarray(passed)

@@ -21,6 +21,12 @@ def ball_mean(radius: Number, n_rows: Number) -> FloatArray:
     return moves
 
 
+@lemma("2r")
+def ball_sum(radius: Number) -> FloatArray:
+    """Return 2r, for sums of vectors of norm r at most: :func:`ball_mean` times n."""
+    return ball_mean(radius, 1)
+
+
 @lemma("√p")
 def count(n_columns: int = 1) -> FloatArray:
     """Return √p, for p counts of rows: each rises by one, falls by one or stays; 1 in ℓ∞, as for one count.
@@ -51,6 +57,12 @@ def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> Fl
     factor = 1.0 if size == 1 else np.sqrt(2)
     moves: FloatArray = np.divide(factor * np.square(radius), n_rows)
     return moves
+
+
+@lemma("√2 r²")
+def outer_product_sum(radius: Number) -> FloatArray:
+    """Return √2 r², for sums of products z z' of vectors of norm r at most: :func:`outer_product` times n."""
+    return outer_product(radius, 1)
 
 
 @lemma("2/n")

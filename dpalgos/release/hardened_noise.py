@@ -25,7 +25,7 @@ Steinke 2020). The continuous mechanism's exact formula is not used.
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from math import ceil, floor, log2, sqrt
 from secrets import randbelow
@@ -38,6 +38,7 @@ from dpalgos.accounting.events import (
     BoxNoiseEvent,
     DiscreteGaussianEvent,
     Event,
+    GaussianEvent,
     GaussianNoiseEvent,
     Relation,
 )
@@ -118,11 +119,11 @@ class SecureTranscript(Transcript):
 
     def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
         """Refuse: no floating-point-safe sampler of a sketch is known here."""
-        raise _no_sampler(label)
+        raise no_sampler(label)
 
     def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
         """Refuse a mechanism that draws floating-point noise of its own."""
-        raise _no_sampler(events[0].label if events else "this step")
+        raise no_sampler(events[0].label if events else "this step")
 
     def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
         """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
@@ -163,7 +164,7 @@ class SecureTranscript(Transcript):
         """Charge a selection; return its event, the scores' grid step, and the Gumbel scale in steps."""
         event = events[0] if len(events) == 1 else None
         if not isinstance(event, BoundedRangeEvent):
-            raise _no_sampler(events[0].label if events else "this step")
+            raise no_sampler(events[0].label if events else "this step")
         sensitivity = _single(event.sensitivity)
         step, spent = self._step(sensitivity, 1), event.epsilon / self._inflation
         self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
@@ -174,7 +175,15 @@ class SecureTranscript(Transcript):
         return grid_step(sensitivity, size, self._n_rows)
 
 
-def _no_sampler(label: str) -> InputError:
+def safe_event(event: Event) -> Event:
+    """Return the event of a release with floating-point-safe noise: Gaussian noise is discrete."""
+    if isinstance(event, GaussianEvent):
+        return DiscreteGaussianEvent(**{item.name: getattr(event, item.name) for item in fields(event)})
+    return event
+
+
+def no_sampler(label: str) -> InputError:
+    """Return the refusal of a release without a floating-point-safe sampler."""
     return InputError(
         f"{label} has no floating-point-safe sampler, so this estimator cannot be released; "
         "choose another estimator"
@@ -189,11 +198,22 @@ def grid_step(sensitivity: float, size: int, n_rows: int = 1) -> float:
     fine = floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
     step = 2.0 ** max(fine, ceil(log2(n_rows * sensitivity / (_LARGEST_INDEX / 2))))
     if 4 * step * sqrt(size) > sensitivity:
-        raise InputError(
-            f"{size} numbers from {n_rows} rows are too many for the grid of the floating-point-safe noise; "
-            "choose fewer columns, or a simple random sample of the rows"
-        )
+        raise _too_many(size, n_rows)
     return step
+
+
+def check_grid(size: int, n_rows: int) -> None:
+    """Refuse a release of so many numbers from so many rows if :func:`grid_step` may do so."""
+    largest_step = 2 * n_rows / (_LARGEST_INDEX / 2)  # over the sensitivity: rounded up to a power of two
+    if 4 * largest_step * sqrt(size) > 1:
+        raise _too_many(size, n_rows)
+
+
+def _too_many(size: int, n_rows: int) -> InputError:
+    return InputError(
+        f"{size} numbers from {n_rows} rows are too many for the grid of the floating-point-safe noise; "
+        "choose fewer columns, or a simple random sample of the rows"
+    )
 
 
 def _integer_vectors() -> Any:

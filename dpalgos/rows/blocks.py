@@ -133,6 +133,12 @@ class HeldRows(Rows):
 class StreamRefused(InputError):
     """An estimator needs its rows in memory, and they are streamed."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "X must be an array in memory for this estimator, got a stream of blocks; "
+            "only estimators that pass over the rows take one"
+        )
+
 
 class StreamedRows(Rows):
     """Rows that every pass reads again and that are never held in memory.
@@ -238,10 +244,7 @@ class StreamedRows(Rows):
             )
 
     def array(self) -> FloatArray:
-        raise StreamRefused(
-            "X must be an array in memory for this estimator, got a stream of blocks; "
-            "only estimators that pass over the rows take one"
-        )
+        raise StreamRefused
 
 
 def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:

@@ -11,9 +11,7 @@ import numpy as np
 import scipy
 
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
-from dpalgos.rows.clipping import clip_rows_l2, truncate
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -24,17 +22,10 @@ _PER_REPLICATE, _FEW_PRODUCTS = (
 )  # products of columns from which a product for each replicate is faster
 
 
-def row_moments(
-    sample: Sample,
-    row_bound: float | None = None,
-    response_bound: float | None = None,
-    *,
-    response_scale: float = 1.0,
-) -> FloatArray:
-    """Return the sums of z z' over each replicate's rows, (R, d + 1, d + 1), z = (x, ``response_scale`` y).
+def row_moments(sample: Sample, row_bound: float | None = None) -> FloatArray:
+    """Return the sums of z z' over each replicate's rows, (R, d + 1, d + 1), z = (x, y).
 
-    Rows are clipped to the ℓ2 norm ``row_bound``, responses truncated to ± ``response_bound``, if these are
-    given. Summed once, however many estimators ask.
+    Rows are clipped to the ℓ2 norm ``row_bound`` if it is given. Summed once, however many estimators ask.
     """
     sample.check_response()
 
@@ -44,17 +35,15 @@ def row_moments(
             for start in range(0, len(group.X), _ROWS_AT_ONCE):
                 few = slice(start, start + _ROWS_AT_ONCE)
                 rows = group.X[few] if row_bound is None else clip_rows_l2(group.X[few], row_bound)
-                y = group.y[few] if response_bound is None else truncate(group.y[few], response_bound)
                 weights = None if part.row_mask is None else group.weights[few]
-                total = total + _products(np.vstack([rows.T, response_scale * y]), weights)
+                total = total + products_of_columns(np.vstack([rows.T, group.y[few]]), weights)
         return total
 
-    key = "row moments", row_bound, response_bound, response_scale
-    moments = sample.computed(key, lambda: sample.total(of))
+    moments = sample.computed(("row moments", row_bound), lambda: sample.total(of))
     return np.broadcast_to(moments, (sample.n_replicates, *moments.shape[-2:]))
 
 
-def _products(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
+def products_of_columns(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Return sums of z z' for the columns (p, m) of rows z and weights (m, R), (R, p, p), or None, (p, p).
 
     With few columns, all replicates are one matrix product: (p(p + 1)/2 products of columns) × weights. With
@@ -72,30 +61,6 @@ def _products(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
         return (sums + sums.transpose(0, 2, 1)) / 2
     first, second, _ = svec_layout(p)
     return from_upper_triangles(weights.T @ (columns[first] * columns[second]).T, p)
-
-
-def squared_error_gradient(
-    sample: Sample, covariate_bound: float, level: float | FloatArray
-) -> Callable[[FloatArray], FloatArray]:
-    """Return β (d, R) ↦ X'(Xβ − y)/n; rows are clipped, responses truncated to ± ``level``, () or (R,)."""
-    d, n_rows = sample.n_features, sample.n_rows[:, None, None]
-    one_level = float(level) if np.ndim(level) == 0 else None
-    moments = row_moments(sample, covariate_bound, one_level) / n_rows
-    gram, cross = moments[:, :d, :d], moments[:, :d, d]
-    if one_level is None:  # every replicate truncates at a level of its own
-
-        def crossed(group: Group, responses: FloatArray) -> FloatArray:
-            return clip_rows_l2(group.X, covariate_bound).T @ responses
-
-        truncated = map_groups(
-            sample, lambda group: truncate(group.y[:, None], level) * group.weights, all_replicates=True
-        )
-        cross = (truncated.total((d, sample.n_replicates), crossed) / sample.n_rows).T
-
-    def at(coef: FloatArray) -> FloatArray:
-        return np.asarray((gram @ coef.T[:, :, None])[:, :, 0] - cross).T
-
-    return at
 
 
 def weighted_moments(rows: FloatArray, weights: FloatArray) -> FloatArray:

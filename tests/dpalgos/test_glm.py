@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 import dpalgos
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.central.dp_glm import DPGLMParams
+from dpalgos.central.dp_glm import DPGLM
 from dpalgos.models.families import family_names, get_family
 from tests.builders import refused
 from tests.dpalgos.silence import estimated
@@ -89,7 +89,7 @@ def test_printed_noise():
     sigma_x, c1, R = 1.0, 1.0, 1.0
     printed = 4 * (R + c1) * sigma_x * np.sqrt(2 * d * np.log(2 * T / delta)) * T / (n * epsilon)
     asked = {"family": "logistic", "epsilon": epsilon, "delta": delta, "calibration": "paper"}
-    params = DPGLMParams(**asked, covariate_bound=sigma_x * np.sqrt(d), n_iterations=T)
+    params = DPGLM(**asked, covariate_bound=sigma_x * np.sqrt(d), n_iterations=T)
     assert params.printed_noise_std(np.array([n]), T) == pytest.approx(printed)
     X, y, _ = problem("logistic")
     result = estimated("dp_glm", X, y, **asked, covariate_bound=1.0, n_iterations=T)

@@ -18,7 +18,8 @@ from dpalgos.accounting.events import Relation
 from dpalgos.api import run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.central.cumulative_counts import (
-    CumulativeCountsParams,
+    Chains,
+    CumulativeCounts,
     coded,
     farthest_rows,
     noise_covariance,
@@ -129,7 +130,7 @@ def test_periods_of_long_times_have_different_names():
 
 def vectors_of_rows(params, n_columns, n_rows=145):
     """What a row adds, for rows in each cell with parts beyond both limits, or within, and in no cell."""
-    cells, parts = params.layout(n_columns)
+    cells, parts = Chains(params.chain, params.with_times).layout(n_columns)
     rng, rows = np.random.default_rng(0), [np.zeros(n_columns)]
     for cell, part in zip(cells, parts, strict=True):
         for value in (-9.0, -0.5, 0.5, 9.0, rng.uniform(-0.5, 0.5)):
@@ -151,15 +152,16 @@ def vectors_of_rows(params, n_columns, n_rows=145):
     ],
 )
 def test_no_pair_of_rows_is_farther_apart_than_the_sensitivity(chain, n_columns, with_times):
-    params = CumulativeCountsParams(chain=chain, with_times=with_times, epsilon=1.0, delta=1e-6)
+    params = CumulativeCounts(chain=chain, with_times=with_times, epsilon=1.0, delta=1e-6)
+    chains = Chains(chain, with_times)
     vectors = np.array(list(vectors_of_rows(params, n_columns)))
     distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
-    one, other, largest = farthest_rows(params, n_columns)
+    one, other, largest = farthest_rows(chains, n_columns)
     assert distances.max() <= largest * (1 + 1e-9)
-    attained = np.linalg.norm(coded(np.array([one, other]).T, params) @ [1, -1])
+    attained = np.linalg.norm(np.subtract(*coded(np.array([one, other]), chains)))
     assert attained == pytest.approx(largest)
     squares = (strategy(chain) ** 2).sum(axis=0)
-    if n_columns >= 2 * params.width:
+    if n_columns >= 2 * chains.width:
         part = part_weights(chain)[0] ** 2 / 2 if with_times else 0.0
         assert largest == pytest.approx(np.sqrt(2 * squares[0] + part))
     if chain > 9:  # a square root of cumulative sums

@@ -175,8 +175,8 @@ ROWS = [
     (InputError, "masked", lambda: linear(X=EYE[:, :2] * 1.0).predict(HIDDEN)),
     (InputError, "masked", lambda: PublicScaler().fit(HIDDEN)),
     (InputError, "masked", lambda: PublicScaler().fit(EYE[:, :2]).transform(HIDDEN)),
-    (InputError, "y is", lambda: row_moments(Sample(ONES), 1.0, 1.0)),
-    (InputError, "y is", lambda: row_moments(Sample(StreamedRows(lambda: [ONES])), 1.0, 1.0)),
+    (InputError, "y is", lambda: row_moments(Sample(ONES), 1.0)),
+    (InputError, "y is", lambda: row_moments(Sample(StreamedRows(lambda: [ONES])), 1.0)),
     # Users
     (InputError, "max_rows", lambda: estimate(person_weight="rows")),
     (InputError, "max_rows", lambda: estimate(max_rows=3)),

@@ -10,6 +10,7 @@ from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
 from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
 from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.core import rows as core_rows
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
@@ -20,7 +21,6 @@ from dpalgos.release.spend import Planned, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import seeded
 
@@ -208,19 +208,21 @@ def by_columns(X, y, dtype=float, size=999):
 
 
 def clipped(X, y, row_bound, response_bound, scale):
-    if row_bound is not None:
-        X = X * np.minimum(1, row_bound / np.linalg.norm(X, axis=1))[:, None]
-    if response_bound is not None:
-        y = np.clip(y, -response_bound, response_bound)
-    return np.column_stack([X, scale * y])
+    X = X * np.minimum(1, row_bound / np.linalg.norm(X, axis=1))[:, None]
+    return np.column_stack([X, scale * np.clip(y, -response_bound, response_bound)])
 
 
-CLIPS = [(ROW_BOUND, RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 3.0), (ROW_BOUND, None, 1.0)]
+def moments_of(sample, *clips):
+    rows_of = core_rows.Rows.of_sample(sample, is_batch=sample.n_replicates > 1)
+    return core_rows.clipped_moments(rows_of, *clips)
+
+
+CLIPS = [(ROW_BOUND, RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 3.0), (ROW_BOUND, np.inf, 1.0)]
 
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("d", [1, 4, 30])
-@pytest.mark.parametrize("clips", [*CLIPS, (None, None, 2.0)])
+@pytest.mark.parametrize("clips", CLIPS)
 def test_sums_are_those_of_the_clipped_rows(d, masked, clips):
     X, y = rows(d)
     mask = np.random.default_rng(1).random((N_ROWS, 2)) < 0.5 if masked else np.ones((N_ROWS, 2), bool)
@@ -228,7 +230,7 @@ def test_sums_are_those_of_the_clipped_rows(d, masked, clips):
     expected = np.stack([Z[used].T @ Z[used] for used in mask.T])
     given = {"row_mask": mask if masked else None, "n_replicates": 2}
     for sample in (Sample(X, y, **given), Sample(by_columns(X, y), **given)):
-        found = row_moments(sample, *clips[:2], response_scale=clips[2])
+        found = np.broadcast_to(moments_of(sample, *clips), expected.shape)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
 
 
@@ -236,22 +238,21 @@ def test_estimators_that_ask_a_sample_again_get_the_sums_of_their_own_bounds():
     X, y = rows(4)
     shared = Sample(X, y)
     asked = [(ROW_BOUND, RESPONSE_BOUND, 1.0), (2 * ROW_BOUND, RESPONSE_BOUND, 1.0)]
-    asked += [(ROW_BOUND, 2 * RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 2.0), (None, None, 1.0)]
-    for row_bound, response_bound, scale in asked * 2:
-        found = row_moments(shared, row_bound, response_bound, response_scale=scale)
-        alone = row_moments(Sample(X, y), row_bound, response_bound, response_scale=scale)
-        np.testing.assert_array_equal(found, alone)
+    asked += [(ROW_BOUND, 2 * RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 2.0)]
+    for clips in asked * 2:
+        found = moments_of(shared, *clips)
+        np.testing.assert_array_equal(found, moments_of(Sample(X, y), *clips))
         with pytest.raises(ValueError, match="read-only"):
-            found[0, 0, 0] = 0.0
-        np.testing.assert_array_equal(found, np.swapaxes(found, 1, 2))
+            found[0, 0] = 0.0
+        np.testing.assert_array_equal(found, found.T)
 
 
 def test_single_precision_is_clipped_in_double_precision():
     X, y = (values.astype(np.float32) for values in rows(4))
     bounds = (0.1, 0.7)  # neither is a number of single precision
-    found = row_moments(Sample(StreamedRows(by_columns(X, y, np.float32), N_ROWS)), *bounds)
+    found = moments_of(Sample(StreamedRows(by_columns(X, y, np.float32), N_ROWS)), *bounds)
     Z = clipped(X.astype(float), y.astype(float), *bounds, 1.0)
-    np.testing.assert_allclose(found[0], Z.T @ Z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found, Z.T @ Z, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e9, 1e14])

@@ -1,0 +1,9 @@
+"""What a privacy reviewer reads next to an estimator: its plan, its releases, and its rows.
+
+- `slots`: the kinds of releases of a plan, and what each costs;
+- `plans`: plans that divide a budget;
+- `estimator`: the class that an estimator derives from;
+- `rows`: sums over rows, which alone hold the weights of rows;
+- `spend`: one call adds noise, records the event and counts the release;
+- `bridge`: runs an estimator of this protocol from the catalog.
+"""

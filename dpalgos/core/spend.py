@@ -1,0 +1,242 @@
+"""Spending a plan: one call adds the noise of a release, records its event and counts it.
+
+A release that is not in the plan, or is made once too often, is refused before noise is drawn. So is a
+sensitivity that does not come from the lemma which the estimator declares for the label.
+
+A threshold is found by a binary search: about a target number of rows exceeds it. A count of rows above a
+public threshold moves by 1 when a row is replaced. Each halving of m candidates is one Gaussian release of a
+count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one count. The target should
+exceed that noise.
+
+Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpalgos.accounting.events import Event
+from dpalgos.core.slots import Gaussian, Plan, Selection, Sketch, Slot, quantity
+from dpalgos.interval import Interval
+from dpalgos.mechanisms.sensitivity import count
+from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.release.declared import Bounded, Lemma, Release
+from dpalgos.release.spend import Noisy, counts_needed
+from dpalgos.release.symmetric import svec_layout
+from dpalgos.release.transcript import Transcript
+from dpalgos.typing import FloatArray, IntArray, Number
+
+T = TypeVar("T")
+Lemmas = Mapping[str, tuple[Lemma[...], ...]]
+_ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
+
+
+class Spend:
+    """Makes the planned releases of one run, or of a batch of replicates.
+
+    Parameters
+    ----------
+    plan : mapping of str to Slot
+    lemmas : mapping of str to tuple of Lemma
+        Label → the lemmas whose sensitivities are accepted.
+    transcript : Transcript
+        Draws the noise and keeps the events.
+    is_batch : bool
+        Whether values have a leading axis of replicates.
+
+    Attributes
+    ----------
+    plan : mapping of str to Slot
+        The slots, for noise that decides tuning constants.
+    """
+
+    def __init__(self, plan: Plan, lemmas: Lemmas, transcript: Transcript, *, is_batch: bool = False) -> None:
+        self.plan = plan
+        self._lemmas, self._transcript, self._is_batch = lemmas, transcript, is_batch
+        self._made: Counter[str] = Counter()
+
+    def multiplier(self, label: str) -> float:
+        """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
+        slot = self.plan[label]
+        if not isinstance(slot, Gaussian):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not with Gaussian noise")
+        return slot.noise_multiplier
+
+    def epsilon(self, label: str) -> float:
+        """Return the ε of each choice of a slot of selections."""
+        slot = self.plan[label]
+        if not isinstance(slot, Selection):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a selection")
+        return slot.epsilon
+
+    def times_left(self, label: str) -> int:
+        """Return how many releases of a label the plan still allows, 0 if it has none."""
+        return self.plan[label].times - self._made[label] if label in self.plan else 0
+
+    def __call__(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
+        """Release a query with the planned noise.
+
+        ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
+        """
+        slot = self._take(label, form)
+        released = form or quantity(label)
+        self._check_lemma(released, query)
+        value = np.asarray(query.value, dtype=float)
+        columns, shape = self._columns(value)
+        with self._about(slot):
+            noisy = self._transcript.add_noise(columns, slot.event(""), query.sensitivity, released)
+        std = self._transcript.noise_std(slot.event(""), query.sensitivity, len(columns))
+        return Noisy(noisy.T.reshape(shape), std)
+
+    def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
+        """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
+
+        The upper triangles are released. svec is an isometry (:mod:`dpalgos.release.symmetric`): the noise
+        has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
+        """
+        p = query.value.shape[-1]
+        first, second, scale = svec_layout(p)
+        released = self(label, query._replace(value=query.value[..., first, second] * scale), form=form)
+        return Noisy(symmetric_of(released.value / scale, p), released.std)
+
+    def search(self, label: str, n_rows_above: FloatArray, target: Number) -> IntArray:
+        """Release for p searches the first of m candidates that at most about ``target`` rows exceed, (…, p).
+
+        ``n_rows_above`` (…, p, m) has the number of rows above each of m ascending candidates.
+        """
+        n_searches, m = n_rows_above.shape[-2:]
+        low = np.zeros(n_rows_above.shape[:-1], dtype=int)
+        high = np.full_like(low, m - 1)
+        for _ in range(counts_needed(m)):
+            middle = (low + high) // 2
+            above = np.take_along_axis(n_rows_above, middle[..., None], axis=-1)[..., 0]
+            too_many = self(label, count.of(above, n_searches)).value > target
+            low = np.where(too_many, np.minimum(middle + 1, high), low)
+            high = np.where(too_many, high, middle)
+        return high
+
+    def choose(self, label: str, scores: Bounded) -> IntArray:
+        """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
+        slot = self.plan[label]
+        if not isinstance(slot, Selection):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a selection")
+        self._check_lemma(quantity(label), scores)
+        columns, _ = self._columns(np.asarray(scores.value, dtype=float))
+        release = Release(quantity(label), self._lemmas[quantity(label)][0])
+        chosen = self.mechanism(
+            label,
+            lambda transcript: gumbel_top_k(
+                transcript,
+                release,
+                columns,
+                sensitivity=scores.sensitivity,
+                noise_multiplier=2 / slot.epsilon,
+                k=slot.k,
+                by_magnitude=slot.by_magnitude,
+            ),
+        )
+        return np.asarray(chosen.T if self._is_batch else chosen[:, 0])
+
+    def mechanism(self, label: str, release: Callable[[Transcript], T]) -> T:
+        """Make a planned release by a mechanism that publishes through the transcript.
+
+        The mechanism charges one event. It is refused if that costs more than the slot. Its arrays have
+        replicates along the last axis, also if there is only one.
+        """
+        slot, n_before = self._take(label), len(self._transcript.events)
+        with self._about(slot):
+            released = release(self._transcript)
+        made, planned = self._transcript.events[n_before:], slot.event(quantity(label))
+        if len(made) != 1 or made[0].label != planned.label or not is_within(made[0], planned):
+            raise RuntimeError(f"the release {label!r} must be charged as {planned}, got {made}")
+        return released
+
+    def sketch(
+        self, label: str, gram: FloatArray, row_bound_squared: float, *, added: FloatArray
+    ) -> FloatArray:
+        """Release draws of N(0, A'A + added · I), (…, n_rows, p), for ``gram`` A'A, (…, p, p).
+
+        The smallest eigenvalue of that matrix is at least the slot's ridge times ``row_bound_squared``.
+        """
+        slot = self.plan[label]
+        if not isinstance(slot, Sketch):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a sketch")
+        every = gram if self._is_batch else gram[None]
+        every = np.broadcast_to(every, (self._transcript.n_replicates, *gram.shape[-2:]))
+        rows = self.mechanism(
+            label,
+            lambda transcript: transcript.gaussian_sketch(
+                every,
+                added=np.broadcast_to(added, len(every)),
+                n_rows=slot.n_rows,
+                row_bound_squared=row_bound_squared,
+                ridge=slot.ridge * row_bound_squared,
+                label=quantity(label),
+            ),
+        )
+        return rows if self._is_batch else rows[0]
+
+    def charge(self, label: str) -> None:
+        """Record a planned event that releases nothing, such as a probability of failure."""
+        slot = self._take(label)
+        with self._about(slot):
+            self._transcript.record(slot.event(quantity(label)))
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a diagnostic (…), which must follow from released or public numbers."""
+        self._transcript.note(name, np.asarray(value) if self._is_batch else np.asarray(value)[None])
+
+    def keep_interval(self, interval: Interval) -> None:
+        """Keep the intervals of the estimate, from released or public numbers."""
+        self._transcript.interval = interval
+
+    def keep_path(self, iterates: Sequence[FloatArray]) -> None:
+        """Keep the iterates (…, d) of a descent, from its start to the estimate."""
+        path = np.stack(np.broadcast_arrays(*iterates))
+        self._transcript.path = np.moveaxis(path, 1, -1) if self._is_batch else path[..., None]
+
+    def check_complete(self) -> None:
+        """Check that each planned release was made as often as planned."""
+        if left := {label: k for label in self.plan if (k := self.times_left(label))}:
+            raise RuntimeError(f"planned releases were not made: {left}")
+
+    def _columns(self, value: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
+        """Return values as columns, one for each replicate, (k, R), and the shape of the release."""
+        if not self._is_batch:
+            return value.reshape(-1, 1), value.shape
+        shape = self._transcript.n_replicates, *value.shape[1:]
+        return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
+
+    def _about(self, slot: Slot) -> AbstractContextManager[Any]:
+        return nullcontext() if slot.group is None else self._transcript.among(slot.group)
+
+    def _take(self, label: str, form: str = "") -> Slot:
+        if self.times_left(label) < 1 or (form and form not in self.plan[label].forms):
+            raise RuntimeError(f"the release {form or label!r} exceeds the plan")
+        self._made[label] += 1
+        return self.plan[label]
+
+    def _check_lemma(self, label: str, query: Bounded) -> None:
+        declared = [lemma.formula for lemma in self._lemmas.get(label, ())]
+        if query.formula not in declared:
+            raise RuntimeError(
+                f"the sensitivity of {label!r} must come from its declared lemma, {' or '.join(declared)}, "
+                f"got {query.formula}"
+            )
+
+
+def is_within(event: Event, planned: Event) -> bool:
+    """Return whether an event costs at most what another one does, up to rounding."""
+    is_cheap = event.renyi(_ORDERS) <= planned.renyi(_ORDERS) * (1 + 1e-9)
+    return bool(is_cheap.all()) and event.failure <= planned.failure * (1 + 1e-9)
+
+
+def symmetric_of(triangles: FloatArray, p: int) -> FloatArray:
+    """Return symmetric matrices (…, p, p) from their upper triangles (…, p(p + 1)/2), row by row."""
+    first, second, _ = svec_layout(p)
+    matrices = np.empty((*triangles.shape[:-1], p, p))
+    matrices[..., first, second] = matrices[..., second, first] = triangles
+    return matrices

@@ -1,0 +1,99 @@
+"""Sums over blocks: weights of rows, masks of replicates and people, in memory and streamed."""
+
+import numpy as np
+import pytest
+
+from dpalgos.core import rows as core_rows
+from dpalgos.core.rows import Rows, clipped_moments
+from dpalgos.errors import InputError
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import UnitParams
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(-1, 1, (50, 3)), RNG.uniform(-1, 1, 50)
+MASK = np.column_stack([RNG.permutation(50) < 30 for _ in range(4)])
+COEF = RNG.uniform(-1, 1, (4, 3))
+
+SUMS = {
+    "total": lambda block: block.total(block.X),
+    "products": lambda block: block.products(block.y),
+    "moments": lambda block: block.moments(block.X),
+    "count": lambda block: block.count(block.X[:, 0] > 0),
+    "gradient": lambda block: block.products(block.predictors(COEF[0]) - block.y),
+    "derived": lambda block: block.products(block.y, block.derived),
+}
+each_sum = pytest.mark.parametrize("part", SUMS.values(), ids=SUMS)
+
+
+def summed(sample, part, *, is_batch=False):
+    return Rows.of_sample(sample, is_batch=is_batch).map(lambda block: 2 * block.X).sum(part)
+
+
+def by_hand(part, weights):
+    """The same sum of rows that are repeated as often as their weights say."""
+    return summed(Sample(np.repeat(X, weights, axis=0), np.repeat(Y, weights)), part)
+
+
+@each_sum
+@pytest.mark.parametrize("at_once", [256, 20])
+def test_a_batch_sums_the_rows_of_each_replicate(part, at_once, monkeypatch):
+    monkeypatch.setattr(core_rows, "_FEWEST_ROWS", at_once)
+    monkeypatch.setattr(core_rows, "_NUMBERS_AT_ONCE", 1)
+    found = summed(Sample(X, Y, row_mask=MASK, n_replicates=4), part, is_batch=True)
+    expected = [by_hand(part, MASK[:, r].astype(int)) for r in range(4)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    alike = summed(Sample(X, Y, n_replicates=4), part, is_batch=True)
+    assert len(alike) == 1
+    np.testing.assert_allclose(alike[0], summed(Sample(X, Y), part), rtol=1e-12, atol=1e-12)
+
+
+@each_sum
+@pytest.mark.parametrize("masked", [False, True])
+def test_streamed_rows_give_the_same_sums(part, masked):
+    pieces = [(X[:7], Y[:7]), (X[7:], Y[7:])]
+    options = {"row_mask": MASK if masked else None, "n_replicates": 4}
+    held, streamed = Sample(X, Y, **options), Sample(StreamedRows(lambda: pieces), **options)
+    expected = summed(held, part, is_batch=True)
+    np.testing.assert_allclose(summed(streamed, part, is_batch=True), expected, rtol=1e-12, atol=1e-12)
+
+
+@each_sum
+def test_each_person_counts_once(part):
+    people = np.arange(50) % 10  # with five rows each
+    sample = UnitParams().with_units(Sample(X, Y, user_ids=people))
+    assert Rows.of_sample(sample).n == 10
+    np.testing.assert_allclose(summed(sample, part), summed(Sample(X, Y), part) / 5, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_computed_for_a_person_depends_on_no_other_bit_by_bit():
+    found = []
+    for n in (49, 50):
+        sample = UnitParams().with_units(Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2))
+        (block,) = Rows.of_sample(sample).blocks_in_memory
+        found.append(block.predictors(COEF)[:, :48])
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], COEF @ X[:48].T)
+
+
+def test_moments_of_clipped_rows_are_summed_once():
+    sample = Sample(X, Y, row_mask=MASK, n_replicates=4)
+    rows = Rows.of_sample(sample, is_batch=True)
+    found = clipped_moments(rows, 1.0, 0.5, 2.0)
+    assert clipped_moments(Rows.of_sample(sample, is_batch=True), 1.0, 0.5, 2.0) is found
+    for r in range(4):
+        own = X[MASK[:, r]]
+        own = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1.0)
+        z = np.column_stack([own, 2 * np.clip(Y[MASK[:, r]], -0.5, 0.5)])
+        np.testing.assert_allclose(found[r], z.T @ z, rtol=1e-12)
+
+
+def test_a_block_without_responses_refuses_to_give_them():
+    with pytest.raises(InputError, match="y is required"):
+        Rows.of_sample(Sample(X)).sum(lambda block: block.products(block.y))
+
+
+def test_streamed_rows_are_no_block():
+    with pytest.raises(StreamRefused):
+        Rows.of_sample(Sample(StreamedRows(lambda: [X]))).whole()
+    np.testing.assert_array_equal(Rows.of_sample(Sample(X)).whole().X, X)
