@@ -152,8 +152,7 @@ def phreg(
     The hazard is constant within public periods and proportional in the covariates: a Poisson regression of
     person-periods, and all of a person's are protected together. Finer periods come closer to Cox regression.
     If hazards are not proportional, a hazard ratio is an average over the follow-up, with weights that depend
-    on when events and censoring happen. If most persons have an event, clipping moves hazard ratios away from
-    1, and intervals miss. Take those of :func:`survival` then.
+    on when events and censoring happen.
 
     Parameters
     ----------
