@@ -29,6 +29,7 @@ from dpalgos.formula.design import FormulaDesign, design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import SurvivalTime, default_periods
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
+from dpalgos.survival.periods import exposure_bounds
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -105,10 +106,11 @@ class SurvivalResult(FormulaResult):
             raise InputError("at must have a row for each curve, got none")
         repeated: dict[str, Any] = {name: np.repeat(each, n_periods) for name, each in rows.items()}
         repeated[time.period] = np.tile(np.array(time.labels, dtype=object), n)
-        repeated[time.exposure] = np.ones(n * n_periods)
+        longest = exposure_bounds(np.array(time.periods))[1]
+        repeated[time.exposure] = np.full(n * n_periods, longest)
         columns, offset = design.terms_of(repeated)
         beta = np.asarray(self.params)
-        hazards = np.exp(columns @ beta + offset).reshape(n, n_periods) * np.diff(time.periods)
+        hazards = np.exp(columns @ beta + offset).reshape(n, n_periods) * np.diff(time.periods) / longest
         H = np.cumsum(hazards, axis=1)
         weighted = hazards[:, :, None] * columns.reshape(n, n_periods, -1)
         gradient = (np.cumsum(weighted, axis=1) / H[:, :, None]).reshape(n * n_periods, -1)
@@ -152,8 +154,7 @@ def phreg(
     The hazard is constant within public periods and proportional in the covariates: a Poisson regression of
     person-periods, and all of a person's are protected together. Finer periods come closer to Cox regression.
     If hazards are not proportional, a hazard ratio is an average over the follow-up, with weights that depend
-    on when events and censoring happen. If most persons have an event, clipping moves hazard ratios away from
-    1, and intervals miss. Take those of :func:`survival` then.
+    on when events and censoring happen.
 
     Parameters
     ----------

@@ -13,7 +13,9 @@ from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows,
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.hardened_release import rehearse_release, secure_transcript
 from dpalgos.models.families import get_family
+from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.release.spend import Noisy
+from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from dpalgos.rows.users import user_codes
@@ -261,6 +263,68 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, li
         for one in values:
             for other in values:
                 assert np.linalg.norm(one - other) <= 1 + 1e-9, name
+
+
+def persons_at_risk(n, n_periods, share, seed=0, n_first=0):
+    """Rows [arm, 1] of person-periods with log hazards as offsets, events, and codes of persons.
+
+    About this share of persons has an event within the periods, more of the second arm. The first person has
+    ``n_first`` further rows.
+    """
+    rng = np.random.default_rng(seed)
+    arm, end = rng.integers(0, 2, n), -np.log(1 - share)
+    event = rng.exponential(size=n) / (np.exp(0.8 * arm) * end / n_periods)
+    exposure = np.clip(event[:, None] - np.arange(n_periods), 0, 1)
+    exposure[0, :n_first] = 1.0
+    person, period = np.nonzero(exposure)
+    offset = np.log(exposure[person, period] * end / n_periods) + 0.8 * arm[person]
+    X = np.column_stack([offset, arm[person], np.ones(len(person))])
+    return X, (np.ceil(event)[person] == period + 1) * 1.0, person
+
+
+def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
+    rows = StreamedRows(lambda: [(X, y)], len(X)) if streamed else X
+    sample = Sample(rows, None if streamed else y, user_ids=person).with_offset((-9.0, 9.0))
+    sample = UnitParams(person_weight="rows", max_rows=n_periods).with_units(sample)
+    return WhiteRows(sample, SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods).at(
+        np.zeros(2)
+    )
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 0.9])
+@pytest.mark.parametrize("n_periods", [1, 3])
+def test_scores_of_single_events_have_mean_zero_at_the_true_hazards(share, n_periods):
+    """At a threshold that shortens all rows, however many persons have an event."""
+    n = 40_000
+    scores = scores_of_single_events(*persons_at_risk(n, n_periods, share), n_periods)._clipped(
+        0.5 / n_periods
+    )
+    errors = scores.mean(axis=0) / (scores.std(axis=0) / np.sqrt(n))
+    assert (np.abs(errors) < 3.5).all(), errors
+
+
+def test_streams_that_divide_a_person_stop_follow_up_at_the_same_hazard():
+    X, y, person = persons_at_risk(60_000, 3, 0.7)
+    held, streamed = (
+        scores_of_single_events(X, y, person, 3, streamed=streamed) for streamed in (False, True)
+    )
+    ends = [rows.stop for rows, _ in streamed.sample.rows.blocks()][:-1]
+    assert any(person[end - 1] == person[end] for end in ends)
+    for query in (
+        lambda scores: scores.clipped_mean(0.2),
+        lambda scores: scores.curvature(0.2).clipped_mean(9.0),
+    ):
+        for _ in range(2):  # a second pass begins again
+            np.testing.assert_allclose(query(streamed).value, query(held).value, rtol=1e-12)
+
+
+def test_the_follow_up_of_one_person_depends_on_no_other_bit_by_bit():
+    sums = [
+        scores_of_single_events(*persons_at_risk(500, 16, 0.8, n_first=n_first), 16)._clipped(0.1)[1:]
+        for n_first in (1, 2, 16)
+    ]
+    np.testing.assert_array_equal(sums[1], sums[0])
+    np.testing.assert_array_equal(sums[2], sums[0])
 
 
 def test_a_count_moves_the_mean_residual_by_its_sensitivity():

@@ -434,6 +434,19 @@ def test_survival_at_covariates_has_limits_that_contain_the_truth():
     assert list(found["time"]) == [1, 2, 3, 5] * 2
 
 
+@pytest.mark.parametrize("unit", [365.25, 0.1])
+def test_survival_at_covariates_does_not_depend_on_the_unit_of_times(unit):
+    frame, at = patients(4000), {"arm": ["placebo", "drug"], "age": [50.0, 70.0]}
+    years = fitted(frame, random_state=0)
+    other = fitted(
+        frame.assign(time=unit * frame["time"]),
+        periods=[unit * cut for cut in (0, 1, 2, 3, 5)],
+        random_state=0,
+    )
+    columns = ["survival", "ci_low", "ci_high"]
+    np.testing.assert_allclose(other.survival(at)[columns], years.survival(at)[columns], rtol=1e-6)
+
+
 def test_slopes_of_too_few_persons_are_exactly_zero():
     fit = fitted(patients(200), epsilon=0.3, periods=[0, 5])
     assert (fit.params[["arm[T.drug]", "age"]] == 0).all()

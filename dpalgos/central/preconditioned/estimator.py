@@ -9,10 +9,10 @@ Each row adds its score, clipped to a threshold C that is public or released. Co
 units in which they are of order one, such as a quarter of the width of their bounds. Units affect accuracy
 only.
 
-Times to an event (``single_event``): a person has at most one event in all rows, person-periods. Rows are
-shortened by their covariates alone, to C/1.4. A person's sum of scores is clipped at C. It has mean 0 at the
-true coefficients, since an event less its cumulative hazard is a martingale. Its length is about that of an
-event's row, whatever the number of periods.
+Times to an event (``single_event``): a person has at most one event in all rows, person-periods in the order
+of time. Rows are shortened by their covariates alone, to C/1.4. Follow-up stops at a cumulative hazard of 1.4
+(:mod:`dpalgos.central.preconditioned.follow_up`). A person's sum of scores is clipped at C. It has mean 0 at
+the true coefficients. Its length is about that of an event's row, whatever the number of periods.
 
 Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
@@ -138,7 +138,8 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
     single_event: bool = choice(
-        "with family='poisson' and max_rows: whether a person has at most one event in all rows",
+        "with family='poisson' and max_rows: whether a person has at most one event in all rows, which are "
+        "in the order of time",
         (False, True),
         default=False,
     )

@@ -40,6 +40,7 @@ from dpalgos.mechanisms.sensitivity import (
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
+from dpalgos.models.families.poisson import HAZARD_LIMIT
 from dpalgos.release.declared import Release
 from dpalgos.release.spend import Planned, counts_needed
 from dpalgos.rows.sample import Sample
@@ -107,8 +108,6 @@ _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
 _LATE = 0.8  # of the steps' share, for the last ones
 
-_ROOM = 1.4  # the threshold of a person's score, over the length of an event's row
-
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
@@ -163,7 +162,7 @@ class Numbers:
     @property
     def row_length(self) -> float:
         """The factor of rows' lengths before they are compared with a threshold of scores."""
-        return _ROOM * self.row_weight if self.family.has_counts and self.family.is_bounded else 1.0
+        return HAZARD_LIMIT * self.row_weight if self.family.has_counts and self.family.is_bounded else 1.0
 
     def share(self, needed: float, least: float, most: float) -> float:
         return _share(self.size, needed, least, most)

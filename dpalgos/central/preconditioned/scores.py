@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from dpalgos.central.preconditioned.follow_up import FollowUp
 from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
@@ -82,11 +83,14 @@ class WhiteRows:
     def at(self, theta: FloatArray) -> "Scores":
         """Return the scores at θ, (d,) or (d, K)."""
         coef, family = self.coef(theta), self.family
+        follow_up = FollowUp(self.sample, family.mean) if self._has_single_events else None
 
         def scores(group: Group, white: _White) -> _RowScores:
-            predictor = _predictor(group, coef)
+            predictor, encoded = _predictor(group, coef), white.encoded
+            if follow_up is not None:
+                predictor, encoded = follow_up.stopped(group, predictor, encoded)
             mean = family.mean(predictor[..., None])[..., 0]
-            residual = white.encoded - mean
+            residual = encoded - mean
             residual *= white.shortened
             size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
             return _RowScores(predictor, residual, size, size * white.norms, white)
@@ -94,11 +98,15 @@ class WhiteRows:
         kind = Scores
         if self.people_limit is not None:
             kind = LimitedScores
-        elif self.sample.units is not None and family.has_counts and family.is_bounded:
+        elif self._has_single_events:
             kind = SingleEventScores
         elif self.sample.units is not None and not family.is_bounded:
             kind = UnitScores
         return kind(self, self._groups.map(scores))
+
+    @property
+    def _has_single_events(self) -> bool:
+        return self.sample.units is not None and self.family.has_counts and self.family.is_bounded
 
     def row_factor(self, norms: FloatArray, threshold: float) -> FloatArray:
         """Return the factors that shorten rows with scores of these norms at a threshold."""
@@ -332,9 +340,12 @@ class UnitScores(Scores):
 class SingleEventScores(UnitScores):
     """The scores of persons who have at most one event, as sums over their rows.
 
-    A row is shortened by a factor that depends on its covariates alone. The mean of the sum stays 0, since an
-    event less its cumulative hazard is a martingale. The sum is then clipped. Few sums are longer than the
-    row of an event.
+    Follow-up stops when a person's cumulative hazard reaches 1.4, as :class:`FollowUp` says. Therefore the
+    sum has mean 0 at the true coefficients, however many persons have an event.
+
+    A row is shortened to C/1.4 by a factor that depends on its covariates alone. The mean of the sum stays 0.
+    If the covariates of a person do not change, the sum is not longer than C. Else it is clipped to C, which
+    is rare. Therefore one person moves the sum of scores by at most 2C, whatever their rows.
     """
 
     def _clipped(self, threshold: float) -> FloatArray:

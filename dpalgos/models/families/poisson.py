@@ -15,6 +15,7 @@ from dpalgos.typing import FloatArray
 # The cutoff of linear predictors, by bytes: e^138 is about 10⁶⁰, the largest value that validation admits, so
 # that squares and products of means, responses and rows are finite. In single precision squares of means are.
 _LARGEST = {4: 44.0, 8: 138.0}
+HAZARD_LIMIT = 1.4  # the cumulative hazard of a person at which the follow-up of a single event stops
 
 
 @dataclass(frozen=True, kw_only=True)
