@@ -15,12 +15,7 @@ KINDS = {
     "hazard": "Hazard ratios",
     "mean": "Mean of a column",
 }
-_FAMILIES = {
-    "": "linear",
-    "logistic": "logistic (yes or no)",
-    "poisson": "Poisson (counts)",
-    "multinomial": "multinomial (three or more categories)",
-}
+_FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
 _OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
 _HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
