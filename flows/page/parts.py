@@ -38,7 +38,8 @@ def check_boxes(name: str, label: str, choices: Sequence[str], chosen: Sequence[
 
 
 def grid(*parts: Any) -> ui.Tag:
-    return ui.layout_column_wrap(*parts, width="15rem", fill=False, heights_equal="row")
+    """Return fields next to each other; hidden fields take no place."""
+    return ui.div(*parts, class_="grid")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> ui.Tag:

@@ -37,8 +37,10 @@ def screen(state: State) -> ui.Tag:
                 select_field("target", "Intervals cover", _TARGETS),
             ),
             shown(f"!{_HAS_TIMES}", select_field("left", "Response, group or column", names)),
-            shown(_HAS_TIMES, select_field("time", "Time of follow-up", names)),
-            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names)),
+            shown(
+                _HAS_TIMES, select_field("time", "Time of follow-up", names, _first(state, is_event=False))
+            ),
+            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, _first(state, is_event=True))),
             shown(_HAS_TEST, ui.output_ui("larger")),
         ),
         shown("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
@@ -55,6 +57,16 @@ def screen(state: State) -> ui.Tag:
         ui.h2("Still missing or wrong"),
         ui.output_ui("question_faults"),
     )
+
+
+def _first(state: State, is_event: bool) -> str | None:
+    """Return the first column that, by its bounds, may be an event or a time from 0 on."""
+    events = [
+        each["name"]
+        for each in state.files.columns
+        if each.get("lower") == 0 and (each["upper"] == 1) == is_event
+    ]
+    return next(iter(events), None)
 
 
 def serve(input: Inputs, state: State) -> None:
