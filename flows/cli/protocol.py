@@ -61,10 +61,8 @@ def release(
 
     folder, ledger = out or Path(file.stem), open_ledger(home())
     claim_report(folder, file)
-    prepared, _ = _prepared(file, say)
+    prepared, _ = _prepared(file, say, digest)
     plan, total = prepared.plan, prepared.split.total
-    if digest and digest != plan.digest:
-        raise SpecError(f"{file.name} or its study file has changed since it was shown; nothing was reserved")
 
     def confirm(left: "Sequence[Charge]") -> None:
         returned = ", ".join(f"{each.reserve} (epsilon {each.epsilon:.4g})" for each in left)
@@ -88,22 +86,22 @@ def release(
     say(str(folder / PAGES[0]))
 
 
-def _prepared(file: Path, show: Callable[[str], object]) -> "tuple[PreparedPlan, Account | None]":
-    """Split the budget of a plan, and show its forecast; refuse targets that cannot be met."""
+def _prepared(
+    file: Path, show: Callable[[str], object], digest: str = ""
+) -> "tuple[PreparedPlan, Account | None]":
+    """Split the budget of a plan, and show its forecast before it is refused."""
     from flows.progress import counter
     from reports.pages.coefficient_table import text_of_table
     from tasks.protocol.plan_file import read_plan
-    from tasks.protocol.prepare import check_charges, check_unit, prepare_plan
+    from tasks.protocol.prepare import check_reservable, prepare_plan
     from tasks.release.spending import account_if_open
 
     plan = read_plan(file)
-    if account := account_if_open(plan.plan.dataset):
-        check_unit(plan, account)
+    if digest and digest != plan.digest:
+        raise SpecError(f"{file.name} or its study file has changed since it was shown; nothing was reserved")
+    account = account_if_open(plan.plan.dataset)
     prepared = prepare_plan(plan, account, counter("simulating", "forecasts"))
     show(text_of_table(prepared.table))
-    if prepared.split.refusal:
-        raise SpecError(f"{file.name}: {prepared.split.refusal}; nothing was reserved")
+    check_reservable(prepared, account)
     show(f"all together: epsilon {prepared.split.total:.4g} at delta {plan.plan.delta:g}")
-    if account:
-        check_charges(prepared, account)
     return prepared, account

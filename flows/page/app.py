@@ -23,6 +23,8 @@ h2 { font-size: 1.15rem; margin-top: 1.2em; }
 fieldset.column { border-top: 1px solid var(--bs-border-color); padding: .5em 0; }
 .fields { display: none; } fieldset:has([value=number]:checked) .number,
 fieldset:has([value=category]:checked) .category, fieldset:has([value=time]:checked) .time { display: block; }
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)); gap: 0 1rem; }
+.grid > .btn { align-self: center; }
 legend { font-size: 1rem; font-weight: 600; float: none; } label { font-size: .9rem; }
 .boxes { max-height: 12rem; overflow-y: auto; } .scroll { overflow-x: auto; } .scroll table { width: auto; }
 .banner { border: 1px solid #a34a07; border-radius: 6px; padding: .6em .9em; }
@@ -52,7 +54,7 @@ def page_app(files: PageFiles) -> App:
             _show(title, step, input, output, state)
 
     panels = [ui.nav_panel(title, ui.output_ui(_place(title)), value=title) for title in _STEPS]
-    header = ui.TagList(ui.tags.style(_STYLE), ui.tags.script(ui.HTML(_DARK)))
+    header = ui.TagList(ui.tags.style(ui.HTML(_STYLE)), ui.tags.script(ui.HTML(_DARK)))
     title = f"dpcost: {files.name}"
     screen = ui.page_navbar(*panels, id="step", title=title, window_title=title, header=header, lang="en")
     return App(screen, server, static_assets={"/results": files.results})

@@ -3,16 +3,17 @@
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
+from data.columns import Marks
 from data.store.folders import atomic_write, sha256_file
-from data.tables.reading import opened_table
 from data.tables.schema import table_schema
-from data.tables.sources import name_of, source_of
+from data.tables.sources import Source, name_of, source_of
 from tasks.errors import SpecError
 from tasks.study.own_data import checked_data, read_toml
 
@@ -101,31 +102,37 @@ def opened_files(written: str, folder: Path) -> PageFiles:
         The table or the study file cannot be read.
     """
     is_study = written.endswith(".toml")
-    study = folder / (written if is_study else f"{_name(written, folder)}.toml")
+    study = folder / written if is_study else _study_of(written, folder)
     if study.exists():
-        files = _known(study)
-        if not is_study and files.declared["data"].get("path") != written:
-            raise SpecError(f"{study.name} declares another table than {written}; rename one of them")
-        return files
+        return _known(study)
     if is_study:
         raise SpecError(f"{written} is not a file; check the path")
-    found = table_schema(source_of(written, folder))
-    kinds = {**found.types, **dict.fromkeys(found.codes, "text")}
-    open_facts = {"rows": found.n_rows, "privacy_unit": OPEN, "clusters": OPEN, "columns": []}
+    kinds, n_rows = _kinds_of(source_of(written, folder), {})
+    open_facts = {"rows": n_rows, "privacy_unit": OPEN, "clusters": OPEN, "columns": []}
     files = PageFiles(study, kinds, {"data": {"path": written, **open_facts}, "guesses": {}})
     files.keep()
     return files
 
 
+def _study_of(written: str, folder: Path) -> Path:
+    """Return the study file of a table; if another table has the name, the name with a number."""
+    name = _name(written, folder)
+    studies = (folder / f"{name}{f'-{number}' * (number > 1)}.toml" for number in count(1))
+    return next(each for each in studies if not each.exists() or _data_of(each).get("path") == written)
+
+
+def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], int]:
+    """Return the kind of each column by its type, and the number of rows; no value is kept."""
+    found = table_schema(source, Marks(*[data.get(each.name, "") for each in fields(Marks)]))
+    return {**found.types, **dict.fromkeys(found.codes, "text")}, found.n_rows
+
+
 def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
-    """Read both files; the header of the table, too, if its columns are not known."""
-    declared = read_toml(study)[1]
-    if not isinstance(declared.get("data"), dict):
-        raise SpecError(f"{study.name} has no [data]; open a table, or a study file of one")
+    """Read both files; the types of the table's columns, too, if they are not known."""
+    data, declared = _data_of(study), read_toml(study)[1]
     declared.setdefault("guesses", {})
     if kinds is None:
-        with opened_table(source_of(str(declared["data"].get("path", "")), study.parent)) as (names, _):
-            kinds = dict.fromkeys(names, "number")
+        kinds, _ = _kinds_of(source_of(str(data.get("path", "")), study.parent), data)
     files = PageFiles(study, kinds, declared)
     files.seen[study] = sha256_file(study)
     if files.plan.exists():
@@ -134,6 +141,13 @@ def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
         files.plan_facts |= plain.get("plan", {})
         files.seen[files.plan] = sha256_file(files.plan)
     return files
+
+
+def _data_of(study: Path) -> dict[str, Any]:
+    data = read_toml(study)[1].get("data")
+    if not isinstance(data, dict):
+        raise SpecError(f"{study.name} has no [data]; open a table, or a study file of one")
+    return data
 
 
 def _name(written: str, folder: Path) -> str:
@@ -157,6 +171,12 @@ def list_of(text: str) -> list[str]:
     return [
         each.strip() for line in csv.reader([text], skipinitialspace=True) for each in line if each.strip()
     ]
+
+
+def codes_of(text: str) -> dict[str, list[str]]:
+    """Return the codes of each category, from lines such as ``female = 2, F``."""
+    lines = (line.partition("=") for line in text.splitlines() if line.strip())
+    return {category.strip(): list_of(codes) for category, _, codes in lines}
 
 
 def text_of_list(values: list[Any]) -> str:

@@ -19,6 +19,12 @@ def text_field(name: str, label: str, value: Any = "", placeholder: str = "") ->
     return ui.input_text(name, label, text, placeholder=placeholder, update_on="blur", width="100%")
 
 
+def lines_field(name: str, label: str, value: Mapping[str, list[str]] | None) -> ui.Tag:
+    """Return a field with the codes of a category on each line."""
+    text = "\n".join(f"{category} = {text_of_list([*codes])}" for category, codes in (value or {}).items())
+    return ui.input_text_area(name, label, text, rows=3, update_on="blur", width="100%")
+
+
 def select_field(name: str, label: str, choices: Any, selected: Any = None) -> ui.Tag:
     return ui.input_select(name, label, choices, selected=selected, width="100%")
 
@@ -32,7 +38,8 @@ def check_boxes(name: str, label: str, choices: Sequence[str], chosen: Sequence[
 
 
 def grid(*parts: Any) -> ui.Tag:
-    return ui.layout_column_wrap(*parts, width="15rem", fill=False, heights_equal="row")
+    """Return fields next to each other; hidden fields take no place."""
+    return ui.div(*parts, class_="grid")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> ui.Tag:

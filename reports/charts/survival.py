@@ -12,6 +12,7 @@ from reports.charts.lines import Axes, Line, line_chart
 
 _BELOW, _ROW = 50, 18  # pixels: from the plot to its legend, and the height of a row
 _LEFT = 24  # pixels from the plot to the names of rows
+_CHARACTER = 6.5  # pixels, with a margin
 
 
 def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330) -> Chart:
@@ -25,8 +26,13 @@ def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330
         points = list(zip(shown["time"], shown["survival"], strict=True))
         lines.append(Line(str(group), points, look, limits))
         at_risk = [f"{max(round(each), 0):,}" for each in own["at_risk"]]
+        distance = (
+            _CHARACTER * (1 + max(map(len, at_risk))) * (curves.periods[-1] - curves.periods[0]) / width
+        )
+        apart = _apart(list(own["time"]), distance)
         y = below + _ROW * (k + 1)
-        numbers += [_texts(at_risk, list(own["time"]), y, look.color), _label(str(group), y, look.color)]
+        texts = _texts([at_risk[j] for j in apart], [own["time"].iloc[j] for j in apart], y, look.color)
+        numbers += [texts, _label(str(group), y, look.color)]
     axes = Axes(
         curves.time,
         "survival",
@@ -39,6 +45,15 @@ def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330
     )
     chart = line_chart(lines, axes)
     return {**chart, "layer": [*chart["layer"], *numbers]}
+
+
+def _apart(times: Sequence[float], distance: float) -> list[int]:
+    """Return positions of times, each at least a distance after the one before."""
+    kept = [0]
+    for j, time in enumerate(times):
+        if time - times[kept[-1]] >= distance:
+            kept.append(j)
+    return kept
 
 
 def _label(text: str, y: float, color: str) -> Chart:

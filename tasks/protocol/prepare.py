@@ -107,11 +107,13 @@ def _number(value: float | None, form: str = "") -> str:
 def prepare_plan(
     plan: PlanFile, account: Account | None = None, progress: Callable[[int], None] = lambda _: None
 ) -> PreparedPlan:
-    """Split the budget of a plan by forecasts.
+    """Split the budget of a plan by forecasts; refuse one that protects another unit than its account.
 
     Questions that the account has registered keep their ε and their forecast. Only others are simulated,
     unless their forecast is kept.
     """
+    if account:
+        _check_unit(plan, account)
     registration, counts = registration_of(plan, account), count(1)
     charged, simulated = registration.charged, dict[str, _Simulated]()
     curves, forecasts = dict[str, Curve](), dict[str, Forecast]()
@@ -148,16 +150,19 @@ def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
     return asked.id == known.id
 
 
-def check_unit(plan: PlanFile, account: Account) -> None:
-    """Refuse a plan that protects another unit than its budget, before anything is forecast."""
+def _check_unit(plan: PlanFile, account: Account) -> None:
     for name in (each.name for each in plan.plan.released):
         with plan.naming(name):
             require_unit(account.budget, account.charges, plan.requests[name].unit)
 
 
-def check_charges(prepared: PreparedPlan, account: Account) -> None:
-    """Refuse a plan that cannot be reserved in an account, as far as public declarations show it."""
+def check_reservable(prepared: PreparedPlan, account: Account | None) -> None:
+    """Refuse unreachable targets, and a plan that cannot be reserved, as far as declarations show it."""
     plan, registration = prepared.plan, prepared.registration
+    if prepared.split.refusal:
+        raise SpecError(f"{plan.path.name}: {prepared.split.refusal}; nothing was reserved")
+    if account is None:
+        return
     for name in (each.name for each in plan.plan.released):
         charge = registration.charged.get(name)
         if charge and not _is_question_of(charge, plan):

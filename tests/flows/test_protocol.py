@@ -71,3 +71,12 @@ def test_a_reserve_is_shown_and_given_back(command_line, file):
     status, _, err = command_line("ledger", "give-back", "trial", "trial-plan/primary")
     assert status == 2
     assert "trial-plan/primary" in err
+
+
+def test_a_release_refuses_a_plan_that_changed_since_it_was_shown(command_line, file):
+    open_ledger().open_dataset("trial", 3.0, 1e-6)
+    digest = read_plan(file).digest
+    edit(file, ("= 2.5", "= 2.6"))
+    status, _, err = command_line("protocol", "release", file, "--yes", "--digest", digest)
+    assert (status, file.name in err) == (2, True)
+    assert not open_ledger().account("trial").charges

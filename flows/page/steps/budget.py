@@ -10,8 +10,8 @@ from flows.page.files import number_of
 from flows.page.parts import banner, gauge, grid, table, text_field
 from flows.page.state import REFUSED, State, count, telling
 from tasks.protocol.plan_file import PlanFile
-from tasks.protocol.prepare import PreparedPlan, check_charges, check_unit, prepare_plan
-from tasks.release.spending import spent_epsilon
+from tasks.protocol.prepare import PreparedPlan, check_reservable, prepare_plan
+from tasks.release.spending import account_if_open, spent_epsilon
 
 _FACTS = {"epsilon": "ε of all questions together", "delta": "δ, at most that of the budget"}
 
@@ -54,7 +54,8 @@ def serve(input: Inputs, state: State) -> None:
                 total = float(input.total_epsilon()), float(input.total_delta())
             except ValueError:
                 raise REFUSED[0]("ε and δ of the budget must be numbers, e.g. 2 and 1e-6") from None
-            open_ledger(home()).open_dataset(name, *total, person)
+            if account_if_open(name) is None:
+                open_ledger(home()).open_dataset(name, *total, person)
             count(state.charged)
         with state.editing():
             files.plan_facts["dataset"] = name
@@ -97,13 +98,10 @@ def serve(input: Inputs, state: State) -> None:
 
 
 def _prepared(plan: PlanFile, account: Account | None) -> PreparedPlan:
-    """Prepare a plan as the command line does: its unit, its split and its charges."""
-    if account:
-        check_unit(plan, account)
-    found = prepare_plan(plan, account)
-    if account and not found.split.refusal:
-        check_charges(found, account)
-    return found
+    prepared = prepare_plan(plan, account)
+    if not prepared.split.refusal:  # which is shown with the table
+        check_reservable(prepared, account)
+    return prepared
 
 
 def split_table(found: PreparedPlan) -> ui.Tag:
@@ -120,7 +118,10 @@ def split_table(found: PreparedPlan) -> ui.Tag:
 
 def _opening(state: State) -> ui.Tag:
     return ui.div(
-        ui.p("No budget is open for these data. Open one budget for everything that is released from them."),
+        ui.p(
+            "No budget is open for these data. Open one budget for everything that is released from them. "
+            "If a budget is open for the same persons in another table, enter its name."
+        ),
         grid(
             text_field("dataset", "Name of the data in the ledger", state.files.name),
             text_field("total_epsilon", "ε of everything", "2"),

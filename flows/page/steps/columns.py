@@ -4,8 +4,8 @@ from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.files import OPEN, list_of, number_of
-from flows.page.parts import check_boxes, faults_of, grid, select_field, text_field
+from flows.page.files import OPEN, codes_of, list_of, number_of
+from flows.page.parts import check_boxes, faults_of, grid, lines_field, select_field, text_field
 from flows.page.state import State, text_of
 
 KINDS = {"number": "a number", "category": "a category", "time": "a time to an event"}
@@ -18,7 +18,12 @@ _ALWAYS = {
 }
 FIELDS = {
     "number": {**_BOUNDS, **_GUESSED, "unit": "Unit (optional)", **_ALWAYS},
-    "category": {"categories": "All categories; the first is the reference", **_ALWAYS},
+    "category": {
+        "categories": "All categories; the first is the reference",
+        "levels": "Codes in the file, one line a category, e.g. female = 2, F (optional)",
+        "others": "Category of all texts that are not listed (optional)",
+        **_ALWAYS,
+    },
     "time": {
         "lower": "Start of follow-up",
         "upper": "Longest follow-up",
@@ -29,7 +34,7 @@ FIELDS = {
 }
 _OPEN = {"lower", "upper", "categories", "source"}  # a person must state them
 _LISTS = {"categories", "missing", "periods"}
-_TEXTS = {"unit", "source", "categories", "missing"}
+_TEXTS = {"unit", "source", "categories", "others", "missing"}
 _ABOUT = (
     "Take bounds and categories from a codebook, a law or common knowledge, never from these rows. Separate "
     "several values by commas. The page knows the names and types of the columns, and none of their values."
@@ -132,7 +137,9 @@ def _fields(state: State, known: dict[str, Any]) -> ui.Tag:
         ui.div(
             grid(
                 *[
-                    text_field(f"{each}_{key}_{number}", label, known.get(key))
+                    (lines_field if key == "levels" else text_field)(
+                        f"{each}_{key}_{number}", label, known.get(key)
+                    )
                     for key, label in of_kind.items()
                 ]
             ),
@@ -195,6 +202,8 @@ def _column(input: Inputs, number: int, known: dict[str, Any]) -> dict[str, Any]
 
 
 def _value(kind: str, key: str, text: str) -> Any:
+    if key == "levels":
+        return codes_of(text)
     read = str if key in _TEXTS or (key == "impute" and kind == "category") else number_of
     if key in _LISTS:
         return [read(each) for each in list_of(text)] or [OPEN]

@@ -6,7 +6,7 @@ from shiny import Inputs, reactive, render, ui
 
 from dpalgos.spelling import quoted
 from flows.page.parts import check_boxes, faults_of, grid, select_field, table, text_field
-from flows.page.state import State
+from flows.page.state import State, text_of
 
 KINDS = {
     "regression": "Regression",
@@ -19,6 +19,7 @@ _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poiss
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
 _OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
 _HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
+_HAS_TEST = "['regression', 'hazard'].includes(input.kind)"
 
 
 def screen(state: State) -> ui.Tag:
@@ -36,15 +37,18 @@ def screen(state: State) -> ui.Tag:
                 select_field("target", "Intervals cover", _TARGETS),
             ),
             shown(f"!{_HAS_TIMES}", select_field("left", "Response, group or column", names)),
-            shown(_HAS_TIMES, select_field("time", "Time of follow-up", names)),
-            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names)),
+            shown(
+                _HAS_TIMES, select_field("time", "Time of follow-up", names, _first(state, is_event=False))
+            ),
+            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, _first(state, is_event=True))),
+            shown(_HAS_TEST, ui.output_ui("larger")),
         ),
         shown("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
         ui.input_text(
             "formula", "The question; edit it for interactions, powers or logarithms", width="100%"
         ),
         shown(
-            "['regression', 'hazard'].includes(input.kind)",
+            _HAS_TEST,
             text_field("test", "Hypothesis to test (optional, costs nothing)", placeholder="e.g. age = 0"),
         ),
         ui.input_action_button("add", "Add the question", class_="btn-primary"),
@@ -53,6 +57,16 @@ def screen(state: State) -> ui.Tag:
         ui.h2("Still missing or wrong"),
         ui.output_ui("question_faults"),
     )
+
+
+def _first(state: State, is_event: bool) -> str | None:
+    """Return the first column that, by its bounds, may be an event or a time from 0 on."""
+    events = [
+        each["name"]
+        for each in state.files.columns
+        if each.get("lower") == 0 and (each["upper"] == 1) == is_event
+    ]
+    return next(iter(events), None)
 
 
 def serve(input: Inputs, state: State) -> None:
@@ -66,11 +80,23 @@ def serve(input: Inputs, state: State) -> None:
         right = " + ".join(map(quoted, input.right())) or "1"
         ui.update_text("formula", value=input.left() if kind == "mean" else f"{left} ~ {right}")
 
+    @render.ui
+    def larger() -> ui.Tag:
+        state.changed()
+        names = {each["name"]: each["name"] for each in files.questions if {"formula", "survival"} & {*each}}
+        return select_field("nested_in", "Nested in (costs nothing)", {"": "no other question", **names})
+
     @reactive.effect
     @reactive.event(input.add)
     def add() -> None:
         question = question_of(
-            input.kind(), input.formula(), input.family(), input.target(), input.test(), files.questions
+            input.kind(),
+            input.formula(),
+            files.questions,
+            family=input.family(),
+            target=input.target(),
+            test=input.test(),
+            nested_in=text_of(input.nested_in),
         )
         with state.editing():
             files.questions.append(question)
@@ -107,9 +133,16 @@ def serve(input: Inputs, state: State) -> None:
 
 
 def question_of(
-    kind: str, formula: str, family: str, target: str, test: str, others: list[dict[str, Any]]
+    kind: str,
+    formula: str,
+    others: list[dict[str, Any]],
+    *,
+    family: str = "",
+    target: str = "robust",
+    test: str = "",
+    nested_in: str = "",
 ) -> dict[str, Any]:
-    """Return a question as a plan has it, under a name that no other has."""
+    """Return a question as a plan has it, under a name that no other question has."""
     taken = {each["name"] for each in others}
     title = KINDS[kind].lower()
     names = (title if number == 1 else f"{title} {number}" for number in range(1, len(taken) + 2))
@@ -117,7 +150,9 @@ def question_of(
     if kind in _OF_COLUMNS:
         return question | {kind: formula.strip()}
     question["formula"] = formula.strip()
-    if kind == "regression":
+    if nested_in:
+        question["submodel"] = nested_in
+    elif kind == "regression":
         question |= {"family": family} if family else {"params": {"interval_target": target}}
     return question | ({"test": [test.strip()]} if test.strip() else {})
 
@@ -126,4 +161,5 @@ def text_of_question(question: dict[str, Any]) -> str:
     """Return a question as one line."""
     text = next(str(question[key]) for key in ("formula", "table1", "survival", "mean") if key in question)
     targets = [f"{term} within ± {width}" for term, width in question.get("precision", {}).items()]
-    return "; ".join([f"{text} ({question['family']})" if "family" in question else text, *targets])
+    about = question.get("family") or ("submodel" in question and f"nested in {question['submodel']}")
+    return "; ".join([f"{text} ({about})" if about else text, *targets])

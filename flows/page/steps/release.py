@@ -16,9 +16,9 @@ _SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".json")
 def screen(state: State) -> ui.Tag:
     return ui.div(
         ui.h1("Release"),
-        ui.output_ui("to_release"),
         ui.output_ui("progress"),
         ui.output_ui("results"),
+        ui.output_ui("to_release"),
         ui.h2("What this page does, as commands"),
         ui.tags.pre("\n".join(commands(state)), tabindex="0"),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.page.files import list_of, number_of, opened_files, text_of_list
+from flows.page.files import codes_of, list_of, number_of, opened_files, text_of_list
 from flows.page.forecasts import needed, needed_times
 from flows.page.parts import chart, gauge
 from flows.page.steps.questions import question_of, text_of_question
@@ -27,7 +27,7 @@ def files(tmp_path):
 
 def declare(files):
     files.declared["data"] |= {"privacy_unit": "a person", "clusters": "none", "columns": COLUMNS}
-    files.questions.append(question_of("regression", "age ~ group", "", "robust", "", []))
+    files.questions.append(question_of("regression", "age ~ group", []))
     files.keep()
 
 
@@ -92,9 +92,22 @@ def test_a_bad_file_is_refused_by_its_name(tmp_path, name):
         opened_files(name, tmp_path)
 
 
-def test_the_study_file_of_another_table_is_refused(files, tmp_path):
-    (tmp_path / "my-table.parquet").write_text("")
-    refused(lambda: opened_files("my-table.parquet", tmp_path), SpecError, "my-table.toml")
+def test_tables_of_one_name_have_study_files_of_their_own(files, tmp_path):
+    (tmp_path / "my-table.csv").write_text(CSV)
+    for _ in range(2):
+        assert opened_files("my-table.csv", tmp_path).study.name == "my-table-2.toml"
+    assert opened_files("My table.csv", tmp_path).study.name == "my-table.toml"
+
+
+def test_a_study_file_opened_again_has_the_kinds_of_all_columns(files, tmp_path):
+    declare(files)
+    assert opened_files(files.study.name, tmp_path).kinds == files.kinds
+
+
+def test_a_table_with_declared_marks_is_opened_by_its_study_file(tmp_path):
+    (tmp_path / "costs.csv").write_text("cost,group\n" + "1.234,a\n" * 60)
+    (tmp_path / "costs.toml").write_text('[data]\npath = "costs.csv"\nthousands = "."\ndecimal = ","\n')
+    assert opened_files("costs.toml", tmp_path).kinds == {"cost": "whole number", "group": "text"}
 
 
 @pytest.mark.parametrize(
@@ -104,16 +117,23 @@ def test_numbers_are_read_as_a_person_types_them(text, number):
     assert number_of(text) == number
 
 
+def test_codes_of_categories_are_read_by_line():
+    assert codes_of("female = 2, F\n\nmale=1") == {"female": ["2", "F"], "male": ["1"]}
+
+
 def test_a_text_with_a_comma_is_one_category():
     assert list_of(text_of_list(["a", "b, c"])) == ["a", "b, c"]
 
 
 def test_questions_have_names_of_their_own():
-    first = question_of("regression", "y ~ x", "logistic", "robust", "x = 0", [])
-    second = question_of("regression", "y ~ z", "", "robust", "", [first])
+    first = question_of("regression", "y ~ x", [], family="logistic", test="x = 0")
+    second = question_of("regression", "y ~ z", [first])
+    nested = question_of("regression", "y ~ 1", [first, second], nested_in="regression")
     assert first == {"name": "regression", "formula": "y ~ x", "family": "logistic", "test": ["x = 0"]}
     assert (second["name"], second["params"]) == ("regression 2", {"interval_target": "robust"})
-    assert question_of("table1", "g ~ x", "", "", "", [])["table1"] == "g ~ x"
+    assert nested == {"name": "regression 3", "formula": "y ~ 1", "submodel": "regression"}
+    assert text_of_question(nested) == "y ~ 1 (nested in regression)"
+    assert question_of("table1", "g ~ x", [])["table1"] == "g ~ x"
     assert text_of_question({**first, "precision": {"x": 0.5}}) == "y ~ x (logistic); x within ± 0.5"
 
 

@@ -14,7 +14,7 @@ from dpalgos import Budget, InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.formula import ols, survival, table_one
 from tasks.protocol.plan_file import read_plan
-from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
+from tasks.protocol.prepare import check_reservable, prepare_plan, reserve_plan
 from tests.builders import refused
 from tests.dpalgos.test_group_tables import PUBLIC, trial
 from tests.tasks.analyst_tables import drawn_from_a_seed, edited, initialized, release
@@ -76,7 +76,7 @@ def test_persons_and_visits_share_one_budget(files, home):
     for file in files:
         prepared = prepare_plan(read_plan(file), ledger.account("trial"))
         assert prepared.split.refusal == ""
-        check_charges(prepared, ledger.account("trial"))
+        check_reservable(prepared, ledger.account("trial"))
         reserve_plan(prepared, ledger)
         flows.protocol.protocol.fn(str(file), str(file.parent / "out"))
     charges = ledger.account("trial").charges

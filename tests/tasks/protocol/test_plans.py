@@ -20,7 +20,7 @@ from data.ledger import Ledger, open_ledger
 from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
-from tasks.protocol.prepare import check_charges, prepare_plan, reserve_plan
+from tasks.protocol.prepare import check_reservable, prepare_plan, reserve_plan
 from tasks.protocol.registration import deviations, registered_plan, registration_of
 from tasks.question import release_question
 from tasks.release.release import draw_answer, public_plan
@@ -416,13 +416,13 @@ def test_an_answered_question_cannot_change_and_check_refuses_what_release_would
     refused(lambda: reserve(file), SpecError, "'mean baseline'", "as it was charged")
     (file.parent / "trial.parquet").unlink()
     account = open_ledger().account("trial")
-    refused(lambda: check_charges(prepared_plan(file), account), SpecError, "'mean baseline'", "as it was")
+    refused(lambda: check_reservable(prepared_plan(file), account), SpecError, "'mean baseline'", "as it was")
     edit(file, ('mean = "age"', 'mean = "baseline"'))
-    check_charges(prepared_plan(file), account)
+    check_reservable(prepared_plan(file), account)
     Ledger(home).open_dataset("small", 1.0, 1e-6)
     edit(file, ('dataset = "trial"', 'dataset = "small"'))
     small = open_ledger().account("small")
-    refused(lambda: check_charges(prepare_plan(read_plan(file), small), small), BudgetExhausted, "'small'")
+    refused(lambda: check_reservable(prepare_plan(read_plan(file), small), small), BudgetExhausted, "'small'")
 
 
 def test_a_release_of_a_reserved_question_asks_before_it_draws(file):
