@@ -212,6 +212,20 @@ def clipped_moments(
     return rows.computed(("clipped moments", row_bound, response_bound, response_scale), compute)
 
 
+def clipped_mean(rows: Rows, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
+    """Return the mean of ``clip(X, bound)``, (…, d), computed once, however many estimators ask for it."""
+
+    def part(block: Block) -> FloatArray:
+        return block.total(clip(block.X, bound))
+
+    def compute() -> FloatArray:
+        means = rows.mean(part)
+        means.flags.writeable = False
+        return means
+
+    return rows.computed(("clipped mean", clip, bound), compute)
+
+
 def _blocks_in_memory(sample: Sample, is_batch: bool) -> Iterator[Block]:
     """Yield blocks of few rows; a batch leaves out rows that no replicate uses."""
     (group,) = sample.row_blocks()
