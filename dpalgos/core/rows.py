@@ -33,7 +33,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small
-_NUMBERS_AT_ONCE = 1 << 17  # of an array (R, rows of a block) in a batch: it stays in the cache
+_NUMBERS_AT_ONCE = 1 << 19  # of an array (R, rows of a block) in a batch: it bounds memory
 _FEWEST_ROWS = 256
 
 Query = Callable[["Block"], Any]
