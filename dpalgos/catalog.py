@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from typing import Any, TypeVar, get_type_hints
 
 from dpalgos.accounting.events import Relation
-from dpalgos.core.bridge import catalog_settings, function_of
-from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
@@ -33,7 +31,7 @@ _ESTIMATORS: dict[str, "Estimator"] = {}
 
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
-Registered = TypeVar("Registered", bound=EstimatorFunction | type[PrivateEstimator])
+Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +236,8 @@ def register(
 
     def add(registered: Registered) -> Registered:
         if isinstance(registered, type):
+            from dpalgos.core.bridge import catalog_settings, function_of  # here: a list needs no estimator
+
             settings.update(catalog_settings(registered))
             function: EstimatorFunction = function_of(registered, name)
             keywords = settings.pop("parameters")

@@ -107,7 +107,7 @@ def _safe_events(
     plan, relation = params.plan(n, n_features), estimator.relation or Relation.CENTRAL
     for label, slot in plan.items():
         if not slot.has_exact_sampler:
-            raise no_sampler(quantity(label))
+            raise no_sampler(quantity(label), slot.instead)
     check_grid(params.largest_release(n_features), n)
     return [replace(safe_event(event), relation=relation) for event in planned_events(plan)]
 

@@ -2,9 +2,9 @@
 
     β ← Π_C( β − η (1/n) Σ_i (x_i'β − Π_R(y_i)) x_i + η w_t ),   t = 1 … T,   from β = 0
 
-    release                       sensitivity                        share
-    quantiles of the response     1 (of a count)                     0.05 of ρ, if truncation is at them
-    gradient, T times             2 c_x ρ/n (ℓ2), for ρ at ‖β‖₂      the rest
+    release                sensitivity    share
+    private quantiles      1              0.05 of ρ
+    gradient, T times      2 c_x ρ/n      the rest, or all
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` c_x (rows are
 clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C, ``n_iterations`` T,

@@ -2,6 +2,12 @@
 
     m̂ = (1/n) Σ_i Π_R(x_i) + N(0, sd² I_d),   Π_R clips every entry to [−R, R]
 
+    release                     sensitivity (ℓ2)    share
+    mean                        ‖u − l‖₂/n          the rest
+    quantiles of columns        1 (of a count)      0.1 of ρ, if truncation is at them
+    squares of entries          √d/n                0.05 of μ², with an interval
+    shares of rows by size      √3/n                0.12 of μ², with an interval
+
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
 Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j]
@@ -26,31 +32,26 @@ quantiles clip entries on purpose.
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, selections
-from dpalgos.accounting.events import Event
-from dpalgos.catalog import Form, Release, register
+from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, after_selections, concentrated_plan, gaussian_plan
+from dpalgos.core.rows import Rows, clipped_mean
+from dpalgos.core.slots import Density, Gaussian, Plan, Proved, Slot
+from dpalgos.core.spend import ColumnSpend, Spend
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import (
-    ENTRY_SQUARES,
-    ENTRY_TAIL,
-    interval_of_entries,
-    interval_plan,
-)
+from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, interval_of_entries
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, positive
-from dpalgos.release.spend import Planned, Spend, left_of, planned_events
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.moments import clipped_means
-from dpalgos.rows.sample import Sample
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -63,43 +64,21 @@ from dpalgos.tuning.truncation import (
 )
 from dpalgos.typing import FloatArray
 
+MEAN = "mean"
+QUANTILES, UNTRUNCATED = COLUMN_RELEASES
+ENTRY_LEMMAS = {each.label: each.lemma for each in (ENTRY_SQUARES, ENTRY_TAIL)}
+INTERVAL_SHARES = {label: Share(share) for label, share in SHARES.items()}
 _UNSEEN = Unseen(near=1.5, far=5.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPMeanParams(IntervalParams):
-    """Keywords of :func:`dp_mean`."""
-
-    value_bound: float = positive("R: every entry is truncated to ±R")
-    truncation: str = truncation_choice()
-    shrinkage: str | None = shrinkage_choice()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_truncation(self.truncation, self.calibration)
-        if self.interval is not None and self.truncation != "bound":
-            raise InputError(
-                f"interval must be left out for truncation={self.truncation!r}, which cuts off entries by "
-                f"design, got {self.interval!r}; use truncation='bound'"
-            )
-
-
-MEAN = Release("mean", box)
-
-
 @register(
+    name="dp_mean",
     title="Private mean",
     order=6,
     task="mean",
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1",
     summary="The mean of truncated entries with Gaussian noise.",
     example={"value_bound": 1.0},
-    releases=(
-        MEAN,
-        *COLUMN_RELEASES,
-        ENTRY_SQUARES,
-        ENTRY_TAIL,
-    ),
     forms={
         "private quantiles": Form(
             keywords={"truncation": "private_quantiles"}, calibrations=("tight", "paper"), in_memory=True
@@ -111,43 +90,73 @@ MEAN = Release("mean", box)
     },
     takes_people=True,
 )
-def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the mean, (d, R)."""
-    bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
-    shares = interval_plan(params, ENTRY_SQUARES, ENTRY_TAIL)
-    plan = planned_events(params.epsilon, params.delta, {**shares, MEAN: Planned(left_of(shares))})
-    if params.calibration == "paper":
-        plan[MEAN.label] = gaussians(float(np.sqrt(np.log(1 / params.delta)) / params.epsilon))
-    widths = np.full(shape, 2 * bound)
-    if params.truncation == "private_quantiles":
-        noise = planned_noise(params, sample.n_features, plan)
-        plan = {MEAN.label: noise.events[MEAN.label]}
-        lower, upper = private_interval(transcript, sample, bound, epsilon=noise.epsilon_of(LABEL))
-        means, widths = truncated_means(sample, lower, upper), upper - lower
-    elif params.truncation == "none":
-        transcript.unprotected("untruncated entries")
-        means = clipped_means(sample, truncate, np.inf)
-    else:
-        means = clipped_means(sample, truncate, bound)
-    spend = Spend(transcript, plan)
-    released, std = spend(MEAN, box.of(means, widths, sample.n_rows))
-    if params.shrinkage == "james_stein":
-        released = james_stein(released, std**2)
-    if params.interval is not None:
-        ends = np.full((sample.n_features, 1), bound)
-        entries = TruncatedEntries(lower=-ends, upper=ends, mean=released)
-        transcript.interval = interval_of_entries(spend, params.interval, sample, entries, std, _UNSEEN)
-    spend.check_complete()
-    return released
+@dataclass(frozen=True, kw_only=True)
+class DPMean(IntervalParams, PrivateEstimator):
+    """The mean of truncated entries with Gaussian noise."""
 
+    value_bound: float = positive("R: every entry is truncated to ±R")
+    truncation: str = truncation_choice()
+    shrinkage: str | None = shrinkage_choice()
 
-def planned_noise(params: DPMeanParams, d: int, plan: Mapping[str, Event]) -> NoisePlan:
-    """Return the smallest noise of quantiles and mean; for ``paper``, the printed one."""
-    n_quantiles = len(LEVELS) * d
-    mean = NoisePlan(params.epsilon, params.delta, plan)
-    if params.calibration == "tight":
-        return least_noise(mean.after_selections(LABEL, n_quantiles, COLUMNS_SHARE), holds=False)
-    shares = {LABEL: COLUMNS_SHARE, "mean": 1 - COLUMNS_SHARE}
-    budget = params.split_budget(shares, gaussian=False)
-    quantiles = selections(budget.selection_epsilon(LABEL, n_quantiles), n_quantiles)
-    return replace(mean, events={**mean.events, LABEL: quantiles})
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        MEAN: box,
+        QUANTILES.label: QUANTILES.lemma,
+        UNTRUNCATED.label: UNTRUNCATED.lemma,
+        **ENTRY_LEMMAS,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_truncation(self.truncation, self.calibration)
+        if self.interval is not None and self.truncation != "bound":
+            raise InputError(
+                f"interval must be left out for truncation={self.truncation!r}, which cuts off entries by "
+                f"design, got {self.interval!r}; use truncation='bound'"
+            )
+
+    def plan(self, n: float, d: int) -> Plan:
+        shares = {} if self.interval is None else INTERVAL_SHARES
+        left = 1 - sum(share.share for share in shares.values())
+        plan: dict[str, Slot] = {**gaussian_plan(self.epsilon, self.delta, {MEAN: Share(left), **shares})}
+        if self.calibration == "paper":
+            plan[MEAN] = Gaussian(float(np.sqrt(np.log(1 / self.delta)) / self.epsilon))
+        if self.truncation == "none":
+            return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **plan}
+        if self.truncation == "bound":
+            return plan
+        bound = self.value_bound
+        quantiles = Density(1.0, k=len(LEVELS) * d, support=(-bound, bound))
+        if self.calibration == "tight":
+            return after_selections(self.epsilon, self.delta, LABEL, quantiles, COLUMNS_SHARE, plan)
+        both = {LABEL: (COLUMNS_SHARE, quantiles), MEAN: (1 - COLUMNS_SHARE, plan[MEAN])}
+        return {LABEL: concentrated_plan(self.epsilon, self.delta, both)[LABEL], **plan}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        bound = self.value_bound
+        means, widths = self.truncated(rows, spend)
+        released, std = spend(MEAN, box.of(means, widths, rows.n))
+        if self.shrinkage == "james_stein":
+            released = rows.by_replicate(james_stein(rows.by_column(released), std**2))
+        if self.interval is not None:
+            ends = np.full((rows.d, 1), bound)
+            entries = TruncatedEntries(lower=-ends, upper=ends, mean=rows.by_column(released))
+            spread = ColumnSpend(spend)
+            spend.keep_interval(
+                interval_of_entries(spread, self.interval, rows.sample, entries, std, _UNSEEN)
+            )
+        return released
+
+    def truncated(self, rows: Rows, spend: Spend) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of truncated entries (…, d), and the widths of the intervals, (d, R) or (d, 1)."""
+        bound, widths = self.value_bound, np.full((rows.d, 1), 2 * self.value_bound)
+        if self.truncation == "none":
+            spend.charge(UNTRUNCATED.label)
+            return clipped_mean(rows, truncate, np.inf), widths
+        if self.truncation == "bound":
+            return clipped_mean(rows, truncate, bound), widths
+        epsilon = spend.epsilon(LABEL)
+        lower, upper = spend.mechanism(
+            LABEL, lambda transcript: private_interval(transcript, rows.sample, bound, epsilon=epsilon)
+        )
+        return rows.by_replicate(truncated_means(rows.sample, lower, upper)), upper - lower

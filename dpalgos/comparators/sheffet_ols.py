@@ -9,10 +9,10 @@ With A = [X, y], rows clipped to ‖(x, y)‖₂ ≤ B, and Ω an r × n matrix 
 
 The rows of ΩA are independent N(0, A'A). The sketch is therefore drawn from the Gram matrix, without Ω.
 
-    release                            sensitivity                cost
-    smallest eigenvalue (paper)        B²                         ε/4
-    failure of the test (paper)        0, except with δ e^{ε/4}/2    δ e^{ε/4}/2
-    sketch                             B² over w²                 its Rényi curve
+    release                        sensitivity    cost
+    smallest eigenvalue (paper)    B²             ε/4
+    failure of the test (paper)    0              δ e^{ε/4}/2
+    sketch                         B²             its Rényi curve
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``, ``response_bound``
 (B² is the sum of their squares), ``n_sketch_rows`` r.

@@ -36,14 +36,16 @@ class PrivateEstimator(PrivateParams, ABC):
     batch : bool
         Whether ``fit`` serves several replicates at once (:mod:`dpalgos.core.rows`): no released number
         decides a step. Otherwise replicates run one by one.
-    in_memory : bool
-        Whether ``fit`` needs all rows in memory, at these keywords.
     """
 
     lemmas: ClassVar[Lemmas]
     witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
-    in_memory: ClassVar[bool] = False
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether ``fit`` needs all rows in memory, at these keywords."""
+        return False
 
     @abstractmethod
     def plan(self, n: float, d: int) -> Plan:

@@ -33,7 +33,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small
-_NUMBERS_AT_ONCE = 1 << 17  # of an array (R, rows of a block) in a batch: it stays in the cache
+_NUMBERS_AT_ONCE = 1 << 19  # of an array (R, rows of a block) in a batch: it bounds memory
 _FEWEST_ROWS = 256
 
 Query = Callable[["Block"], Any]
@@ -133,16 +133,21 @@ class Rows:
     n: float
     d: int
     is_batch: bool = False
-    blocks_in_memory: tuple[Block, ...] | None = None
+    mapped: tuple[Block, ...] | None = None
     functions: tuple[Query, ...] = ()
 
     @classmethod
     def of_sample(cls, sample: Sample, *, is_batch: bool = False) -> "Rows":
         """Return the rows of a sample, whose replicates use one number of rows."""
-        rows = cls(sample, float(sample.n_rows[0]), sample.n_features, is_batch)
-        if sample.rows.streamed:
-            return rows
-        return replace(rows, blocks_in_memory=tuple(_blocks_in_memory(sample, is_batch)))
+        return cls(sample, float(sample.n_rows[0]), sample.n_features, is_batch)
+
+    @property
+    def blocks(self) -> tuple[Block, ...] | None:
+        """The blocks of rows in memory, made once for all estimators; None if rows are streamed."""
+        if self.mapped is not None or self.sample.rows.streamed:
+            return self.mapped
+        compute = partial(_blocks_in_memory, self.sample, self.is_batch)
+        return self.sample.computed(("blocks", self.is_batch), compute)
 
     def with_total(self, total: float) -> "Rows":
         """Return the same rows with a released sum of weights in place of the number of units."""
@@ -158,16 +163,16 @@ class Rows:
 
         It is computed once if rows are in memory, otherwise in each pass.
         """
-        if self.blocks_in_memory is None:
+        blocks = self.blocks
+        if blocks is None:
             return replace(self, functions=(*self.functions, function))
-        return replace(
-            self, blocks_in_memory=tuple(replace(b, derived=function(b)) for b in self.blocks_in_memory)
-        )
+        return replace(self, mapped=tuple(replace(each, derived=function(each)) for each in blocks))
 
     def sum(self, part: Query) -> FloatArray:
         """Return the sum over blocks of a function of each."""
-        if self.blocks_in_memory is not None:
-            return _sum_over(self.blocks_in_memory, part)
+        blocks = self.blocks
+        if blocks is not None:
+            return _sum_over(blocks, part)
         return np.asarray(self.sample.total(partial(_partial_sum, part, self.functions, self.is_batch)))
 
     def mean(self, part: Query) -> FloatArray:
@@ -212,36 +217,24 @@ def clipped_moments(
     return rows.computed(("clipped moments", row_bound, response_bound, response_scale), compute)
 
 
-def _blocks_in_memory(sample: Sample, is_batch: bool) -> Iterator[Block]:
-    """Yield blocks of few rows; a batch leaves out rows that no replicate uses."""
-    (group,) = sample.row_blocks()
-    if is_batch and sample.row_mask is not None:
-        used = np.flatnonzero(sample.row_mask.any(axis=1))
-        if len(used) < len(group.X):
-            group = replace(group, X=group.X[used], y=group.y[used], weights=group.weights[used], rows=used)
-    step = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
-    block = _block(sample, group, is_batch)
-    if len(group.X) <= step:
-        yield block
-        return
-    for start in range(0, len(group.X), step):
-        yield _some(block, slice(start, start + step), len(sample.rows))
+def clipped_mean(rows: Rows, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
+    """Return the mean of ``clip(X, bound)``, (…, d), computed once, however many estimators ask for it."""
+
+    def part(block: Block) -> FloatArray:
+        return block.total(clip(block.X, bound))
+
+    def compute() -> FloatArray:
+        means = rows.mean(part)
+        means.flags.writeable = False
+        return means
+
+    return rows.computed(("clipped mean", clip, bound), compute)
 
 
-def _some(block: Block, rows: slice, n_rows: int) -> Block:
-    """Return some rows of a block."""
-    units = block.units
-    if isinstance(units, slice):
-        units = np.arange(n_rows)[units]
-    return replace(
-        block,
-        X=block.X[rows],
-        response=None if block.response is None else block.response[rows],
-        weight=None if block.weight is None else np.ascontiguousarray(block.weight[..., rows]),
-        units=None if units is None else units[rows],
-        offset=block.offset if isinstance(block.offset, float) else block.offset[rows],
-        is_clipped=None if block.is_clipped is None else block.is_clipped[rows],
-    )
+def _blocks_in_memory(sample: Sample, is_batch: bool) -> tuple[Block, ...]:
+    """Return blocks of few rows, without rows that no replicate uses."""
+    at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
+    return tuple(_block(sample, group, is_batch) for group in sample.held_blocks(at_once))
 
 
 def _blocks(sample: Sample, is_batch: bool, functions: tuple[Query, ...] = ()) -> Iterator[Block]:

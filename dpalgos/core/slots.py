@@ -10,6 +10,7 @@ number: ``"step: values 3"``. Their events have the label without that number.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,9 +38,11 @@ class Slot:
     forms: tuple[str, ...] = ()
     group: int | None = None
 
+    instead: ClassVar[str] = "choose another estimator"
+
     @property
     def has_exact_sampler(self) -> bool:
-        """Whether its releases can be drawn with floating-point-safe noise."""
+        """Whether its releases have floating-point-safe noise; ``instead`` is the advice if they do not."""
         return True
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
@@ -56,6 +59,24 @@ class Gaussian(Slot):
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         multiplier = self.noise_multiplier
         return kinds.GaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
+
+
+@dataclass(frozen=True)
+class SampledGaussian(Gaussian):
+    """Gaussian noise on sums over rows that are drawn in secret, each with probability ``sampling_rate``."""
+
+    sampling_rate: float
+
+    has_exact_sampler = False
+    instead = "choose another estimator, or one whose rows take turns"
+
+    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+        return kinds.SampledGaussianEvent(
+            label=label,
+            noise_multiplier=self.noise_multiplier,
+            l2_sensitivity=sensitivity,
+            sampling_rate=self.sampling_rate,
+        )
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,13 @@ class Spend:
     ----------
     plan : mapping of str to Slot
         The slots, for noise that decides tuning constants.
+    is_batch : bool
     """
 
     def __init__(self, plan: Plan, lemmas: Lemmas, transcript: Transcript, *, is_batch: bool = False) -> None:
         self.plan = plan
-        self._lemmas, self._transcript, self._is_batch = lemmas, transcript, is_batch
+        self.is_batch = is_batch
+        self._lemmas, self._transcript = lemmas, transcript
         self._made: Counter[str] = Counter()
 
     def multiplier(self, label: str) -> float:
@@ -138,7 +140,7 @@ class Spend:
                 by_magnitude=slot.by_magnitude,
             ),
         )
-        return np.asarray(chosen.T if self._is_batch else chosen[:, 0])
+        return np.asarray(chosen.T if self.is_batch else chosen[:, 0])
 
     def mechanism(self, label: str, release: Callable[[Transcript], T]) -> T:
         """Make a planned release by a mechanism that publishes through the transcript.
@@ -164,7 +166,7 @@ class Spend:
         slot = self.plan[label]
         if not isinstance(slot, Sketch):
             raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a sketch")
-        every = gram if self._is_batch else gram[None]
+        every = gram if self.is_batch else gram[None]
         every = np.broadcast_to(every, (self._transcript.n_replicates, *gram.shape[-2:]))
         rows = self.mechanism(
             label,
@@ -177,7 +179,7 @@ class Spend:
                 label=quantity(label),
             ),
         )
-        return rows if self._is_batch else rows[0]
+        return rows if self.is_batch else rows[0]
 
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""
@@ -187,7 +189,7 @@ class Spend:
 
     def note(self, name: str, value: object) -> None:
         """Keep a diagnostic (…), which must follow from released or public numbers."""
-        self._transcript.note(name, np.asarray(value) if self._is_batch else np.asarray(value)[None])
+        self._transcript.note(name, np.asarray(value) if self.is_batch else np.asarray(value)[None])
 
     def keep_interval(self, interval: Interval) -> None:
         """Keep the intervals of the estimate, from released or public numbers."""
@@ -196,7 +198,7 @@ class Spend:
     def keep_path(self, iterates: Sequence[FloatArray]) -> None:
         """Keep the iterates (…, d) of a descent, from its start to the estimate."""
         path = np.stack(np.broadcast_arrays(*iterates))
-        self._transcript.path = np.moveaxis(path, 1, -1) if self._is_batch else path[..., None]
+        self._transcript.path = np.moveaxis(path, 1, -1) if self.is_batch else path[..., None]
 
     def check_complete(self) -> None:
         """Check that each planned release was made as often as planned."""
@@ -205,7 +207,7 @@ class Spend:
 
     def _columns(self, value: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
         """Return values as columns, one for each replicate, (k, R), and the shape of the release."""
-        if not self._is_batch:
+        if not self.is_batch:
             return value.reshape(-1, 1), value.shape
         shape = self._transcript.n_replicates, *value.shape[1:]
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
@@ -226,6 +228,27 @@ class Spend:
                 f"the sensitivity of {label!r} must come from its declared lemma, {' or '.join(declared)}, "
                 f"got {query.formula}"
             )
+
+
+class ColumnSpend:
+    """The releases of a plan for code whose arrays have replicates along the last axis, also if it is one.
+
+    Intervals are such code, as long as it also serves estimators without a plan.
+    """
+
+    def __init__(self, spend: Spend) -> None:
+        self._spend = spend
+
+    def is_gaussian(self, release: Release) -> bool:
+        """Return whether a release has Gaussian noise."""
+        return isinstance(self._spend.plan[release.label], Gaussian)
+
+    def __call__(self, release: Release, query: Bounded) -> Noisy:
+        """Release a query whose value is (…, R)."""
+        is_batch, value = self._spend.is_batch, np.asarray(query.value, dtype=float)
+        leading = np.moveaxis(value, -1, 0) if is_batch else value[..., 0]
+        released, std = self._spend(release.label, query._replace(value=leading))
+        return Noisy(np.moveaxis(released, 0, -1) if is_batch else released[..., None], std)
 
 
 def is_within(event: Event, planned: Event) -> bool:

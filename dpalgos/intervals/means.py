@@ -26,7 +26,7 @@ from dpalgos.intervals.tails import (
 )
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.params import IntervalParams
-from dpalgos.release.spend import Planned, Spend
+from dpalgos.release.spend import Planned, Releaser, Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
@@ -75,7 +75,7 @@ def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
 
 
 def interval_in_ball(
-    spend: Spend,
+    spend: Releaser,
     level: float | None,
     sample: Sample,
     ball: Ball,
@@ -108,7 +108,7 @@ def interval_in_ball(
 
 
 def interval_of_entries(
-    spend: Spend,
+    spend: Releaser,
     level: float,
     sample: Sample,
     entries: TruncatedEntries,
@@ -121,7 +121,7 @@ def interval_of_entries(
 
 
 def entry_interval(
-    spend: Spend,
+    spend: Releaser,
     level: float,
     entries: TruncatedEntries,
     n_rows: FloatArray,

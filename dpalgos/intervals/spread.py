@@ -15,7 +15,7 @@ import numpy as np
 
 from dpalgos.intervals.tails import FAR, LEVELS, counts
 from dpalgos.release.declared import Release
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Releaser
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.moments import clipped_means
@@ -26,7 +26,7 @@ SCORE_MOMENTS = "score moments"
 
 
 def release_second_moments(
-    spend: Spend, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
+    spend: Releaser, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Release mean squares (d, R) of vectors of norm at most ``bound`` (R,); also return their noise."""
     square = np.asarray(bound) ** 2

@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.release.declared import Release, lemma
-from dpalgos.release.spend import Spend
+from dpalgos.release.spend import Releaser
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped
 from dpalgos.rows.sample import Sample
@@ -177,7 +177,7 @@ class Tail:
         return np.where(irregular, np.inf, np.where(is_hidden, outliers, extrapolated)), irregular
 
 
-def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
+def release_tail(spend: Releaser, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
     """Release the shares of rows above each level, (6, R), or with those of columns, (6, 1 + d, R).
 
     Noise is added to the shares in the bins between levels.

@@ -182,11 +182,10 @@ def safe_event(event: Event) -> Event:
     return event
 
 
-def no_sampler(label: str) -> InputError:
+def no_sampler(label: str, instead: str = "choose another estimator") -> InputError:
     """Return the refusal of a release without a floating-point-safe sampler."""
     return InputError(
-        f"{label} has no floating-point-safe sampler, so this estimator cannot be released; "
-        "choose another estimator"
+        f"{label} has no floating-point-safe sampler, so this estimator cannot be released; {instead}"
     )
 
 

@@ -289,14 +289,15 @@ class Sample:
         assert self.y is not None
         return self.y
 
-    def computed(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
+    def computed(self, key: tuple[Hashable, ...], compute: Callable[[], T]) -> T:
         """Return the result of ``compute`` for a key; compute it once."""
         if key not in self._computed:
             self._computed[key] = compute()
-        return self._computed[key]
+        found: T = self._computed[key]
+        return found
 
     @cached_property
-    def _computed(self) -> dict[tuple[Hashable, ...], FloatArray]:
+    def _computed(self) -> dict[tuple[Hashable, ...], Any]:
         return {}
 
     def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
@@ -323,6 +324,22 @@ class Sample:
             used = np.flatnonzero(self.row_mask[:, replicates].any(axis=1))
             weights = self.row_mask[used, replicates].astype(float, order="F")
             yield self._group(replicates, used, self.X[used], y[used], weights, self.offset_of(used))
+
+    def held_blocks(self, n_at_once: int) -> Iterator[Group]:
+        """Yield rows in memory for all replicates, so many at once, without rows that no replicate uses."""
+        X, y, mask = self.X, self.y, self.row_mask
+        chosen = None if mask is None else np.flatnonzero(mask.any(axis=1))
+        if chosen is not None and len(chosen) == len(X):
+            chosen = None
+        n = len(X) if chosen is None else len(chosen)
+        for start in range(0, n, n_at_once):
+            some = slice(start, min(start + n_at_once, n))
+            rows: slice | IntArray = some if chosen is None else chosen[some]
+            block = X[rows]
+            weights = np.ones((len(block), 1)) if mask is None else mask[rows].astype(float, order="F")
+            responses = np.zeros(len(block)) if y is None else y[rows]
+            replicates = slice(0, self.n_replicates)
+            yield self._group(replicates, rows, block, responses, weights, self.offset_of(rows))
 
     def partials(self, function: Callable[["Sample"], T]) -> Iterable[T]:
         """Apply a function to each partition of the rows, as a sample, in order.

@@ -70,7 +70,7 @@ def test_what_is_computed_for_a_person_depends_on_no_other_bit_by_bit():
     found = []
     for n in (49, 50):
         sample = UnitParams().with_units(Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2))
-        (block,) = Rows.of_sample(sample).blocks_in_memory
+        (block,) = Rows.of_sample(sample).blocks
         found.append(block.predictors(COEF)[:, :48])
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], COEF @ X[:48].T)
