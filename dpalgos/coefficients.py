@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError, shown
+from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray
 
 HAZARD = "hazard"  # of times to an event, which are fitted as counts
@@ -76,8 +77,7 @@ class CoefficientTable:
     def std_error(self) -> FloatArray:
         """Half-widths over the normal quantile of their level; NaN without an interval."""
         low, high = self.limits
-        quantile = scipy.special.ndtri((1 + (self.level or 0.5)) / 2)
-        return np.asarray((high - low) / (2 * quantile))
+        return np.asarray((high - low) / (2 * normal_quantile(self.level or 0.5)))
 
     @property
     def statistic(self) -> FloatArray:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError, shown
+from dpalgos.intervals.half_widths import normal_quantile
 from dpalgos.typing import FloatArray, is_number
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
@@ -73,10 +74,8 @@ def goodness(
         return {}
     if ones is None or reach is None:
         return {"fit_note": NO_BOUNDS}
-    from scipy.special import ndtri  # loading it takes as long as loading everything else
-
     M, noise, clip, coordinates = (np.asarray(notes[name])[0] for name in MOMENTS)
-    z, unit = float(ndtri((1 + (level or 0.95)) / 2)), 1 / coordinates[-1, -1]
+    z, unit = normal_quantile(level or 0.95), 1 / coordinates[-1, -1]
     one, y, v = np.linalg.solve(
         coordinates, np.array([np.eye(len(M))[ones], np.eye(len(M))[-1], [*-coef, 1.0]]).T
     ).T

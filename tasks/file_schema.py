@@ -19,6 +19,7 @@ from tasks.errors import require_once
 
 T = TypeVar("T")
 Whole = Annotated[int, Field(strict=True)]
+Positive = Annotated[Number, Field(gt=0)]
 _SHOWN = 60  # characters of a value that is wrong
 
 

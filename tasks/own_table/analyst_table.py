@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from data.columns import Column, Declaration, Marks, Number, Text
+from data.columns import Column, Declaration, Marks, Text
 from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
@@ -17,7 +17,7 @@ from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.design import FormulaDesign
 from tasks.errors import require_once
-from tasks.file_schema import Strict
+from tasks.file_schema import Positive, Strict
 
 if TYPE_CHECKING:  # loaded if a table by group is requested
     from dpalgos.formula.group_table import GroupNumbers
@@ -102,7 +102,7 @@ class AnalystTable(Strict):
     user_id: str = ""  # the column of user ids; empty: a row is protected
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
     weights: str = ""  # the column of private weights, none of the covariates; "": rows weigh the same
-    max_weight: Annotated[Number, Field(gt=0)] | None = None  # to which weights are clipped, from 0 on
+    max_weight: Positive | None = None  # to which weights are clipped, from 0 on
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
     # codes of a missing cell in each column without missing = […] of its own, as far as they are no category,

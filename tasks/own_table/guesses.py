@@ -6,12 +6,10 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError
 
 from dpalgos.errors import InputError
-from tasks.file_schema import Strict
+from tasks.file_schema import Number, Positive, Strict
 
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Correlation = Annotated[Number, Field(gt=-1, lt=1)]
-Positive = Annotated[Number, Field(gt=0)]
 
 
 class Guesses(Strict):

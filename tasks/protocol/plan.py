@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from math import nan
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -110,13 +111,10 @@ class AnalysisPlan(QuestionSet):
             raise InputError(unknown_name("keyword", unknown[0], _DECLARED))
         by_column = {name: check_by_column(name, each) for name, each in declared.items()}
         n = check_how_many("n_rows", n_rows) if n_rows else 0
-        return cls.read(text).about(n, by_column, Guesses.read(check_by_column("guesses", guesses)))
-
-    def about(self, n_rows: int, declared: Mapping[str, Any], guesses: Guesses) -> Self:
-        """Set the public number of rows, the declarations of columns, and guesses about them."""
-        self._n_rows, self._declared, self._guesses = n_rows, declared, guesses
-        self._epsilons, self._simulated = None, {}
-        return self
+        plan = cls.read(text)
+        plan._n_rows, plan._declared = n, by_column
+        plan._guesses = Guesses.read(check_by_column("guesses", guesses))
+        return plan
 
     def forecast(self) -> Any:
         """Return a data frame with the ε of each question and the half-width of each term, without data.
@@ -219,16 +217,19 @@ class AnalysisPlan(QuestionSet):
         return spending(result.events)
 
     def _request(self, question: PlanQuestion) -> ReleaseRequest:
-        """Return the request that a plan's file would make of a question."""
+        """Return the request that a plan's file would make of a question, with levels of any type."""
+        declared = {name: each for one in self.released for name, each in self._columns(one).items()}
+        levels = {name: each.levels for name, each in declared.items() if isinstance(each, CategoryColumn)}
         columns: list[dict[str, Any]] = []
-        for name, each in {n: c for one in self.released for n, c in self._columns(one).items()}.items():
-            if isinstance(each, CategoryColumn):
-                facts: dict[str, Any] = {"categories": tuple(map(str, each.levels))}
-            else:
-                facts = {"lower": each.lower, "upper": each.upper, "center": each.center, "scale": each.scale}
+        for name, each in declared.items():
+            facts = {key: getattr(each, key, None) for key in ("lower", "upper", "center", "scale")}
+            facts = {"categories": tuple(map(str, levels[name]))} if name in levels else facts
             columns.append({"name": name, "source": "declared", **facts})
-        table: Any = {"path": "frame", "rows": self._n_rows, "privacy_unit": "a row", "columns": columns}
-        own = OwnData(data=AnalystTable(**table), guesses=self._guesses)
+        content: Any = {"path": "frame", "rows": self._n_rows, "privacy_unit": "a row", "columns": columns}
+        table = AnalystTable(**content)
+        of_frame = tuple(replace(each, categories=levels.get(each.name, ())) for each in table.columns)
+        own = OwnData(data=table, guesses=self._guesses)
+        own = own.model_copy(update={"data": table.model_copy(update={"columns": of_frame})})
         return request_of(Path("plan"), self.model_copy(update={"dataset": "frame"}), question, own)
 
     def _columns(self, question: PlanQuestion) -> Declared:

@@ -7,24 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from data.columns import Text
 from dpalgos.answers.names import find_name
 from dpalgos.errors import InputError, shown
 from dpalgos.models.families import family_class
+from tasks.file_schema import Positive, Strict
 
-Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[^/.\s][^/\x00-\x1f]*$")]  # questions name folders
-Text = Annotated[str, Field(min_length=1)]
 _BY_GROUP = "survival", "table1"
 _RELATIVE = "a target relative to the estimate depends on the data"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PlanQuestion(_Part):
+class PlanQuestion(Strict):
     """One question of a plan: a regression by formula, means, other columns of a release, or a nested model.
 
     ``precision`` is the target half-width by term. Questions without a target divide what is left by
@@ -39,18 +35,18 @@ class PlanQuestion(_Part):
     survival: Text = ""  # survival curves by group
     table1: Text = ""  # the baseline table of a paper
     mean: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = Field(default={})
     submodel: str = ""
     family: str = ""  # of a generalized linear model
     estimator: str = ""
     form: str = ""  # of the estimator, if the study lists several
     interval: Annotated[float, Field(strict=True, ge=0.5, lt=1)] | None = 0.95
-    precision: Annotated[dict[str, Positive], Field(min_length=1)] = {}
+    precision: Annotated[dict[str, Positive], Field(min_length=1)] = Field(default={})
     weight: Positive | None = None  # of the question, when what is left of the budget is divided
     weights: str | None = None  # the study file's column for a regression; "": rows weigh the same
     test: tuple[Text, ...] = ()  # hypotheses about the coefficients of a formula, which cost nothing
-    bounds: dict[str, Any] = {}
-    params: dict[str, Any] = {}
+    bounds: dict[str, Any] = Field(default={})
+    params: dict[str, Any] = Field(default={})
 
     @model_validator(mode="before")
     @classmethod
@@ -153,7 +149,7 @@ def _is_time(text: str, term: str) -> bool:
         return False
 
 
-class PlanTable(_Part):
+class PlanTable(Strict):
     """A table of a plan: a file, and the questions that are its columns."""
 
     out: Text
@@ -161,7 +157,7 @@ class PlanTable(_Part):
     by: str = ""  # a category of the questions' formulas: the table has the means of its levels
 
 
-class QuestionSet(_Part):
+class QuestionSet(Strict):
     """Questions about one dataset, and the (ε, δ) of all their releases together."""
 
     epsilon: Positive

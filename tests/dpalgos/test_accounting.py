@@ -31,7 +31,6 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
-from tasks.problems import theory
 from tests.builders import refused
 from tests.dpalgos.silence import estimated
 
@@ -182,13 +181,3 @@ def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_fr
     result = estimated("dp_sgd_glm", X, (X[:, 0] > 0) * 1.0, **asked)
     assert result.risk.log_odds < 1.4 * result.certified_epsilon
     assert result.risk.true_positive_rate[0.01] <= 0.01 * math.exp(result.certified_epsilon) + 1e-6
-
-
-def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
-    # Rows N(0, I); dp_mean with R far out is unbiased up to nothing, and its δ is far below 1/n.
-    n, d, epsilon, delta = 2000, 50, 1.0, 1e-9
-    X = np.random.default_rng(0).standard_normal((n, d))
-    result = estimated("dp_mean", X, value_bound=6.0, epsilon=epsilon, delta=delta, seed=1, replicates=50)
-    bound = theory.explicit_mean_lower(n, d, epsilon)
-    assert bound == pytest.approx(np.sqrt(np.pi / 2) * d / (n * np.sinh(epsilon)))
-    assert bound < np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))

@@ -1,4 +1,4 @@
-"""Attacks that trace members: sums of scores, and thresholds."""
+"""Attacks that trace members: sums of scores, and thresholds; the lower bound that they prove."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 import dpalgos
 from data.simulations import simulator
 from tasks.problems.attack_rates import threshold
+from tasks.problems.theory import explicit_mean_lower
 from tasks.problems.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
 
 
@@ -61,3 +62,14 @@ def test_thresholds_leave_at_most_their_share_above():
     distinct = rng.standard_normal((100, 20))
     assert (distinct > threshold(distinct, 0.01)).sum() == 20
     assert threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
+
+
+def test_the_explicit_bound_lies_below_a_private_unbiased_mean():
+    # Rows N(0, I); dp_mean with R far out is unbiased up to nothing, and its δ is far below 1/n.
+    n, d, epsilon, delta = 2000, 50, 1.0, 1e-9
+    X = np.random.default_rng(0).standard_normal((n, d))
+    keywords = {"value_bound": 6.0, "epsilon": epsilon, "delta": delta, "replicates": 50}
+    result = dpalgos.estimate("dp_mean", X, rng=np.random.default_rng(1), **keywords)
+    bound = explicit_mean_lower(n, d, epsilon)
+    assert bound == pytest.approx(np.sqrt(np.pi / 2) * d / (n * np.sinh(epsilon)))
+    assert bound < np.sqrt(np.mean(np.sum(result.estimate**2, axis=0)))

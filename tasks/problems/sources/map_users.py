@@ -11,7 +11,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable
 from data.results.table import with_form
 from tasks.cells import Replicates
-from tasks.file_schema import Number
+from tasks.file_schema import Positive
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.problem import ALL, Draw, HeadlineRun, Kind, Traits
 from tasks.problems.reference_answer import ReferenceAnswer
@@ -34,7 +34,7 @@ class MapUsers(RegisteredTable):
 
     batch: ClassVar[int] = ALL
 
-    degrees: Annotated[Number, Field(gt=0)]  # side of a cell
+    degrees: Positive  # side of a cell
     # Rows that a cell must have to count as a user; sizes m go up to that.
     least_rows: Annotated[int, Field(strict=True, ge=1)]
     shuffled: bool = False

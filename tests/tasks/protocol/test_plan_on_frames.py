@@ -297,6 +297,14 @@ def test_formulas_with_computed_responses_are_forecast(formula, few_tables):
     assert (forecast["half_width"] > 0).all()
 
 
+@pytest.mark.parametrize("levels", [[0, 1], [0.0, 1.0], [False, True]])
+def test_levels_of_a_plan_on_frames_may_be_of_any_type(levels, few_tables):
+    content = {"plan": {"epsilon": 20.0, "delta": 1e-6}, "question": [{"name": "q"}]}
+    content["question"][0]["formula"] = f"y ~ C(g, Treatment({levels[1]}))"
+    plan = AnalysisPlan.from_toml(content, n_rows=300, bounds={"y": (0, 2000)}, levels={"g": levels})
+    assert list(plan.forecast()["term"]) == [f"C(g, Treatment({levels[1]}))[T.{levels[0]}]"]
+
+
 def test_a_wrong_guess_of_a_plan_is_refused_by_its_key():
     question = {"formula": "y ~ age"}
     refused(plan_on_age(question, mean={"weight": 1.0}).forecast, InputError, "'weight'")
@@ -326,10 +334,9 @@ def test_a_plan_on_frames_is_refused_by_what_is_wrong_in_it(named, changes, few_
     refused(lambda: AnalysisPlan.from_toml(content, **settings).forecast(), InputError, named)
 
 
-def test_a_plan_about_other_rows_is_forecast_anew(few_tables):
-    plan = plan_on_age({"mean": "age"}, n=300)
-    first = plan.forecast()["half_width"][0]
-    assert plan.about(30_000, plan._declared, plan._guesses).forecast()["half_width"][0] < first / 5
+def test_more_rows_narrow_the_forecast_of_a_plan(few_tables):
+    few, many = (plan_on_age({"mean": "age"}, n=n).forecast()["half_width"][0] for n in (300, 30_000))
+    assert many < few / 5
 
 
 def test_what_frames_lack_is_refused(plan, few_tables):
