@@ -55,7 +55,7 @@ class UserRows:
         if (
             len(used) <= 1
         ):  # a candidate of one column, or the start of a descent: the same bits, without sums
-            return (self.X[:, used] * coef[used]).sum(axis=1)
+            return np.asarray((self.X[:, used] * coef[used]).sum(axis=1))
         products = np.empty(len(self.X))
         for start in range(0, len(self.X), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)

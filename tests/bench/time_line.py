@@ -16,7 +16,7 @@ STEP = 0.5  # seconds
 
 def role_of(process: psutil.Process, command: int) -> str:
     words = " ".join(process.cmdline())
-    name = "worker" if "forkserver" in words else "child"
+    name = "server" if "server_process" in words else "worker" if "forkserver" in words else "child"
     return f"{'command' if process.pid == command else name} {process.pid}"
 
 
