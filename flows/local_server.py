@@ -25,7 +25,7 @@ import httpx
 
 from data.errors import StoreError
 from data.store.folders import PROJECT_ROOT, atomic_write
-from flows import NO_ANALYTICS, ServerError
+from flows import ENDS_WITH, NO_ANALYTICS, ServerError
 from flows.progress import say, stored_blocks
 from flows.server_process import server_of
 from flows.settings import drop_other_variables, refuse_other_files
@@ -212,16 +212,15 @@ def _in_process(home: Path, listening: socket.socket) -> Iterator[None]:
     with log.open("ab") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "flows.server_process", str(listening.fileno()), str(log)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
-            stdin=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), ENDS_WITH: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             pass_fds=[listening.fileno()],
             start_new_session=True,
         )
     listening.close()
-    assert process.stdin is not None
-    with _running(home, process.wait, process.stdin.close):
+    with _running(home, process.wait, process.terminate):
         yield
 
 

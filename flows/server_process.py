@@ -1,16 +1,13 @@
 """Prefect's server in a process of its own: ``python -m flows.server_process DESCRIPTOR LOG``.
 
-It serves an open socket until standard input ends: the process that started it has ended. The environment
-has the settings. Nothing of a study is imported, so that the server is ready soon.
+It serves an open socket until it is terminated, or until the process that started it has ended. The
+environment contains the settings. Nothing of a study is imported, because the command waits for the server.
 """
 
 import gc
 import logging
-import os
 import socket
 import sys
-import threading
-import time
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from typing import Any
@@ -36,18 +33,7 @@ def server_of(log_file: str, compose: Callable[[Any], Any] = lambda prefect: pre
 
 def main(descriptor: str, log_file: str) -> None:
     gc.set_threshold(GARBAGE)
-    server = server_of(log_file)
-
-    def end() -> None:
-        sys.stdin.buffer.read()
-        server.should_exit = True
-        time.sleep(10)
-        os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()
-    server.run(sockets=[socket.socket(fileno=int(descriptor))])
-    logging.shutdown()
-    os._exit(0)  # taking thousands of modules apart lasts a second
+    server_of(log_file).run(sockets=[socket.socket(fileno=int(descriptor))])
 
 
 if __name__ == "__main__":
