@@ -33,6 +33,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-# The permanent server passes its process to the runs that it starts; they end with it.
-if served_by := os.environ.pop("DPCOST_SERVED_BY", ""):
-    threading.Thread(target=_end_with, args=[int(served_by)], daemon=True).start()
+# A process that ends with its parent: a run of the permanent server, the server of a command.
+ENDS_WITH = "DPCOST_SERVED_BY"
+if parent := os.environ.pop(ENDS_WITH, ""):
+    threading.Thread(target=_end_with, args=[int(parent)], daemon=True).start()

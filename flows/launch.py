@@ -23,6 +23,7 @@ from data.tables.sources import file_of
 from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
+from flows.server_process import GARBAGE
 from flows.studies.find_study import find_study, plugins_left_out
 from flows.studies.results import finished_report, folder_of_run, print_headline
 from tasks.cache import Again
@@ -38,7 +39,6 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 # The minimum free space; a disk that fills up later is reported then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
-GARBAGE = 10_000  # new objects before a collection: Prefect's objects live as long as the run
 
 # Prefect prints tracebacks of failed tasks; the command line prints one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -222,13 +222,15 @@ def workers_of(
 
 
 def _load(options: RunOptions) -> None:
-    """Import the flows while the server starts, which takes longer."""
+    """Import the flows while the server starts and workers load, which takes longer."""
     from tasks.workers import start_loading
 
-    if options.profile != "smoke":
-        start_loading()
+    start_loading()
     import flows.study  # noqa: F401
     import reports.pages.study  # noqa: F401 (what draws, too)
+    from reports.render import compile_templates
+
+    compile_templates("pages/study.jinja")
 
 
 def check_table_is_no_output(table: Path, report: Path) -> None:

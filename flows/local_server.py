@@ -1,7 +1,7 @@
-"""The Prefect server of a command: the user's server if it responds, else one in a thread of this process.
+"""The Prefect server of a command: the user's server if it responds, else one in a process of its own.
 
-A server in a thread always ends with its process. Prefect reads its settings at its first import. This
-module therefore imports Prefect only inside functions.
+The permanent server is a thread of its process. Prefect reads its settings at its first import. This module
+therefore imports Prefect only inside functions.
 """
 
 import hashlib
@@ -10,12 +10,13 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from logging.handlers import RotatingFileHandler
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -23,9 +24,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from data.errors import StoreError
-from data.store.folders import atomic_write
-from flows import NO_ANALYTICS, ServerError
+from data.store.folders import PROJECT_ROOT, atomic_write
+from flows import ENDS_WITH, NO_ANALYTICS, ServerError
 from flows.progress import say, stored_blocks
+from flows.server_process import server_of
 from flows.settings import drop_other_variables, refuse_other_files
 from tasks.run.watch import watched
 
@@ -93,10 +95,13 @@ def running_server(
     home: Path,
     listening: socket.socket,
     settings: dict[str, str],
-    compose: Callable[[Any], Any] = lambda prefect: prefect,
+    compose: Callable[[Any], Any] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
-    """Run Prefect's server on a socket until the body ends; `compose` may wrap its application."""
+    """Run Prefect's server on a socket until the body ends.
+
+    It runs in a process of its own, or in a thread if `compose` wraps its application.
+    """
     host = bound_host(listening)
     address = f"http://{host}:{listening.getsockname()[1]}/api"
     _require_loopback(listening, host.strip("[]"))
@@ -104,12 +109,12 @@ def running_server(
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
     set_client(address, own_authentication(home), host.strip("[]"))
-    refuse_other_files()
 
     def lives() -> bool:
         return answers(address) and not full_disk(home)
 
-    with _in_thread(home, listening, compose):
+    with _in_thread(home, listening, compose) if compose else _in_process(home, listening):
+        refuse_other_files()
         meanwhile()
         deadline = time.monotonic() + START_TIMEOUT
         while not answers(address):
@@ -201,27 +206,48 @@ def _ignore_unusable_proxies() -> None:
 
 
 @contextmanager
-def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
-    """Run the server in a thread until the body ends and its last logs have arrived."""
-    import uvicorn
-    from prefect.server.api.server import create_app
+def _in_process(home: Path, listening: socket.socket) -> Iterator[None]:
+    """Run the server in a process, which also ends if this one is killed; Ctrl-C is for this one alone."""
+    log, path = _log_file(home), [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]
+    with log.open("ab") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.server_process", str(listening.fileno()), str(log)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), ENDS_WITH: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=[listening.fileno()],
+            start_new_session=True,
+        )
+    listening.close()
+    with _running(home, process.wait, process.terminate):
+        yield
 
-    application = compose(create_app())
-    log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
-    log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):  # `create_app` has set handlers
-        logging.getLogger(name).handlers = [log]
-        logging.getLogger(name).propagate = False
-    config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
-    server, ending = uvicorn.Server(config), threading.Event()
+
+@contextmanager
+def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
+    """Run the server in a thread; `compose` wraps its application."""
+    server = server_of(str(_log_file(home)), compose)
 
     def run() -> None:
         with suppress(SystemExit):  # of a server that did not start
             server.run(sockets=[listening])
+
+    with _running(home, run, partial(setattr, server, "should_exit", True)):
+        yield
+
+
+@contextmanager
+def _running(home: Path, run: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
+    """Call `run` in a thread until the body has ended and its last logs have arrived; then call `end`."""
+    ending = threading.Event()
+
+    def watch() -> None:
+        run()
         if not ending.is_set():
             leave(f"the server has ended; see {_log_file(home)}")
 
-    thread = threading.Thread(target=run, name="Prefect's server", daemon=True)
+    thread = threading.Thread(target=watch, name="Prefect's server", daemon=True)
     thread.start()
     try:
         yield
@@ -229,7 +255,7 @@ def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], An
         for handler in logging.getLogger("prefect.flow_runs").handlers:
             handler.flush()
         ending.set()
-        server.should_exit = True
+        end()
         thread.join(10)
 
 

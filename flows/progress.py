@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
@@ -29,20 +29,18 @@ def stored_blocks() -> str:
     return f"{_counts['stored']} of {blocks(_counts['all'])} are stored"
 
 
-def finished(
-    study: str, futures: Sequence["PrefectFuture[T]"], work: Sequence[float], submitted: float
-) -> list[T]:
-    """Wait until all blocks of a study have ended, and return their results, or raise an error.
+def finished(study: str, futures: Sequence["PrefectFuture[T]"], work: Sequence[float]) -> tuple[list[T], int]:
+    """Wait until all blocks of a study have ended; return their results, and how many were stored.
 
     Show how many are done, the time since the run began, and the time left. The time left follows from the
-    computed part of the work since the blocks were ``submitted`` (a `time.monotonic`).
+    computed part of the work since the call. An error of a block is raised.
     """
     from prefect.futures import as_completed
     from tqdm import tqdm
 
-    n, n_stored, is_live = len(futures), 0, sys.stderr.isatty()
+    n, n_stored, is_live, submitted = len(futures), 0, sys.stderr.isatty(), time.monotonic()
     work_of, left, computed = dict(zip(futures, work, strict=True)), sum(work), 0.0
-    last_line = time.monotonic()
+    last_line = submitted
     _counts["all"] += n
     bar = tqdm(total=n, desc=study, unit="block", leave=False, file=sys.stderr, disable=not is_live)
     for n_done, future in enumerate(as_completed([*futures]), 1):
@@ -66,7 +64,11 @@ def finished(
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - _run_began:.0f} s"
     say(f"{study}: {blocks(n)}, all from the cache" if n_stored == n else f"{study}: {took}")
-    return [future.result() for future in futures]
+    results = [future.result() for future in futures]
+    states: list[Any] = [future.state for future in futures]
+    if lost := sum(not state.data.is_persisted for state in states):  # Prefect only logs it
+        say(f"note: {blocks(lost)} could not be recorded in DPCOST_HOME, and will be computed again")
+    return results, n_stored
 
 
 def counter(what: str, unit: str) -> Callable[[int], None]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from data.store.folders import PROJECT_ROOT, REPORTS, home
-from flows import ServerError
+from flows import ENDS_WITH, ServerError
 from flows.cli.main import explained
 from flows.cli.options import rendered
 from flows.local_server import (
@@ -78,7 +78,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     os.environ |= {
         "DPCOST_HOME": str(home),
-        "DPCOST_SERVED_BY": str(os.getpid()),
+        ENDS_WITH: str(os.getpid()),
         "PREFECT_RUNNER_POLL_FREQUENCY": "2",
         "PYTHONPATH": os.pathsep.join(path),
         # A killed runner leaves files in the home; the next runner deletes them.

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 from prefect import runtime, task
-from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
 from data.fetch.raw import RawFile
@@ -27,7 +26,6 @@ def _may_pass(task: Any, run: Any, state: Any) -> bool:
     retry_delay_seconds=2,
     retry_jitter_factor=0.5,
     retry_condition_fn=_may_pass,
-    cache_policy=NO_CACHE,
     persist_result=False,
 )
 def fetch(dataset: str, offline: bool = False, again: bool = False) -> Any:
@@ -44,7 +42,6 @@ def fetch(dataset: str, offline: bool = False, again: bool = False) -> Any:
     task_run_name="parquet {raw.dataset}",
     retries=1,
     retry_condition_fn=was_killed,
-    cache_policy=NO_CACHE,
     persist_result=False,
 )
 def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
@@ -53,7 +50,7 @@ def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False)
     return compute_here(*key) if raw.is_stand_in else key[0](*key[1:])
 
 
-@task(task_run_name="parquet {name}", cache_policy=NO_CACHE, persist_result=False, retries=0)
+@task(task_run_name="parquet {name}", persist_result=False, retries=0)
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
     """Check an analyst's table against its declarations and store it, unless it is there."""
     return datasets.analyst_parquet(name, analyst_table)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from data.ledger import Charge, open_ledger
 from data.store.folders import home
@@ -14,7 +13,7 @@ from tasks.release.record import record_of, write_record
 from tasks.release.release import release
 
 
-@task(task_run_name="release {question}", cache_policy=NO_CACHE, persist_result=False, retries=0)
+@task(task_run_name="release {question}", persist_result=False, retries=0)
 @guarded
 def release_question(plan: PlanFile, question: str, reserve: Charge, folder: Path, *, again: bool) -> None:
     """Charge and draw a reserved question, or read its estimate from the ledger; write its record."""

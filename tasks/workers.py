@@ -11,7 +11,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import forkserver, get_context, resource_tracker
@@ -138,17 +138,17 @@ def opened(workers: Workers) -> Iterator[None]:
 
 
 @contextmanager
-def local_workers(count: int | None, *, in_threads: bool = False) -> Iterator[None]:
+def local_workers(count: int | None) -> Iterator[None]:
     """Compute in so many workers of this machine, one per core if not said.
 
-    Nothing is opened where a cluster is. Small work is computed in threads: processes take a second to start.
+    Nothing is opened where a cluster is.
     """
     if _open:
         yield
         return
     count = count or os.cpu_count() or 1
     one_blas_thread()
-    with opened(Workers(partial(ThreadPoolExecutor if in_threads else _Processes, count), count)):
+    with opened(Workers(partial(_Processes, count), count)):
         yield
 
 

@@ -56,7 +56,8 @@ def run_plainly(study, options, again=None):
         return future if return_state else future.result()
 
     def finished(_, futures, *__):
-        return [future.result() for future in futures]
+        stored = sum(future.state.name == "Cached" for future in futures)
+        return [future.result() for future in futures], stored
 
     with (
         patch.object(Task, "submit", submit),

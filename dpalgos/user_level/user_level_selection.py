@@ -41,6 +41,8 @@ from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserLevelParams
 from dpalgos.user_level.first_order import LINEAR_LOSSES
 
+_CANDIDATES_AT_ONCE = 16
+
 
 def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     columns = isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 1
@@ -173,9 +175,9 @@ def mean_losses(users: UserRows, params: UserLevelSelectionParams) -> FloatArray
     """Return each user's mean truncated loss of each candidate, (n_users, K)."""
     candidates, value = np.array(params.candidates), LINEAR_LOSSES[params.loss].value
     losses = np.empty((users.n_users, len(candidates)))
-    for k, coef in enumerate(candidates):
-        each = value(users.predictors(coef), users.y)
+    for start in range(0, len(candidates), _CANDIDATES_AT_ONCE):
+        some = slice(start, start + _CANDIDATES_AT_ONCE)
+        each = np.stack([value(users.predictors(coef), users.y) for coef in candidates[some]], axis=1)
         # Fmin: what is not a number counts as the largest loss.
-        truncated = np.maximum(np.fmin(each, params.loss_bound), 0.0)
-        losses[:, k] = users.means(truncated[:, None])[:, 0]
+        losses[:, some] = users.means(np.maximum(np.fmin(each, params.loss_bound), 0.0))
     return losses

@@ -1,7 +1,7 @@
 """Draw which process of a command computes when: ``python -m tests.bench.time_line COMMAND…``.
 
 Each line is a process, each character half a second: ``#`` a whole core, ``+`` at least a half, ``.`` less.
-The last line states the wall time and the CPU time.
+The CPU seconds of a process stand before it. The last line states the wall time and the CPU time.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ STEP = 0.5  # seconds
 
 def role_of(process: psutil.Process, command: int) -> str:
     words = " ".join(process.cmdline())
-    name = "worker" if "forkserver" in words else "child"
+    name = "server" if "server_process" in words else "worker" if "forkserver" in words else "child"
     return f"{'command' if process.pid == command else name} {process.pid}"
 
 
@@ -52,7 +52,7 @@ def main(words: list[str]) -> int:
         return 2
     used, wall = sampled(words)
     for role, cores in used.items():
-        print(f"{role:16} {drawn(cores)}")
+        print(f"{role:16} {sum(cores) * STEP:5.1f} s {drawn(cores)}")
     print(f"wall {wall:.1f} s, CPU {sum(map(sum, used.values())) * STEP:.1f} s")
     return 0
 

@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from small_project import DPCOST, processes_of, until
+from small_project import DPCOST, Project, processes_of, until
 
 from data.store.folders import sha256_file
 from tests.tasks.protocol.trials import SMALL, SMALL_N, written
@@ -166,15 +166,73 @@ def test_an_interrupted_or_killed_run_keeps_what_is_finished(project, others, lo
     assert project.same_results(long[0])
 
 
-ONE_FAILING = f"""
-import tasks.run.compute
-timed_block = tasks.run.compute.timed_block
-def failing(block, *others):
-    if block.replicates.study == "small":
-        raise ValueError("secret 42.5")
-    return timed_block(block, *others)
-tasks.run.compute.timed_block = failing
-{DPCOST}
+# The third write of a kind of file kills the command, and leaves what was written until then.
+KILLED_IN_A_RECORD = """
+import flows.launch, os
+load, written = flows.launch._load, []
+def loaded(options):
+    from prefect.filesystems import LocalFileSystem
+    load(options)
+    def write(self, path, content, **_):
+        file = self._resolve_path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written.append(path)
+        file.write_bytes(content[: len(content) // 2] if len(written) == 3 else content)
+        if len(written) == 3:
+            os.kill(os.getpid(), 9)
+        return str(file)
+    LocalFileSystem.write_path = write
+flows.launch._load = loaded
+"""
+KILLED_BEFORE_A_RENAME = """
+import os, sys
+from pathlib import Path
+if "-m" not in sys.orig_argv:
+    replace = os.replace
+    def killing(temporary, path):
+        if Path(path).name.startswith("run_block-") and len([*Path(path).parent.glob("run_block-*")]) == 2:
+            import psutil, time
+            psutil.Process().parent().parent().kill()  # of the process that workers are forked from
+            time.sleep(60)
+        return replace(temporary, path)
+    os.replace = killing
+"""
+
+
+@pytest.mark.parametrize("write", ["record", "file"])
+def test_a_run_that_is_killed_in_a_write_leaves_nothing_that_the_next_one_takes(project, undisturbed, write):
+    words = ["run", project.study, "--profile", "smoke", "--out", project.out]
+    if write == "record":
+        process = project.start(*words, code=KILLED_IN_A_RECORD + DPCOST)
+    else:
+        process = project.start(*words, PYTHONPATH=patched(project, KILLED_BEFORE_A_RENAME))
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == -signal.SIGKILL, err
+    until(lambda: nothing_runs(project))
+    project.run()
+    assert project.same_results(undisturbed)
+    assert [*project.home.rglob("*.part")] == []
+
+
+def test_runs_in_two_homes_at_the_same_time_do_not_disturb_each_other(project, undisturbed):
+    homes = [project, Project(project.folder, "two")]
+    words = ["run", project.study, "--profile", "smoke", "--out"]
+    processes = [each.start(*words, each.out) for each in homes]
+    assert [(process.communicate(timeout=300), process.returncode)[1] for process in processes] == [0, 0]
+    assert all(each.same_results(undisturbed) for each in homes)
+    assert all(nothing_runs(each) for each in homes)
+
+
+ONE_FAILING = """
+import sys
+if "-m" not in sys.orig_argv:
+    import tasks.run.compute
+    timed_block = tasks.run.compute.timed_block
+    def failing(block, *others):
+        if block.replicates.study == "small":
+            raise ValueError("secret 42.5")
+        return timed_block(block, *others)
+    tasks.run.compute.timed_block = failing
 """
 
 
@@ -191,9 +249,9 @@ def words_of(project, others, profile):
 
 
 def test_one_that_fails_stops_no_other(project, others):
-    process = project.start(*words_of(project, others, "smoke"), code=ONE_FAILING)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, out) == (1, "")
+    path = patched(project, ONE_FAILING)
+    out, err = project.dpcost(*words_of(project, others, "smoke"), status=1, PYTHONPATH=path)
+    assert out == ""
     assert "internal error, ValueError" in err
     assert "secret" not in err
     assert sorted(re.findall(r"report: .*/(\w+)/report", err)) == ["second", "third"]
@@ -201,9 +259,11 @@ def test_one_that_fails_stops_no_other(project, others):
 
 
 DOUBLED = """
-import tasks.run.compute as run
-plain = run.table_with_facts
-run.table_with_facts = lambda rows, facts: plain(rows.assign(value=2 * rows["value"]), facts)
+import sys
+if "-m" not in sys.orig_argv:
+    import tasks.run.compute as run
+    plain = run.table_with_facts
+    run.table_with_facts = lambda rows, facts: plain(rows.assign(value=2 * rows["value"]), facts)
 """
 
 
@@ -211,9 +271,7 @@ def test_a_rerun_shows_the_numbers_that_it_computed(project):
     project.run()
     before = project.results
     words = ["rerun", project.study, "--task", "run_block", "--out", project.out]
-    process = project.start(*words, code=DOUBLED + DPCOST)
-    said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    project.dpcost(*words, PYTHONPATH=patched(project, DOUBLED))
     keys = ["cell", "metric", "replicate"]
     both = project.results.merge(before, on=keys, suffixes=("", "_before"))
     assert len(both) == len(before)

@@ -56,10 +56,16 @@ def test_the_state_of_a_fetch_says_that_no_source_has_the_data(home, monkeypatch
 
 
 def test_a_run_that_ends_early_says_how_many_blocks_are_stored(monkeypatch):
-    states = [Completed(), Completed(name="Cached"), Failed(), Completed()]
+    states = [
+        *(
+            Completed(name=name, data=Mock(is_persisted=True))
+            for name in ("Completed", "Cached", "Completed")
+        ),
+        Failed(data=Mock(is_persisted=True)),
+    ]
     futures = [Mock(state=state) for state in states]
     monkeypatch.setattr("prefect.futures.as_completed", iter)
-    progress.finished("small", futures, [1.0] * len(futures), 0.0)
+    progress.finished("small", futures, [1.0] * len(futures))
     assert progress.stored_blocks() == "3 of 4 blocks are stored"
 
 

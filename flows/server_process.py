@@ -1,0 +1,40 @@
+"""Prefect's server in a process of its own: ``python -m flows.server_process DESCRIPTOR LOG``.
+
+It serves an open socket until it is terminated, or until the process that started it has ended. The
+environment contains the settings. Nothing of a study is imported, because the command waits for the server.
+"""
+
+import gc
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from typing import Any
+
+GARBAGE = 10_000  # new objects before a collection: those of imports live as long as the process
+
+
+def server_of(log_file: str, compose: Callable[[Any], Any] = lambda prefect: prefect) -> Any:
+    """Return a server that logs to a file; `compose` may wrap Prefect's application."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    application = compose(create_app())
+    log = RotatingFileHandler(log_file, maxBytes=5_000_000, backupCount=1)
+    log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):  # `create_app` has set handlers
+        logging.getLogger(name).handlers = [log]
+        logging.getLogger(name).propagate = False
+    return uvicorn.Server(
+        uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
+    )
+
+
+def main(descriptor: str, log_file: str) -> None:
+    gc.set_threshold(GARBAGE)
+    server_of(log_file).run(sockets=[socket.socket(fileno=int(descriptor))])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
