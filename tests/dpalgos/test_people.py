@@ -9,13 +9,20 @@ from threadpoolctl import threadpool_limits
 
 import dpalgos
 from dpalgos.central.preconditioned.intercept import with_released_total
-from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, mean_within, row_norms
+from dpalgos.central.preconditioned.queries import (
+    clipped_moments,
+    joined_rows,
+    mean_within,
+    person_factors,
+    row_norms,
+)
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.hardened_release import rehearse_release, secure_transcript
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.release.spend import Noisy
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from dpalgos.rows.users import user_codes
@@ -318,13 +325,73 @@ def test_streams_that_divide_a_person_stop_follow_up_at_the_same_hazard():
             np.testing.assert_allclose(query(streamed).value, query(held).value, rtol=1e-12)
 
 
-def test_the_follow_up_of_one_person_depends_on_no_other_bit_by_bit():
+def test_the_follow_up_of_one_person_and_its_factor_depend_on_no_other_bit_by_bit():
     sums = [
         scores_of_single_events(*persons_at_risk(500, 16, 0.8, n_first=n_first), 16)._clipped(0.1)[1:]
         for n_first in (1, 2, 16)
     ]
-    np.testing.assert_array_equal(sums[1], sums[0])
-    np.testing.assert_array_equal(sums[2], sums[0])
+    factors = []
+    for n_first in (1, 2, 16):
+        X, y, person = persons_at_risk(500, 16, 0.8, n_first=n_first)
+        sample = UnitParams(person_weight="rows", max_rows=16).with_units(Sample(X, y, user_ids=person))
+        plain = map_groups(sample, lambda group: group.X)
+        factors.append(person_factors(plain, lambda group, Z: (np.ones(len(Z)), Z), 3.0)[1:])
+    for values in (sums, factors):
+        np.testing.assert_array_equal(values[1], values[0])
+        np.testing.assert_array_equal(values[2], values[0])
+
+
+def products_of_persons(first, theta, person_part):
+    """Return moments and curvature of person-periods, times the number of persons, with their sensitivities.
+
+    The first person has these rows (m, 2), at most 4, and an event in the last one. 20 others have some rows.
+    """
+    rng = np.random.default_rng(1)
+    others = np.repeat(np.arange(1, 21), rng.integers(1, 5, 20))
+    X = np.concatenate([first, rng.standard_normal((len(others), 2))])
+    person = np.append(np.zeros(len(first), dtype=int), others)
+    y = np.append(np.arange(len(first)) == len(first) - 1, np.zeros(len(others)))
+    sample = UnitParams(person_weight="rows", max_rows=4).with_units(Sample(X, y, user_ids=person))
+    rows = WhiteRows(sample, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part)
+    plain = map_groups(sample, lambda group: group.X)
+    found = (
+        clipped_moments(plain, np.eye(2), 1.5, person_part),
+        rows.at(theta).curvature(1.0).clipped_mean(2.0),
+    )
+    return [(one.value * 21, float(one.sensitivity) * 21) for one in found]
+
+
+@pytest.mark.parametrize("person_part", [0.3, 0.7])
+def test_a_person_moves_clipped_sums_of_products_by_no_more_than_their_sensitivity(person_part):
+    """Random persons, and two that attain the bound of moments: all rows along one of two axes."""
+    rng = np.random.default_rng(0)
+    axes = [np.eye(2)[[k] * 4] * 9 for k in range(2)]
+    spread = [rng.standard_normal((rng.integers(1, 5), 2)) * 10 ** rng.uniform(-1, 2) for _ in range(60)]
+    moves = []
+    for theta in (np.zeros(2), np.array([0.5, -1.0])):
+        found = [products_of_persons(first, theta, person_part) for first in (*axes, *spread)]
+        for one, other in product(found, repeat=2):
+            moves.append(
+                [np.linalg.norm(a - b) / bound for (a, bound), (b, _) in zip(one, other, strict=True)]
+            )
+    assert np.max(moves) <= 1 + 1e-9
+    assert np.max(moves, axis=0)[0] == pytest.approx(1, abs=1e-9)
+    assert np.max(moves, axis=0)[1] > 0.7
+
+
+def test_factors_of_persons_follow_from_the_frobenius_norm_of_their_products():
+    X, _, person = persons_at_risk(60_000, 3, 0.7)
+    weights = np.random.default_rng(0).uniform(0, 1, len(X))
+    found = []
+    for rows in (X, StreamedRows(lambda: [X], len(X))):
+        sample = UnitParams(person_weight="rows", max_rows=3).with_units(Sample(rows, user_ids=person))
+        plain = map_groups(sample, lambda group: group.X)
+        found.append(person_factors(plain, lambda group, Z: (weights[group.rows], Z), 0.8))
+    outer = weights[:, None, None] * X[:, :, None] * X[:, None, :]
+    norms = np.linalg.norm(np.add.reduceat(outer, np.unique(person, return_index=True)[1]), axis=(1, 2))
+    np.testing.assert_allclose(found[0], np.minimum(0.8 / norms, 1), rtol=1e-9)
+    assert (found[1] <= found[0] * (1 + 1e-12)).all()  # the norms of divided persons are bounds
+    assert 1 <= np.count_nonzero(found[1] < (1 - 1e-9) * found[0]) < 20
 
 
 def test_a_count_moves_the_mean_residual_by_its_sensitivity():

@@ -13,6 +13,8 @@ Times to an event (``single_event``): a person has at most one event in all rows
 of time. Rows are shortened by their covariates alone, to C/1.4. Follow-up stops at a cumulative hazard of 1.4
 (:mod:`dpalgos.central.preconditioned.follow_up`). A person's sum of scores is clipped at C. It has mean 0 at
 the true coefficients. Its length is about that of an event's row, whatever the number of periods.
+Second moments and curvatures of a person's rows are summed, and the sum is clipped to a Frobenius norm. Rows
+of different periods are nearly orthogonal, so that norm is far below the sum of the norms of rows.
 
 Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
@@ -280,7 +282,7 @@ def _released_whitening(
         above = row_norms(rows, coordinates).counts_above(candidates)
         threshold = spend.search(ROWS_ABOVE, candidates, target, above)
         spend.note(ROWS_BEYOND, threshold == candidates[-1])
-    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold))
+    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold, numbers.person_part))
     white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:
         notes = (*released, threshold, coordinates)
@@ -340,6 +342,7 @@ def _released_steps(
                 reach,
                 numbers.row_length,
                 people_limit=people_limit(numbers),
+                person_part=numbers.person_part,
             )
             if step is LAST_STEP and rows.limits is None:  # the interval's curvature takes them as constant
                 rows.fix_limits(state.theta)
@@ -360,7 +363,7 @@ def _released_steps(
             change = (better.predictor - start.predictor) * state.white.one
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
-            moments = clipped_moments(plain, matrix, threshold)
+            moments = clipped_moments(plain, matrix, threshold, numbers.person_part)
             state, rows = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step)), None
         else:
             assert scores is not None

@@ -164,6 +164,17 @@ class Numbers:
         """The factor of rows' lengths before they are compared with a threshold of scores."""
         return HAZARD_LIMIT * self.row_weight if self.family.has_counts and self.family.is_bounded else 1.0
 
+    @property
+    def person_part(self) -> float:
+        """The largest Frobenius norm of a person's mean of z z', over that of a row's: for K periods.
+
+        Columns of periods are nearly orthogonal: with K of the d columns, the norm is about √(e² + 2K), e the
+        number of other columns with a 1, and that of a row d + 1.
+        """
+        n_periods = round(1 / self.row_weight)
+        others = max(self.d - n_periods, 0) + 2
+        return min(float(np.sqrt(others**2 + 2 * (n_periods - 1))) / (self.d + 1), 1.0)
+
     def share(self, needed: float, least: float, most: float) -> float:
         return _share(self.size, needed, least, most)
 

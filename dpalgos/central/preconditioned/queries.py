@@ -15,7 +15,8 @@ holds for any finite row that validation admits, up to 10⁶⁰ in magnitude:
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 _CACHED_ROWS = 2**12
 Counts = Callable[[int], float]
+T = TypeVar("T")
 
 
 def n_rows_of(sample: Sample) -> float:
@@ -101,14 +103,26 @@ def row_norms(rows: Grouped[FloatArray], coordinates: FloatArray) -> Norms:
     )
 
 
-def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> Bounded:
+def clipped_moments(
+    rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float, person_part: float = 1.0
+) -> Bounded:
     """Return the mean of t t', t = z'B clipped to the norm ``threshold`` C, (k, k).
 
-    A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
+    A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row. If
+    ``person_part`` f is below 1, the sum of a person's matrices is clipped to the Frobenius norm f C².
+    It is positive semidefinite: √2 f C²/n for the exchange of a person.
     """
+
+    def products(group: Group, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        rows_of = _product(group, Z, coordinates)
+        rows_of *= clip_factor(row_lengths(rows_of), threshold)[:, None]
+        return group.weighted(np.ones(len(Z))), rows_of
+
+    persons = person_factors(rows, products, person_part * threshold**2) if person_part < 1 else None
 
     def part(group: Group, Z: FloatArray) -> Any:
         total: Any = 0
+        group = with_factors(group, persons)
         for block, weights in _blocks(group, Z):
             rows_of = _product(group, block, coordinates)
             rows_of *= times(clip_factor(row_lengths(rows_of), threshold), weights, np.sqrt)[:, None]
@@ -116,7 +130,45 @@ def clipped_moments(rows: Grouped[FloatArray], coordinates: FloatArray, threshol
         return total
 
     n_rows = n_rows_of(rows.sample)
-    return outer_product.of(rows.sum(part) / n_rows, threshold, n_rows)
+    return outer_product.of(rows.sum(part) / n_rows, np.sqrt(person_part) * threshold, n_rows)
+
+
+def person_factors(
+    parts: Grouped[T], products: Callable[[Group, T], tuple[FloatArray, FloatArray]], threshold: float
+) -> FloatArray:
+    """Return the factors that clip each person's Σ a z z' to a Frobenius norm, (units,).
+
+    ``products`` returns a (n_group,) and z (n_group, k), with a = 0 for rows that do not count. The squared
+    norm is Σ a_i a_j (z_i'z_j)² over a person's pairs of rows. If a person's rows are in several blocks of a
+    stream, the norms of these parts are added. A factor depends on no other person, bit by bit.
+    """
+    units = parts.sample.units
+    assert units is not None
+    assert units.codes is not None
+    lengths: FloatArray = np.zeros(int(units.codes.max()) + 1)
+    for group, value in parts:
+        weights, rows = products(group, value)
+        used = np.flatnonzero(weights)
+        codes, weights, rows = units.codes[group.rows][used], weights[used], rows[used]
+        begins = np.append(True, np.diff(codes) != 0)[: len(codes)]
+        runs = np.cumsum(begins) - 1
+        squares: FloatArray = np.zeros(len(codes))
+        for lag in range(len(codes)):
+            first = np.flatnonzero(runs[: len(runs) - lag] == runs[lag:])
+            if not len(first):
+                break
+            products_of = (rows[first] * rows[first + lag]).sum(axis=1) ** 2
+            pairs = (1 + (lag > 0)) * weights[first] * weights[first + lag] * products_of
+            squares += np.bincount(runs[first], weights=pairs, minlength=len(squares))
+        np.add.at(lengths, codes[begins], np.sqrt(squares[: int(begins.sum())]))
+    return clip_factor(lengths, threshold)
+
+
+def with_factors(group: Group, persons: FloatArray | None) -> Group:
+    """Return a group whose rows' weights are multiplied by factors of persons, (units,), if there are any."""
+    if persons is None:
+        return group
+    return replace(group, unit_weights=group.weighted(persons[group.units]))
 
 
 def clipped_mean(rows: Grouped[FloatArray], coordinates: FloatArray, threshold: float) -> Bounded:

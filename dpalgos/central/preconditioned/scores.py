@@ -12,7 +12,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from dpalgos.central.preconditioned.follow_up import FollowUp
-from dpalgos.central.preconditioned.queries import Counts, Norms, n_rows_of
+from dpalgos.central.preconditioned.queries import (
+    Counts,
+    Norms,
+    n_rows_of,
+    person_factors,
+    with_factors,
+)
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
@@ -63,8 +69,9 @@ class WhiteRows:
         row_length: float = 1.0,
         *,
         people_limit: float | None = None,
+        person_part: float = 1.0,
     ) -> None:
-        self.row_length = row_length
+        self.row_length, self.person_part = row_length, person_part
         self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
         self.limits: FloatArray | None = None
         can_differ = family.has_counts and not family.is_bounded and sample.units is not None
@@ -489,16 +496,24 @@ class Curvatures:
     def clipped_mean(self, threshold: float) -> Bounded:
         """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).
 
-        A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row.
+        A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row. If
+        the rows' ``person_part`` f is below 1, the sum of a person's parts is clipped to f L: √2 f L/n.
         """
 
-        def part(group: Group, curvature: _RowCurvature) -> FloatArray:
+        def products(group: Group, curvature: _RowCurvature) -> tuple[FloatArray, FloatArray]:
             counts = curvature.kept | (curvature.norms > threshold)
             factor = group.weighted(clip_factor(curvature.norms, threshold) * counts)
-            root = np.sqrt(curvature.weight * factor)
             rows = self._rows.rows_of(group, curvature.white)
-            Z = np.column_stack([rows * root[:, None], root])
+            return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
+
+        persons, largest = None, self._rows.person_part * threshold
+        if self._rows.person_part < 1:
+            persons = person_factors(self._parts, products, largest)
+
+        def part(group: Group, curvature: _RowCurvature) -> FloatArray:
+            weights, Z = products(with_factors(group, persons), curvature)
+            Z *= np.sqrt(weights)[:, None]
             return np.asarray(Z.T @ Z)
 
         n_rows = self._rows.n_rows
-        return curvature_sensitivity.of(self._parts.sum(part) / n_rows, threshold, n_rows)
+        return curvature_sensitivity.of(self._parts.sum(part) / n_rows, largest, n_rows)

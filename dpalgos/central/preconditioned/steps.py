@@ -114,7 +114,7 @@ class Steps(NamedTuple):
         white, linear = self.white, of.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and of.interval)
         tells_much = white.is_doubtful(
-            float(noise_multiplier * outer_product(white_threshold(of.d), of.n_rows))
+            float(noise_multiplier * of.person_part * outer_product(white_threshold(of.d), of.n_rows))
         )
         if t == 0:
             return (is_far or (tells_much and not linear)) and of.size >= WHITENED_TWICE * of.root
