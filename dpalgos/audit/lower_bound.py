@@ -33,7 +33,7 @@ from dpalgos.api import build_params
 from dpalgos.audit.attack import AuditResult, attack
 from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
 from dpalgos.audit.rates import detectable_fault, epsilon_lower_bound
-from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
+from dpalgos.audit.trials import BatchNoise, DependsOnData, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import rehearse_release
@@ -109,17 +109,25 @@ def audit(
         inflation = rehearse_release(estimator.name, 1, n_features, hardened, n_users=n_users).inflation
     trials = Trials(estimator, params, rng, noise, inflation)
     candidates = pairs(estimator, params, n_features)
+    replayed = []
     for pair in candidates:
-        if any(trials.fails(either) for either in (pair, pair.swapped)):
+        try:
+            replayed.append((*trials.replay(pair), pair))
+        except DependsOnData:
+            raise
+        except Exception:  # an adversary would observe it
             return _audit_failure(trials, pair, n_trials)
-    return _audit_releases(trials, candidates, n_trials)
+    replayed.sort(key=lambda each: -each[0])
+    return _audit_releases(trials, replayed, n_trials)
 
 
-def _audit_releases(trials: Trials, candidates: list[Pair], n_trials: int) -> AuditResult:
-    """Replay the witnesses, attack the pairs whose private values are farthest apart, and compare noise."""
-    events, drawn = trials.events(candidates), DrawnNoise()
+def _audit_releases(
+    trials: Trials, replayed: list[tuple[float, float, str, Pair]], n_trials: int
+) -> AuditResult:
+    """Attack the pairs whose private values are farthest apart, and compare the drawn noise."""
+    candidates, drawn = [pair for *_, pair in replayed], DrawnNoise()
+    events = trials.events(candidates)
     claim = _claim(trials, events, n_trials)
-    replayed = sorted(((*trials.replay(pair), pair) for pair in candidates), key=lambda each: -each[0])
     # Reports and sampled rows have no distance: then all pairs are compared.
     far = [pair for distance, *_, pair in replayed if distance][:_N_COMPARED] or candidates
     found = attack(

@@ -8,6 +8,7 @@ under both hypotheses. An adversary who knows everything except the noise can co
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,6 +198,10 @@ class Pair:
         return Pair(self.label, self.other_X, self.other_y, self.X, self.y)
 
 
+class DependsOnData(RuntimeError):
+    """The number of releases depends on the private data."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trials:
     """Runs of an estimator with given parameters; ``noise`` makes the random source of a chunk.
@@ -215,7 +220,7 @@ class Trials:
     def chunks(self, pair: Pair, n_trials: int) -> Iterator[tuple[Runs, Runs]]:
         """Yield chunks of runs on D and on D', in bounded memory; ``n_trials`` in all on each.
 
-        Raises RuntimeError if the number of releases depends on the private data.
+        Raises DependsOnData if the number of releases depends on the private data.
         """
         chunk, n_left = _FIRST_CHUNK, n_trials
         while n_left > 0:
@@ -235,7 +240,9 @@ class Trials:
             with np.errstate(all="ignore"):
                 runs = self._runs(pair, 2, inflation=None)
                 moves = [_move(*both) for both in zip(runs.first, runs.second, strict=True)]
-        except InputError:
+        except InputError:  # of one of them; the other may fail
+            with suppress(InputError):
+                self._run(pair.swapped, BatchNoise(self.rng, 1))
             return 0.0, 0.0, ""
         distance = float(sum(min(size / multiplier, 1e6) ** 2 for size, multiplier, _ in moves))
         return distance, *max(((size, label) for size, _, label in moves), default=(0.0, ""))
@@ -267,7 +274,7 @@ class Trials:
             recorded, _ = self._run(pair, BatchNoise(self.rng, n_trials), script)
         replayed, _ = self._run(pair.swapped, BatchNoise(self.rng, n_trials), recorded.published)
         if len(recorded.releases) != len(replayed.releases):
-            raise RuntimeError(
+            raise DependsOnData(
                 f"{self.estimator.name} makes {len(recorded.releases)} releases on one dataset and "
                 f"{len(replayed.releases)} on its neighbor given the same history: the number depends on data"
             )
