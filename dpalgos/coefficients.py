@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.interval import normal_quantile
 from dpalgos.typing import FloatArray
 
 HAZARD = "hazard"  # of times to an event, which are fitted as counts

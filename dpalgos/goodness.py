@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.interval import normal_quantile
 from dpalgos.typing import FloatArray, is_number
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")

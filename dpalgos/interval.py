@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
+import scipy
 
 from dpalgos.typing import FloatArray
 
@@ -133,6 +134,11 @@ class Interval:
             reasons=after(0.0, self.reasons),
             released=self.released.after_offset() if self.released else None,
         )
+
+
+def normal_quantile(level: float) -> float:
+    """Return how many standard deviations a normal interval of a level reaches."""
+    return float(scipy.special.ndtri((1 + level) / 2))
 
 
 def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> str:

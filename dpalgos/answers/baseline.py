@@ -44,7 +44,7 @@ from scipy.optimize import isotonic_regression
 from dpalgos.accounting.events import Event
 from dpalgos.central.group_sums import MAY_LACK, MISSING, N_CELLS, cell_edges, cell_strategy
 from dpalgos.coefficients import frame_of
-from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.interval import normal_quantile
 from dpalgos.typing import FloatArray
 
 QUARTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}

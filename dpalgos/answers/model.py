@@ -26,8 +26,7 @@ from dpalgos.coefficients import (
     frame_of,
 )
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.interval import Interval, why_none
-from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.interval import Interval, normal_quantile, why_none
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.release.checks import check_labels, check_probability
 from dpalgos.typing import FloatArray

@@ -29,7 +29,7 @@ from types import MappingProxyType
 import numpy as np
 import scipy
 
-from dpalgos.interval import ABOUT, CLIPPED, OMITTED, REASONS, Interval
+from dpalgos.interval import ABOUT, CLIPPED, OMITTED, REASONS, Interval, normal_quantile
 from dpalgos.typing import BoolArray, FloatArray
 
 LARGEST_BIAS = 3.0  # in half-widths without it
@@ -84,11 +84,6 @@ def interval_by_variance(
         reasons=codes,
         about="" if center is None else ABOUT,
     )
-
-
-def normal_quantile(level: float) -> float:
-    """Return how many standard deviations a normal interval of a level reaches."""
-    return float(scipy.special.ndtri((1 + level) / 2))
 
 
 def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | float) -> FloatArray:

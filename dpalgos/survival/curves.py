@@ -48,7 +48,7 @@ from dpalgos.accounting.events import Event
 from dpalgos.answers.names import cut_names
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.half_widths import normal_quantile
+from dpalgos.interval import normal_quantile
 from dpalgos.typing import FloatArray
 
 _VISIBLE = 6.0  # persons at risk must exceed so many standard deviations of their noise

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pydantic import PrivateAttr
@@ -111,10 +111,13 @@ class AnalysisPlan(QuestionSet):
             raise InputError(unknown_name("keyword", unknown[0], _DECLARED))
         by_column = {name: check_by_column(name, each) for name, each in declared.items()}
         n = check_how_many("n_rows", n_rows) if n_rows else 0
-        plan = cls.read(text)
-        plan._n_rows, plan._declared = n, by_column
-        plan._guesses = Guesses.read(check_by_column("guesses", guesses))
-        return plan
+        stated = Guesses.read(check_by_column("guesses", guesses))
+        return cls.read(text).with_declarations(n, by_column, stated)
+
+    def with_declarations(self, n_rows: int, declared: Mapping[str, Any], guesses: Guesses) -> Self:
+        """Set the public number of rows, the declarations of columns, and guesses about them."""
+        self._n_rows, self._declared, self._guesses = n_rows, declared, guesses
+        return self
 
     def forecast(self) -> Any:
         """Return a data frame with the ε of each question and the half-width of each term, without data.
