@@ -107,6 +107,7 @@ def test_shell_blocks_run(path, folder):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
         (folder / name).chmod(stat.S_IRWXU)
+    (folder / "tests").symlink_to(PROJECT / "tests")  # as in a clone
     for code in blocks(path, "toml"):
         (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
     programs = folder / "bin"
