@@ -85,7 +85,7 @@ def _likelihood_ratios(runs: Runs, *, by_magnitude: bool) -> dict[str, FloatArra
 
 
 class Scores:
-    """All distinguishers. What they learn, they learn from separate runs, before the trials that count.
+    """All distinguishers. They are trained on separate runs, before the trials that count.
 
     Scores are rounded: the last bits of floating-point noise must not count. These bits reveal the value that
     the noise was added to, in every estimator (Mironov 2012). Floating-point-safe samplers are the remedy.
@@ -110,7 +110,7 @@ class Scores:
                 "the estimate": self._discriminant(self._features(runs, answer)),
                 **runs.others,
             }
-            if not runs.first:  # of a function of others, answers are all there is
+            if not runs.first:  # a function of others has no events
                 repeats = [(answer == value).sum(axis=0) for value in self._most_frequent]
                 scores["values that repeat"] = repeats[0] - repeats[1]
                 for j, number in enumerate(answer[:_COORDINATES]):
@@ -123,7 +123,7 @@ class Scores:
         }
 
     def _answer(self, runs: Runs) -> FloatArray:
-        """Return the answers, (k, R), cut or padded to the length of the runs that were learned from."""
+        """Return the estimates (k, R), cut or padded to the length of the runs of the training."""
         answer = runs.answer[: self._length]
         return np.concatenate([answer, np.full((self._length - len(answer), answer.shape[1]), np.nan)])
 

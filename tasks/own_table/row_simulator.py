@@ -50,7 +50,7 @@ _FEWEST_RANKED, _STANDS_OUT = 8, 2.0  # tables; standard errors of a rank correl
 
 @dataclass(frozen=True, kw_only=True)
 class UsualTables:
-    """What tables of one purpose are like where no guess is stated."""
+    """Facts about usual tables of one purpose, for guesses that are not stated."""
 
     rate: tuple[float, float]  # of an event: mean and standard deviation of its logit
     rare: float  # the share of tables in which an event may be rare; most forecasts then include 1 %

@@ -14,7 +14,7 @@ of time. Rows are shortened by their covariates alone, to C/1.4. Follow-up stops
 (:mod:`dpalgos.central.preconditioned.follow_up`). A person's sum of scores is clipped at C. It has mean 0 at
 the true coefficients. Its length is about that of an event's row, whatever the number of periods.
 Second moments and curvatures of a person's rows are summed, and the sum is clipped to a Frobenius norm. Rows
-of different periods are nearly orthogonal, so that norm is far below the sum of the norms of rows.
+of different periods are nearly orthogonal. Therefore that norm is far below the sum of the norms of rows.
 
 Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,

@@ -27,8 +27,8 @@ from dpalgos.typing import FloatArray
 class FollowUp:
     """Stops persons at the limit, group by group. Groups of a stream may divide the rows of a person.
 
-    ``mean`` returns the hazards of rows by their logarithms. What is computed for one person depends on no
-    other person, bit by bit.
+    ``mean`` returns the hazards of rows by their logarithms. The numbers of one person depend on no other
+    person, bit by bit.
     """
 
     def __init__(self, sample: Sample, mean: Callable[[FloatArray], FloatArray]) -> None:
