@@ -58,7 +58,7 @@ from dpalgos.tuning.truncation import (
     RESPONSE_SHARE,
     check_response_truncation,
     check_truncation,
-    response_truncation,
+    released_levels,
     truncation_choice,
 )
 from dpalgos.typing import FloatArray, Number
@@ -148,21 +148,7 @@ class DPLinearRegression(LinearRegressionParams, NoisyDescent):
 
     def released_family(self, rows: Rows, spend: Spend) -> Family:
         """Return the family, after a release of quantiles where they decide the truncation."""
-        bound = self.response_bound
-        if self.truncation == "none":
-            spend.charge(UNTRUNCATED.label)
-            return self.family_at(np.inf, bound)
-        if self.truncation != "private_quantiles":
-            return self.family_at(bound, bound)
-        epsilon = spend.epsilon(LABEL)
-        levels = spend.mechanism(
-            LABEL,
-            lambda transcript: response_truncation(transcript, rows.sample, bound, self.truncation, epsilon)[
-                0
-            ],
-        )
-        level = rows.by_replicate(np.asarray(levels))
-        return self.family_at(level, level)
+        return self.family_at(*released_levels(rows, spend, self.response_bound, self.truncation))
 
     def forecast_family(self) -> Family:
         return self.family_at(self.response_bound, self.response_bound)

@@ -3,6 +3,10 @@
     v = β − η (1/n) Σ_i r_i x_i,   r_i = ψ'(x_i'β) − y_i, clipped as the family requires
     β ← NoisyHT(v, s):  the s noisily largest entries of v, released with noise,   t = 1 … T,   from β = 0
 
+    release               sensitivity (ℓ2)    share of ρ
+    step: selection       2 η r σ_x/n (ℓ∞)    half; 0.3 in the last round
+    step: values          √s 2 η r σ_x/n      the rest
+
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``family``, ``covariate_bound`` σ_x
 (entries are truncated to ±σ_x here), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η. If given, also
 ``response_bound`` (the clip of residuals) and ``coef_bound`` (projection).
@@ -11,7 +15,7 @@ Why it is private. β is public when a round begins, so only the gradient moves.
 σ_x/n, where r is the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with the entries σ_x sign(β) on
 the support and ±σ_x at another coordinate attain that. Residuals are clipped at r, because rounding may
 exceed it. `Design.rounding` is the factor for the rounding of products in single precision. The selection and
-the values of every round are charged (:mod:`dpalgos.mechanisms.noisy_iht`).
+the values of every round are charged (:mod:`dpalgos.central.noisy_iht`).
 
 Calibrations
     ``tight``: Gumbel top-s and Gaussian values, with the exact sensitivity at the current iterate. For
@@ -34,23 +38,25 @@ here.
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Release, register
-from dpalgos.mechanisms.noisy_iht import Round, planned_rounds, printed_rounds, tight_rounds
+from dpalgos.catalog import register
+from dpalgos.central.noisy_iht import STEP_LEMMAS, dense, noisy_ht, planned_rounds, printed_rounds
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.mechanisms.top_k import selected_l2_sensitivity
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
-from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray
 
@@ -58,6 +64,10 @@ from dpalgos.typing import FloatArray
 class SparseDescent(Protocol):
     """Keywords of noisy hard thresholding in any family."""
 
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
     @property
     def calibration(self) -> str: ...
     @property
@@ -72,27 +82,6 @@ class SparseDescent(Protocol):
     def step(self) -> float: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPSparseGLMParams(SparseFamilyParams):
-    """Keywords of :func:`dp_sparse_glm`."""
-
-    n_iterations: int = count("T, number of rounds", default=5)
-    step_size: float | None = positive(
-        "η; None: 2 / (3 γ), γ = ψ''(0) covariate_bound² / 3, the curvature at 0 for uniform entries",
-        default=None,
-    )
-    coef_bound: float | None = positive(
-        "C: iterates are projected onto the ℓ2 ball of this radius; None: they are not", default=None
-    )
-
-    @property
-    def step(self) -> float:
-        if self.step_size is not None:
-            return self.step_size
-        curvature = float(self.family_object().second_derivative(np.zeros((1, 1)))[0, 0])
-        return 2 / (curvature * self.covariate_bound**2)
-
-
 def largest_residual(params: SparseDescent, family: Family, coef: FloatArray) -> FloatArray:
     """Return the bound on residuals that a round uses, (R,): at the iterate, or as printed over all."""
     norm = family.predictor_norm(coef, 1)
@@ -105,11 +94,40 @@ def projected(params: SparseDescent, coef: FloatArray) -> FloatArray:
     return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
 
 
-SELECTION = Release("step: selection", ball_mean)
-VALUES = Release("step: values", selected_l2_sensitivity)
+def sparse_descent(
+    rows: Rows,
+    spend: Spend,
+    params: SparseDescent,
+    family: Family,
+    prune: Callable[[FloatArray, FloatArray | float], FloatArray] | None = None,
+) -> FloatArray:
+    """Return the last iterate of noisy hard thresholding in a family, (…, d).
+
+    ``prune`` is applied to the values (s, R) of the last round, given the standard deviation of their noise:
+    post-processing.
+    """
+    T, bound = params.n_iterations, params.covariate_bound
+    if params.calibration == "paper":
+        spend.note("conditions", unmet_conditions(params.epsilon / T, params.delta / T, params.sparsity))
+    design = Design(rows.sample, bound, single=True)
+    gradient = wide_gradient(rows.sample, design, family, lambda coef: largest_residual(params, family, coef))
+    coef: FloatArray = np.zeros((rows.d, rows.sample.n_replicates))
+    iterates = [rows.by_replicate(coef)]
+    for t in range(T):
+        residual = largest_residual(params, family, coef)
+        step_end = rows.by_replicate(coef - params.step * gradient(coef))
+        moved = ball_mean.of(step_end, params.step * design.rounding * residual * bound, rows.n)
+        support, (values, std) = noisy_ht(spend, t, moved)
+        if prune is not None and t == T - 1:
+            values = rows.by_replicate(prune(rows.by_column(values), std))
+        coef = projected(params, rows.by_column(dense(support, values, rows.d)))
+        iterates.append(rows.by_replicate(coef))
+    spend.keep_path(iterates)
+    return iterates[-1]
 
 
 @register(
+    name="dp_sparse_glm",
     title="Noisy hard thresholding",
     order=20,
     task="glm",
@@ -124,49 +142,39 @@ VALUES = Release("step: values", selected_l2_sensitivity)
         "n_iterations": 8,
         "step_size": 2.0,
     },
-    releases=(SELECTION, VALUES),
     has_path=True,
     public="response_bound where the family's residual is unbounded",
 )
-def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    family = params.family_object()
-    budget = params.epsilon, params.delta, params.sparsity, params.n_iterations
-    if params.calibration == "tight":
-        rounds = tight_rounds(planned_rounds(*budget), params.sparsity, params.n_iterations)
-    else:
-        excess = 4.0 if np.isfinite(family.derivative_bound) else 2.0
-        rounds = printed_rounds(transcript, *budget, excess=excess)
-    return sparse_descent(sample, params, transcript, family, rounds)
+@dataclass(frozen=True, kw_only=True)
+class DPSparseGLM(SparseFamilyParams, PrivateEstimator):
+    """Noisy hard thresholding on the likelihood of a generalized linear model."""
 
+    n_iterations: int = count("T, number of rounds", default=5)
+    step_size: float | None = positive(
+        "η; None: 2 / (3 γ), γ = ψ''(0) covariate_bound² / 3, the curvature at 0 for uniform entries",
+        default=None,
+    )
+    coef_bound: float | None = positive(
+        "C: iterates are projected onto the ℓ2 ball of this radius; None: they are not", default=None
+    )
 
-def sparse_descent(
-    sample: Sample,
-    params: SparseDescent,
-    transcript: Transcript,
-    family: Family,
-    rounds: Sequence[Round],
-    prune: Callable[[FloatArray, FloatArray | float], FloatArray] | None = None,
-) -> FloatArray:
-    """Return the last iterate of noisy hard thresholding in a family, (d, R).
+    batch = True
+    lemmas: ClassVar[Lemmas] = STEP_LEMMAS
 
-    ``prune`` is applied to the values (s, R) of the last round, given the standard deviation of their noise:
-    post-processing.
-    """
-    check_how_many("sparsity", params.sparsity, sample.n_features)
-    design = Design(sample, params.covariate_bound, single=True)
-    gradient = wide_gradient(sample, design, family, lambda coef: largest_residual(params, family, coef))
-    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    iterates = [coef]
-    for t, noisy_ht in enumerate(rounds, start=1):
-        residual = largest_residual(params, family, coef)
-        moves = ball_mean(residual * params.covariate_bound, sample.n_rows)
-        sensitivity = params.step * (design.rounding * moves)
-        step_end = coef - params.step * gradient(coef)
-        released = noisy_ht(transcript, (SELECTION, VALUES), step_end, linf_sensitivity=sensitivity)
-        if prune is not None and t == len(rounds):
-            released = replace(released, values=prune(released.values, released.noise_std))
-        coef = projected(params, released.dense())
-        iterates.append(coef)
-    transcript.path = np.stack(iterates)
-    return coef
+    @property
+    def step(self) -> float:
+        if self.step_size is not None:
+            return self.step_size
+        curvature = float(self.family_object().second_derivative(np.zeros((1, 1)))[0, 0])
+        return 2 / (curvature * self.covariate_bound**2)
+
+    def plan(self, n: float, d: int) -> Plan:
+        check_how_many("sparsity", self.sparsity, d)
+        budget = self.epsilon, self.delta, self.sparsity, self.n_iterations
+        if self.calibration == "tight":
+            return planned_rounds(*budget)
+        excess = 4.0 if np.isfinite(self.family_object().derivative_bound) else 2.0
+        return printed_rounds(*budget, excess=excess)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        return sparse_descent(rows, spend, self, self.family_object())

@@ -3,12 +3,17 @@
     v = β − η (1/n) Σ_i (x_i'β − Π_R(y_i)) x_i
     β ← Π_C( the s noisily largest entries of v, released with noise ),   t = 1 … T,   from β = 0
 
+    release               sensitivity (ℓ2)      share of ρ
+    private quantiles     1                     0.05, or 0
+    step: selection       2 η r x_max/n (ℓ∞)    half; 0.3 in the last round
+    step: values          √s 2 η r x_max/n      the rest
+
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries are
 truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity`` s, ``n_iterations`` T,
 ``step_size`` η.
 
 The rounds and their proof are those of :mod:`dpalgos.central.dp_sparse_glm`, with truncated responses
-(:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): |x'β − y| ≤ R + x_max ‖β‖₁.
+(:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): r = |x'β − y| ≤ R + x_max ‖β‖₁.
 
 Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: R is the larger magnitude of the released 2.5% and 97.5% quantiles,
@@ -17,7 +22,7 @@ Choices from the data (:mod:`dpalgos.tuning`)
     ``"printed_cross_validation"`` chooses by :func:`dpalgos.tuning.sparsity.response_losses`.
 
 Calibrations
-    ``tight``: the smallest noise of :mod:`dpalgos.mechanisms.noisy_iht`, with the exact sensitivity at the
+    ``tight``: the smallest noise of :mod:`dpalgos.central.noisy_iht`, with the exact sensitivity at the
     current iterate.
     ``paper``: Algorithm 3.2 with Laplace noise of scale (ηB/n) · 2 √(3 s log(T/δ)) T / ε, B = 4 (R + C √s
     x_max) x_max, which splits ε and δ evenly. B is twice the crude sensitivity. The certificate uses the
@@ -35,45 +40,35 @@ C).
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
+from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
-from dpalgos.central.dp_sparse_glm import SELECTION, VALUES, projected, sparse_descent
-from dpalgos.mechanisms.noisy_iht import planned_rounds, printed_rounds, tight_rounds
+from dpalgos.central.dp_sparse_glm import projected, sparse_descent
+from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.plans import after_selections, concentrated_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Density, Gaussian, Plan, Proved
+from dpalgos.core.spend import Spend
 from dpalgos.models.risk import wide_gradient
 from dpalgos.models.shrinkage import hard_threshold, prune_noise
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, SparsityParams, as_printed, response_losses
-from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, response_truncation
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityParams, as_printed, response_losses
+from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray
 
-
-@dataclass(frozen=True, kw_only=True)
-class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
-    """Keywords of :func:`dp_sparse_linear_regression`."""
-
-    covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
-    n_iterations: int = count("T, number of rounds", default=10)
-    step_size: float | None = positive(
-        "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries", default=None
-    )
-
-    @property
-    def step(self) -> float:
-        return self.step_size or 1.5 / self.covariate_bound**2
-
-
-RELEASES = SELECTION, VALUES, *RESPONSE_RELEASES, PRINTED_CHOICE
+QUANTILES, UNTRUNCATED = RESPONSE_RELEASES
 
 
 @register(
+    name="dp_sparse_linear_regression",
     title="Noisy hard thresholding",
     order=11,
     task="linear_regression",
@@ -88,7 +83,6 @@ RELEASES = SELECTION, VALUES, *RESPONSE_RELEASES, PRINTED_CHOICE
         "n_iterations": 8,
         "step_size": 2.0,
     },
-    releases=RELEASES,
     has_path=True,
     forms={
         "private quantiles": Form(
@@ -106,35 +100,57 @@ RELEASES = SELECTION, VALUES, *RESPONSE_RELEASES, PRINTED_CHOICE
         ),
     },
 )
-def dp_sparse_linear_regression(
-    sample: Sample, params: DPSparseLinearRegressionParams, transcript: Transcript
-) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    check_how_many("sparsity", params.sparsity, sample.n_features)
-    if params.is_printed:
-        length = params.response_bound**2 / 2
-        losses = partial(response_losses, params.response_bound, length)
-        return as_printed(sample, params, transcript, _fitted, losses, length, dp_sparse_linear_regression)
-    noise = planned_noise(params)
-    if params.calibration == "paper":
-        # B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
-        budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
-        rounds = printed_rounds(transcript, *budget, excess=2.0)
-    else:
-        rounds = tight_rounds(noise, params.sparsity, params.n_iterations)
-    quantiles = params.truncation == "private_quantiles"
-    levels = response_truncation(
-        transcript,
-        sample,
-        params.response_bound,
-        params.truncation,
-        noise.epsilon_of(LABEL) if quantiles else np.nan,
+@dataclass(frozen=True, kw_only=True)
+class DPSparseLinearRegression(SparsityParams, LinearRegressionParams):
+    """Noisy hard thresholding on least squares with truncated responses."""
+
+    covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
+    n_iterations: int = count("T, number of rounds", default=10)
+    step_size: float | None = positive(
+        "η; None: 1.5 / covariate_bound², half the inverse second moment of uniform entries", default=None
     )
-    pruned = prune_noise if params.sparsity_choice == "noise_level" else None
-    return sparse_descent(sample, params, transcript, params.family_at(*levels), rounds, pruned)
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        **STEP_LEMMAS,
+        QUANTILES.label: QUANTILES.lemma,
+        UNTRUNCATED.label: UNTRUNCATED.lemma,
+        PRINTED_CHOICE.label: PRINTED_CHOICE.lemma,
+    }
+
+    @property
+    def step(self) -> float:
+        return self.step_size or 1.5 / self.covariate_bound**2
+
+    def plan(self, n: float, d: int) -> Plan:
+        check_how_many("sparsity", self.sparsity, d)
+        if self.is_printed:
+            return PRINTED_PLAN
+        budget = self.epsilon, self.delta, self.sparsity, self.n_iterations
+        is_tight = self.calibration == "tight"
+        # As printed, B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
+        rounds = planned_rounds(*budget) if is_tight else printed_rounds(*budget, excess=2.0)
+        if self.truncation == "none":
+            return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **rounds}
+        if self.truncation != "private_quantiles":
+            return rounds
+        quantiles = Density(1.0, k=len(LEVELS), support=(-self.response_bound, self.response_bound))
+        if is_tight:
+            return after_selections(self.epsilon, self.delta, LABEL, quantiles, RESPONSE_SHARE, rounds)
+        first = {LABEL: (RESPONSE_SHARE, quantiles), "rest": (1 - RESPONSE_SHARE, Gaussian(1.0))}
+        return {LABEL: concentrated_plan(self.epsilon, self.delta, first)[LABEL], **rounds}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        if self.is_printed:
+            length = self.response_bound**2 / 2
+            losses = partial(response_losses, self.response_bound, length)
+            return as_printed(rows, spend, self, _fitted, losses, length)
+        pruned = prune_noise if self.sparsity_choice == "noise_level" else None
+        family = self.family_at(*released_levels(rows, spend, self.response_bound, self.truncation))
+        return sparse_descent(rows, spend, self, family, pruned)
 
 
-def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[FloatArray]:
+def _fitted(sample: Sample, params: DPSparseLinearRegression) -> list[FloatArray]:
     """Return what the same steps give without noise, within the same bounds, for every s of the grid."""
     n, family = len(params.grid), params.family_at(params.response_bound, params.response_bound)
     mask = None if sample.row_mask is None else np.repeat(sample.row_mask, n, axis=1)
@@ -146,15 +162,3 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
         for g, s in enumerate(params.grid):
             coef[:, g::n] = projected(params, hard_threshold(step_end[:, g::n], s))
     return [coef[:, g::n] for g in range(n)]
-
-
-def planned_noise(params: DPSparseLinearRegressionParams) -> NoisePlan:
-    """Return the smallest noise that is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
-    if params.calibration == "paper":
-        shares = {LABEL: RESPONSE_SHARE, "steps": 1 - RESPONSE_SHARE}
-        budget = params.split_budget(shares, gaussian=False)
-        return split_plan(budget, selected={LABEL: len(LEVELS)})
-    plan = planned_rounds(params.epsilon, params.delta, params.sparsity, params.n_iterations)
-    if params.truncation != "private_quantiles":
-        return plan
-    return least_noise(plan.after_selections(LABEL, len(LEVELS), RESPONSE_SHARE), holds=False)

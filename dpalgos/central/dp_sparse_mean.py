@@ -4,6 +4,11 @@
     S = the s coordinates of largest |m_j| + noise
     m̂_S = m_S + noise,   m̂ = 0 elsewhere
 
+    release              sensitivity (ℓ2)    share of ρ
+    mean: selection      2R/n (ℓ∞)           0.6
+    private quantiles    1                   0.1 of all, or 0
+    mean: values         ‖u − l‖₂/n          0.4
+
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R, ``sparsity`` s.
 
 Why it is private. Replacing a row moves every entry of m, and every |m_j|, by at most λ = 2R/n. The rows R·1
@@ -30,25 +35,30 @@ Post-processing: ``shrinkage="james_stein"`` of the s released values by their k
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, gaussians, least_noise, split_plan
-from dpalgos.catalog import Form, Release, register
-from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
+from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.catalog import Form, register
+from dpalgos.central.noisy_iht import dense
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.plans import after_selections, concentrated_plan, least_noise_plan
+from dpalgos.core.rows import Rows, clipped_mean
+from dpalgos.core.slots import Density, Gaussian, Laplace, Peeling, Plan, Proved, Selection, Slot
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.peeling import printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
-from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.models.shrinkage import hard_threshold, james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, SparsityParams, as_printed, mean_losses
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityParams, as_printed, mean_losses
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -59,30 +69,15 @@ from dpalgos.tuning.truncation import (
     truncated_means,
     truncation_choice,
 )
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
-_SHARES = {"selection": 0.6, "values": 0.4}
-
-
-@dataclass(frozen=True, kw_only=True)
-class DPSparseMeanParams(SparsityParams):
-    """Keywords of :func:`dp_sparse_mean`."""
-
-    value_bound: float = positive("R: every entry is truncated to ±R")
-    truncation: str = truncation_choice()
-    shrinkage: str | None = shrinkage_choice()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_truncation(self.truncation, self.calibration, prints_quantiles=False)
-
-
-SELECTION = Release("mean: selection", ball_mean)
-VALUES = Release("mean: values", box)
-RELEASES = SELECTION, VALUES, *COLUMN_RELEASES, PRINTED_CHOICE
+SELECTION, VALUES = "mean: selection", "mean: values"
+QUANTILES, UNTRUNCATED = COLUMN_RELEASES
+_SELECTION_SHARE = 0.6
 
 
 @register(
+    name="dp_sparse_mean",
     title="Private sparse mean",
     order=10,
     task="mean",
@@ -90,7 +85,6 @@ RELEASES = SELECTION, VALUES, *COLUMN_RELEASES, PRINTED_CHOICE
     summary="The largest entries of the truncated mean, selected and released with noise.",
     no_interval="a support that was selected is not the one that a new sample would select",
     example={"value_bound": 1.0, "sparsity": 2},
-    releases=RELEASES,
     forms={
         "private quantiles": Form(keywords={"truncation": "private_quantiles"}, in_memory=True),
         "shrunk": Form(keywords={"shrinkage": "james_stein", "sparsity": 3}, calibrations=("tight", "paper")),
@@ -106,78 +100,90 @@ RELEASES = SELECTION, VALUES, *COLUMN_RELEASES, PRINTED_CHOICE
         ),
     },
 )
-def dp_sparse_mean(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the sparse mean, (d, R)."""
-    check_how_many("sparsity", params.sparsity, sample.n_features)
-    if params.is_printed:
-        bound = params.value_bound**2  # losses are in ± that
-        losses = partial(mean_losses, bound)
-        return as_printed(sample, params, transcript, _thresholded_means, losses, 2 * bound, dp_sparse_mean)
-    if params.calibration == "paper":
-        released = _peeled_as_printed(sample, params, transcript)
-    else:
-        released = _selected_by_gumbel(sample, params, transcript)
-    values, noise_std = released.values, released.noise_std
-    if params.shrinkage == "james_stein":
-        values = james_stein(values, noise_std**2)
-    if params.sparsity_choice == "noise_level":
-        values = np.where(prune_noise(released.values, noise_std) != 0, values, 0.0)
-    return replace(released, values=values).dense()
+@dataclass(frozen=True, kw_only=True)
+class DPSparseMean(SparsityParams):
+    """The largest entries of the truncated mean, selected and released with noise."""
+
+    value_bound: float = positive("R: every entry is truncated to ±R")
+    truncation: str = truncation_choice()
+    shrinkage: str | None = shrinkage_choice()
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        SELECTION: ball_mean,
+        VALUES: (box, ball_mean),  # Laplace noise is of each entry, by its sensitivity in ℓ∞
+        QUANTILES.label: QUANTILES.lemma,
+        UNTRUNCATED.label: UNTRUNCATED.lemma,
+        PRINTED_CHOICE.label: PRINTED_CHOICE.lemma,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_truncation(self.truncation, self.calibration, prints_quantiles=False)
+
+    def plan(self, n: float, d: int) -> Plan:
+        check_how_many("sparsity", self.sparsity, d)
+        if self.is_printed:
+            return PRINTED_PLAN
+        s, bound = self.sparsity, self.value_bound
+        if self.calibration == "paper":
+            multiplier = printed_multiplier(self.epsilon, self.delta, s)
+            peeled = {SELECTION: Peeling(2 / multiplier, k=s), VALUES: Laplace(1 / multiplier, n_entries=s)}
+            if self.truncation == "none":
+                return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **peeled}
+            return peeled
+        shares: dict[str, tuple[float, Slot]] = {
+            SELECTION: (_SELECTION_SHARE, Selection(1.0, k=s, by_magnitude=True)),
+            VALUES: (1 - _SELECTION_SHARE, Gaussian(1.0)),
+        }
+        budget = self.epsilon, self.delta
+        plan = least_noise_plan(*budget, concentrated_plan(*budget, shares))
+        if self.truncation != "private_quantiles":
+            return plan
+        quantiles = Density(1.0, k=len(LEVELS) * s, support=(-bound, bound))
+        plan = after_selections(*budget, LABEL, quantiles, COLUMNS_SHARE, plan)
+        return {label: plan[label] for label in (SELECTION, LABEL, VALUES)}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        bound = self.value_bound
+        if self.is_printed:
+            losses = partial(mean_losses, bound**2)  # losses are in ± that
+            return as_printed(rows, spend, self, _thresholded_means, losses, 2 * bound**2)
+        if self.calibration == "paper":
+            spend.note("conditions", unmet_conditions(self.epsilon, self.delta, self.sparsity))
+        if self.truncation == "none":
+            spend.charge(UNTRUNCATED.label)
+        means = clipped_mean(rows, truncate, np.inf if self.truncation == "none" else bound)
+        moved = ball_mean.of(means, bound, rows.n)
+        support = spend.choose(SELECTION, moved)
+        released, std = spend(VALUES, self.selected(rows, spend, moved, support))
+        values = released
+        if self.shrinkage == "james_stein":
+            values = rows.by_replicate(james_stein(rows.by_column(released), std**2))
+        if self.sparsity_choice == "noise_level":
+            is_kept = prune_noise(rows.by_column(released), std) != 0
+            values = np.where(rows.by_replicate(is_kept), values, 0.0)
+        return dense(support, values, rows.d)
+
+    def selected(self, rows: Rows, spend: Spend, moved: Bounded, support: IntArray) -> Bounded:
+        """Return the means of the selected columns, and how far a neighbor moves them."""
+        values, bound = np.take_along_axis(moved.value, support, axis=-1), self.value_bound
+        if self.calibration == "paper":
+            return moved._replace(value=values)
+        columns = rows.by_column(support)
+        if self.truncation != "private_quantiles":
+            return box.of(values, np.full(columns.shape, 2 * bound), rows.n)
+        epsilon = spend.epsilon(LABEL)
+        lower, upper = spend.mechanism(
+            LABEL,
+            lambda transcript: private_interval(
+                transcript, rows.sample, bound, epsilon=epsilon, columns=columns
+            ),
+        )
+        means = truncated_means(rows.sample, lower, upper, columns)
+        return box.of(rows.by_replicate(means), upper - lower, rows.n)
 
 
-def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
-    if params.truncation == "none":
-        transcript.unprotected("untruncated entries")
-    bound = np.inf if params.truncation == "none" else params.value_bound
-    return clipped_means(sample, truncate, bound)
-
-
-def _thresholded_means(sample: Sample, params: DPSparseMeanParams) -> list[FloatArray]:
+def _thresholded_means(sample: Sample, params: DPSparseMean) -> list[FloatArray]:
     means = clipped_means(sample, truncate, params.value_bound)
     return [hard_threshold(means, s) for s in params.grid]
-
-
-def _selected_by_gumbel(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> SparseRelease:
-    means, bound = _means(sample, params, transcript), params.value_bound
-    noise = planned_noise(params)
-    selection, multiplier = 2 / noise.epsilon_of("selection"), noise.multiplier("values")
-    support = gumbel_top_k(
-        transcript,
-        SELECTION,
-        means,
-        sensitivity=ball_mean(bound, sample.n_rows),
-        noise_multiplier=selection,
-        k=params.sparsity,
-        by_magnitude=True,
-    )
-    selected, widths = np.take_along_axis(means, support, axis=0), np.full(support.shape, 2 * bound)
-    if params.truncation == "private_quantiles":
-        lower, upper = private_interval(
-            transcript, sample, bound, epsilon=noise.epsilon_of(LABEL), columns=support
-        )
-        selected, widths = truncated_means(sample, lower, upper, support), upper - lower
-    spend = Spend(transcript, {VALUES.label: gaussians(multiplier)})
-    values, std = spend(VALUES, box.of(selected, widths, sample.n_rows))
-    return SparseRelease(support=support, values=values, n_features=len(means), noise_std=std)
-
-
-def _peeled_as_printed(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> SparseRelease:
-    transcript.note("conditions", unmet_conditions(params.epsilon, params.delta, params.sparsity))
-    return peeling(
-        transcript,
-        (SELECTION, VALUES),
-        _means(sample, params, transcript),
-        linf_sensitivity=ball_mean(params.value_bound, sample.n_rows),
-        sparsity=params.sparsity,
-        noise_multiplier=printed_multiplier(params.epsilon, params.delta, params.sparsity),
-    )
-
-
-def planned_noise(params: DPSparseMeanParams) -> NoisePlan:
-    """Return the smallest noise that is (ε, δ)-DP."""
-    budget = params.split_budget(_SHARES, gaussian=False)
-    plan = split_plan(budget, selected={"selection": params.sparsity}, released={"values": 1})
-    if params.truncation != "private_quantiles":
-        return least_noise(plan)
-    n_quantiles = len(LEVELS) * params.sparsity
-    return least_noise(plan.after_selections(LABEL, n_quantiles, COLUMNS_SHARE), holds=False)

@@ -38,10 +38,9 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import gaussians, laplace, least_noise, split_plan
+from dpalgos.accounting.calibration import laplace, least_noise, split_plan
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.declared import Release, lemma
-from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
@@ -124,40 +123,6 @@ def exponential_mechanism(
     """
     settings: Any = {"sensitivity": sensitivity, "noise_multiplier": 2 / epsilon}
     return np.asarray(gumbel_top_k(transcript, release, scores, k=1, **settings)[0])
-
-
-def noisy_top_k(
-    transcript: Transcript,
-    releases: tuple[Release, Release],
-    values: FloatArray,
-    *,
-    linf_sensitivity: float | FloatArray,
-    sparsity: int,
-    selection_multiplier: float,
-    release_multiplier: float,
-) -> SparseRelease:
-    """Release the coordinates of largest magnitude of (d, R) and their values: Gumbel, then Gaussian.
-
-    It has the role of :func:`dpalgos.mechanisms.noisy_iht.peeling` at a fraction of its noise. ``releases``
-    are those of the selection and of the values. ``linf_sensitivity`` is λ: how far a neighbor moves any one
-    coordinate. ``selection_multiplier`` is the Gumbel scale over λ. ``release_multiplier`` is the Gaussian
-    standard deviation over √k λ, k the ``sparsity``. With the two multipliers z₁ and z₂, ρ is
-    (k/z₁² + 1/z₂²)/2.
-    """
-    selection, release = releases
-    support = gumbel_top_k(
-        transcript,
-        selection,
-        values,
-        sensitivity=linf_sensitivity,
-        noise_multiplier=selection_multiplier,
-        k=sparsity,
-        by_magnitude=True,
-    )
-    spend = Spend(transcript, {release.label: gaussians(release_multiplier)})
-    selected = np.take_along_axis(values, support, axis=0)
-    released, std = spend(release, release.lemma.of(selected, linf_sensitivity, sparsity))
-    return SparseRelease(support=support, values=released, n_features=len(values), noise_std=std)
 
 
 @lemma("√k λ")

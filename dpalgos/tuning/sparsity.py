@@ -24,10 +24,15 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Release
+from dpalgos.core.bridge import run_on_sample
+from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan, Proved
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.mechanisms.top_k import exponential_mechanism
-from dpalgos.params import PrivateParams, choice, count
+from dpalgos.params import choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
@@ -35,12 +40,13 @@ from dpalgos.typing import BoolArray, FloatArray
 
 N_FOLDS = 5
 PRINTED_CHOICE = Release("printed cross-validation", unbounded_sensitivity)
+PRINTED_PLAN: Plan = {PRINTED_CHOICE.label: Proved(UnprotectedEvent(label=""))}
 
 _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparsityParams(PrivateParams):
+class SparsityParams(PrivateEstimator):
     """Keywords of estimators whose sparsity can be chosen."""
 
     sparsity: int = count("s, number of non-zero coefficients; with a choice, the maximum")
@@ -142,22 +148,22 @@ def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], lo
 
 
 def as_printed(
-    sample: Sample,
+    rows: Rows,
+    spend: Spend,
     params: P,
-    transcript: Transcript,
     models: Callable[[Sample, P], list[FloatArray]],
     losses: Losses,
     length: float,
-    estimator: Callable[[Sample, P, Transcript], FloatArray],
 ) -> FloatArray:
     """Return the estimate at a sparsity chosen as printed; it is not private, and the record states this.
 
     ``models`` maps rows to the models of the grid, without privacy. ``length`` is that of the interval of
-    losses: the change by one row that the paper assumes. ``estimator`` runs at the chosen sparsity.
+    losses: the change by one row that the paper assumes. The estimator runs at the chosen sparsity.
     """
+    sample = rows.sample
     totals = fold_losses(sample, lambda rows: models(rows, params), losses)
 
-    def draw() -> FloatArray:
+    def draw(transcript: Transcript) -> FloatArray:
         drawn = np.empty((sample.n_features, sample.n_replicates))
         for r in range(sample.n_replicates):
             part = sample.derived(
@@ -172,8 +178,11 @@ def as_printed(
                 epsilon=params.epsilon,
             )
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
-            drawn[:, r] = estimator(part, settings, inner)[:, 0]
+            drawn[:, r] = run_on_sample(part, settings, inner)[:, 0]
         return drawn
 
-    event = UnprotectedEvent(label=PRINTED_CHOICE.label)
-    return transcript.publish(-totals / sample.n_rows, draw, event)
+    def release(transcript: Transcript) -> FloatArray:
+        event = UnprotectedEvent(label=PRINTED_CHOICE.label)
+        return transcript.publish(-totals / sample.n_rows, lambda: draw(transcript), event)
+
+    return rows.by_replicate(spend.mechanism(PRINTED_CHOICE.label, release))

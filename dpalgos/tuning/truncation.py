@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 
 from dpalgos.catalog import Release
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
 from dpalgos.params import choice
@@ -124,22 +126,24 @@ def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
     return np.asarray(np.abs(truncation_interval(released, bound)).max(axis=0)[0])
 
 
-def response_truncation(
-    transcript: Transcript, sample: Sample, bound: float, truncation: str, epsilon: float
+def released_levels(
+    rows: Rows, spend: Spend, bound: float, truncation: str
 ) -> tuple[float | FloatArray, float | FloatArray]:
     """Return the truncation bound of responses, and the bound that the noise is for, both symmetric.
 
-    ``bound`` is the public one, and ``epsilon`` that of each of two quantiles. Both values are the same, ()
-    or (R,), except for ``"none"``: there the first one is infinite.
+    ``bound`` is the public one. Both values are the same, () or (R,), except for ``"none"``: there the first
+    one is infinite.
     """
-    if truncation == "private_quantiles":
-        released = _quantiles(transcript, sample, sample.response()[:, None], bound, epsilon)
-        level = symmetric_bound(released, bound)
-        return level, level
     if truncation == "none":
-        transcript.unprotected("untruncated responses")
+        spend.charge(RESPONSE_RELEASES[1].label)
         return np.inf, bound
-    return bound, bound
+    if truncation == "bound":
+        return bound, bound
+    epsilon, sample = spend.epsilon(LABEL), rows.sample
+    y = sample.response()[:, None]
+    released = spend.mechanism(LABEL, lambda transcript: _quantiles(transcript, sample, y, bound, epsilon))
+    level = rows.by_replicate(symmetric_bound(released, bound))
+    return level, level
 
 
 def truncated_means(

@@ -24,8 +24,9 @@ import dpalgos
 from data.formats.row_groups import RowBlocks
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.central.dp_sparse_glm import SELECTION, VALUES
-from dpalgos.mechanisms.top_k import noisy_top_k
+from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import HeldRows, StreamedRows
@@ -188,16 +189,14 @@ def _fit(name: str, sample: Sample, **keywords: Any) -> Callable[[], object]:
 def _top_k(d: int, k: int, n_replicates: int) -> tuple[Callable[[], object], Callable[[], object]]:
     values = np.random.default_rng(0).standard_normal((d, n_replicates))
     rngs = np.random.default_rng(1).spawn(n_replicates)
-    public = {"linf_sensitivity": 1e-3, "selection_multiplier": 40.0, "release_multiplier": 5.0}
+    public: dict[str, Any] = {"sensitivity": 1e-3, "noise_multiplier": 40.0, "by_magnitude": True}
 
     def call() -> object:
-        return noisy_top_k(Transcript(Noise(rngs)), (SELECTION, VALUES), values, sparsity=k, **public).values
+        return gumbel_top_k(Transcript(Noise(rngs)), Release("scores", ball_mean), values, k=k, **public)
 
     def draw() -> None:
-        noise = Noise(rngs)
-        for _ in noise.gumbel_rows(d, max(1, 40_000 // d)):
+        for _ in Noise(rngs).gumbel_rows(d, max(1, 40_000 // d)):
             pass
-        noise.normal(k)
 
     return call, draw
 

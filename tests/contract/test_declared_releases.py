@@ -193,7 +193,7 @@ def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(est
     assert not calls(own) & {"noise_multiplier", "concentrated_rho"}
     tight = [one for one in estimator.variants if "tight" in one.calibrations]
     if any(most_quantities(one, "tight") > 1 for one in tight):
-        planned = {"SplitBudget", "split_budget", "least_noise_factor"}
+        planned = {"SplitBudget", "split_budget", "least_noise_factor", "concentrated_plan"}
         assert any(planned & calls(tree) for tree in (own, *imported))
 
 
