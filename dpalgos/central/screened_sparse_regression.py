@@ -5,6 +5,10 @@
     M = mean of z_i z_i' + noise,   z_i = w_i (x_i,S , (c/R) y_i),  w_i = min(1, c / ‖x_i,S‖),  |y_i| ≤ R
     β̂_S = (R/c) M_xx⁻¹ M_xy,   β̂ = 0 elsewhere
 
+    release    sensitivity (ℓ2)        share of ρ
+    scores     ½ x_max R/n (ℓ∞)        ½
+    moments    2√2 c²/n                ½
+
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries of X
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
@@ -20,31 +24,46 @@ Unresolved directions therefore shrink to zero. Columns count as centered.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import least_noise, split_plan
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
 from dpalgos.cautions import UNRESOLVED
+from dpalgos.central.noisy_iht import dense
 from dpalgos.central.screened_sparse_glm import SCORES, screened
-from dpalgos.mechanisms.sensitivity import outer_product
-from dpalgos.mechanisms.top_k import SparseRelease
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Gaussian, Plan, Selection, Slot
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import FloatArray, IntArray, Number
 
+MOMENTS = "moments"
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound
 
 
+@register(
+    name="screened_sparse_regression",
+    title="Screen, then fit",
+    order=15,
+    task="linear_regression",
+    reference="ours; one private selection, then private second moments",
+    summary="Selects columns once by their covariance with the response, then fits them by noisy moments.",
+    no_interval="a support that was selected is not the one that a new sample would select",
+    calibrations=("tight",),
+    example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},
+)
 @dataclass(frozen=True, kw_only=True)
-class ScreenedSparseRegressionParams(PrivateParams):
-    """Keywords of :func:`screened_sparse_regression`."""
+class ScreenedSparseRegression(PrivateEstimator):
+    """Least squares on columns that are selected once by their covariance with the response."""
 
     covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")
     response_bound: float = positive("R: responses are truncated to ±R")
@@ -55,52 +74,33 @@ class ScreenedSparseRegressionParams(PrivateParams):
         default=None,
     )
 
+    batch = True
+    lemmas: ClassVar[Lemmas] = {SCORES: ball_mean, MOMENTS: outer_product}
 
-MOMENTS = Release("moments", outer_product)
+    def plan(self, n: float, d: int) -> Plan:
+        selection = Selection(1.0, k=check_how_many("sparsity", self.sparsity, d), by_magnitude=True)
+        shares: dict[str, tuple[float, Slot]] = {SCORES: (0.5, selection), MOMENTS: (0.5, Gaussian(1.0))}
+        return least_noise_plan(self.epsilon, self.delta, concentrated_plan(self.epsilon, self.delta, shares))
 
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        family = get_family("gaussian", response_bound=_SELECTION_LEVEL * self.response_bound)
+        support = screened(rows, spend, family, _SELECTION_LEVEL * self.covariate_bound, [SCORES])
+        moments = _selected_moments(rows.sample, rows.by_column(support), self)
+        moments = moments if rows.is_batch else moments[0]
+        released, std = spend.symmetric(MOMENTS, outer_product.of(moments, np.sqrt(2) * self.radius, rows.n))
+        coef, floored = _solve(released, std)
+        spend.note(UNRESOLVED, floored)
+        return dense(support, self.response_bound / self.radius * coef, rows.d)
 
-@register(
-    title="Screen, then fit",
-    order=15,
-    task="linear_regression",
-    reference="ours; one private selection, then private second moments",
-    summary="Selects columns once by their covariance with the response, then fits them by noisy moments.",
-    no_interval="a support that was selected is not the one that a new sample would select",
-    calibrations=("tight",),
-    example={"covariate_bound": 1.0, "response_bound": 3.0, "sparsity": 2},
-    releases=(SCORES, MOMENTS),
-)
-def screened_sparse_regression(
-    sample: Sample, params: ScreenedSparseRegressionParams, transcript: Transcript
-) -> FloatArray:
-    """Return the sparse coefficients, (d, R)."""
-    sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    budget = params.split_budget({SCORES.label: 0.5, MOMENTS.label: 0.5}, gaussian=False)
-    plan = split_plan(budget, selected={SCORES.label: sparsity}, released={MOMENTS.label: 1})
-    noise = least_noise(plan)
-    selection = 2 / noise.epsilon_of(SCORES.label)
-    family = get_family("gaussian", response_bound=_SELECTION_LEVEL * params.response_bound)
-    bound = _SELECTION_LEVEL * params.covariate_bound
-    support = screened(transcript, sample, family, bound, (sparsity,), (selection,))
-    clip_norm = _clip_norm(params)
-    spend = Spend(transcript, noise.released)
-    moments = _selected_moments(sample, support, clip_norm, params)
-    released, std = spend.symmetric(MOMENTS, outer_product.of(moments, np.sqrt(2) * clip_norm, sample.n_rows))
-    coef, floored = _solve(released, std)
-    transcript.note(UNRESOLVED, floored)
-    values = params.response_bound / clip_norm * coef
-    return SparseRelease(support=support, values=values, n_features=sample.n_features).dense()
+    @property
+    def radius(self) -> float:
+        """c, at most the largest norm of a selected row."""
+        largest = float(np.sqrt(self.sparsity)) * self.covariate_bound
+        return largest * 1.05 / np.sqrt(3) if self.clip_norm is None else min(self.clip_norm, largest)
 
 
-def _clip_norm(params: ScreenedSparseRegressionParams) -> float:
-    largest = float(np.sqrt(params.sparsity)) * params.covariate_bound
-    return largest * 1.05 / np.sqrt(3) if params.clip_norm is None else min(params.clip_norm, largest)
-
-
-def _selected_moments(
-    sample: Sample, support: IntArray, clip_norm: float, params: ScreenedSparseRegressionParams
-) -> FloatArray:
-    sparsity, n_replicates = support.shape
+def _selected_moments(sample: Sample, support: IntArray, params: ScreenedSparseRegression) -> FloatArray:
+    (sparsity, n_replicates), clip_norm = support.shape, params.radius
     design = Design(sample, params.covariate_bound)
     y = clip_norm / params.response_bound * truncate(sample.response(), params.response_bound)
     moments = np.empty((n_replicates, sparsity + 1, sparsity + 1))
@@ -112,13 +112,13 @@ def _selected_moments(
     return moments
 
 
-def _solve(moments: FloatArray, diagonal_std: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients (s, R) and how many eigenvalues were floored (R,)."""
+def _solve(moments: FloatArray, diagonal_std: Number) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients (…, s) and how many eigenvalues were floored (…,)."""
     s = moments.shape[-1] - 1
-    eigenvalues, vectors = np.linalg.eigh(moments[:, :s, :s])
+    eigenvalues, vectors = np.linalg.eigh(moments[..., :s, :s])
     # The noise matrix has spectral norm about √(2s) of its diagonal standard deviation.
-    floor = (1.2 * np.sqrt(s) * diagonal_std)[:, None]
+    floor = 1.2 * np.sqrt(s) * np.asarray(diagonal_std)[..., None]
     inverse = 1 / np.maximum(eigenvalues, floor)
-    projected = np.einsum("rji,rj->ri", vectors, moments[:, :s, s])
-    coef = np.einsum("rij,rj->ir", vectors, inverse * projected)
-    return coef, (eigenvalues < floor).sum(axis=1).astype(float)
+    projected = np.einsum("...ji,...j->...i", vectors, moments[..., :s, s])
+    coef = np.einsum("...ij,...j->...i", vectors, inverse * projected)
+    return coef, (eigenvalues < floor).sum(axis=-1).astype(float)

@@ -19,10 +19,6 @@ each: √k λ in ℓ2 (Gaussian), or k Laplace releases of sensitivity λ.
 
 The exponential mechanism (:func:`exponential_mechanism`) is k = 1, with g = 2λ/ε₀.
 
-:func:`batched_top_k` selects in batches of ever less noise. Large coordinates are found under any noise; the
-last ones, near the others, need the budget. Each coordinate of the last of eight batches gets 32 times the ρ
-of one in the first. These numbers come from simulated sparse regressions; only accuracy depends on them.
-
 References
 ----------
 McSherry & Talwar (2007), Mechanism design via differential privacy.
@@ -31,22 +27,18 @@ Durfee & Rogers (2019), Practical differentially private top-k selection with pa
 Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import laplace, least_noise, split_plan
+from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.declared import Release, lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 _GROUP_ELEMENTS = 40_000
-_BATCHES = 8
-_GROWTH = 32.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,67 +172,3 @@ def _largest_in_order(rows: FloatArray, k: int) -> IntArray:
     order = np.lexsort((-rows[row, column], row))
     starts = np.searchsorted(row, np.arange(len(rows)))
     return np.asarray(column[order[starts[:, None] + np.arange(k)]])
-
-
-def batch_sizes(k: int) -> tuple[int, ...]:
-    """Return how many coordinates each batch selects, k in all."""
-    return tuple(len(batch) for batch in np.array_split(np.arange(k), min(k, _BATCHES)))
-
-
-def batch_shares(k: int) -> tuple[float, ...]:
-    """Return the share of a selection's ρ of each batch; each late coordinate gets more."""
-    sizes = np.array(batch_sizes(k))
-    spent = sizes * _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
-    return tuple(float(one) for one in spent / spent.sum())
-
-
-def screening_multipliers(
-    epsilon: float, delta: float, k: int, fits: tuple[float, ...], selection_share: float
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the smallest multipliers of the batches of k coordinates and of fits, together (ε, δ)-DP.
-
-    The batches have ``selection_share`` of ρ; ``fits`` are the fits' shares of the rest.
-    """
-    sizes = {f"batch {j}": size for j, size in enumerate(batch_sizes(k))}
-    shares = {name: selection_share * part for name, part in zip(sizes, batch_shares(k), strict=True)}
-    steps = {f"fit {t}": (1 - selection_share) * share for t, share in enumerate(fits)}
-    budget = SplitBudget(epsilon=epsilon, delta=delta, shares=shares | steps, gaussian=False)
-    noise = least_noise(split_plan(budget, selected=sizes, released=dict.fromkeys(steps, 1)))
-    return tuple(2 / noise.epsilon_of(name) for name in sizes), tuple(map(noise.multiplier, steps))
-
-
-def batched_top_k(
-    transcript: Transcript,
-    release: Release,
-    scores: FloatArray,
-    *,
-    sensitivity: float | FloatArray,
-    sizes: Sequence[int],
-    noise_multipliers: Sequence[float],
-) -> IntArray:
-    """Release the scores (d, R) of largest magnitude, batch after batch, (k, R).
-
-    ``sensitivity`` is how far a neighbor moves any one score. A batch publishes places among the coordinates
-    that are left, ascending.
-    """
-    support: IntArray = np.empty((0, scores.shape[1]), dtype=np.intp)
-    for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
-        candidates = coordinates_left(support, len(scores))
-        selected = gumbel_top_k(
-            transcript,
-            release,
-            np.take_along_axis(scores, candidates, axis=0),
-            sensitivity=sensitivity,
-            noise_multiplier=noise_multiplier,
-            k=k,
-            by_magnitude=True,
-        )
-        support = np.concatenate([support, np.take_along_axis(candidates, selected, axis=0)])
-    return support
-
-
-def coordinates_left(support: IntArray, n_features: int) -> IntArray:
-    """Return the coordinates outside a support (k, R), ascending, (d − k, R)."""
-    left = np.ones((n_features, support.shape[1]), dtype=bool)
-    np.put_along_axis(left, support, False, axis=0)
-    return np.nonzero(left.T)[1].reshape(support.shape[1], -1).T
