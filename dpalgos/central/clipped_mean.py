@@ -18,6 +18,15 @@ center, up to 2σ. If low = high, that is the last ball, with u = 1. If low < hi
 The noise in column j is then in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²). This is
 the minimum for Gaussian noise of one size per column. The two are equal if all spreads are.
 
+    release                   sensitivity (ℓ2)    share of μ²
+    center                    2r/n                0.1; 0.08 if spreads differ
+    rows outside a level      1                   0.03, if spreads differ
+    spread                    √2 r²/n             0.05, if spreads differ
+    rows outside the ball     1                   0.06, if spreads differ
+    mean                      2r/n                the rest
+    squares of offsets        √2 r²/n             0.05, with an interval
+    shares of rows by size    √3/n                0.12, with an interval
+
 Why it is private. The bracket is released, that is, the mean offset from the center. Rounding next to a
 center that is large for the radius could move the mean itself by more than its sensitivity. Opposite rows on
 the ball move the mean offset by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Rows on the ball
@@ -39,89 +48,39 @@ find the spreads by quantiles; mean squares also count columns with rare values.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import ColumnSpend, Spend
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import (
-    BALL_SQUARES,
-    BALL_TAIL,
-    ReleasedOffset,
-    interval_in_ball,
-    interval_plan,
-)
+from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import IntervalParams, checked, positive
 from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
-from dpalgos.release.spend import Planned, Spend, counts_needed, left_of
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.ball import Ball, counts_above, mean_offset, mean_squares
+from dpalgos.release.spend import counts_needed
+from dpalgos.rows.ball import Ball, counts_above, mean_squares
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.grouped import Grouped, map_groups
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+CENTER, OUTSIDE_LEVEL, SPREAD = "center", "rows outside a level", "spread"
+OUTSIDE_BALL, MEAN = "rows outside the ball", "mean"
 _N_LEVELS = 16
 _OUTSIDE_LEVEL, _OUTSIDE_BALL = 12.0, 4.0  # times √d/μ rows
 _BALL_LEVELS = np.geomspace(0.4, 3.2, _N_LEVELS)
 _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the center before it, at least
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClippedMeanParams(IntervalParams):
-    """Keywords of :func:`clipped_mean`: a public center and radius, or bounds to find them within."""
-
-    center: tuple[float, ...] | None = checked(
-        "public center c: a number or one per column", check_for_columns, default=None, optional=True
-    )
-    clip_norm: float | None = positive("r: rows are clipped to this distance from the center", default=None)
-    mean_bound: float | None = positive(
-        "B: every coordinate of the mean lies in ±B (private center)", default=None
-    )
-    std_bounds: tuple[float, float] | None = checked(
-        "(low, high) of the columns' standard deviations; equal if known (private center)",
-        check_std_bounds,
-        default=None,
-        optional=True,
-    )
-    shrinkage: str | None = shrinkage_choice()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        public = (self.center is not None, self.clip_norm is not None)
-        private = (self.mean_bound is not None, self.std_bounds is not None)
-        if (public, private) not in (((True, True), (False, False)), ((False, False), (True, True))):
-            raise InputError(
-                "clipped_mean needs either center and clip_norm, or mean_bound and std_bounds, got "
-                f"center={self.center!r}, clip_norm={self.clip_norm!r}, mean_bound={self.mean_bound!r}, "
-                f"std_bounds={self.std_bounds!r}"
-            )
-
-    @property
-    def spreads_differ(self) -> bool:
-        return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
-
-
-CENTER = Release("center", ball_mean)
-OUTSIDE_LEVEL = Release("rows outside a level", count)
-MEAN = Release("mean", ball_mean)
-SPREAD = Release("spread", outer_product)
-OUTSIDE_BALL = Release("rows outside the ball", count)
-RELEASES = (
-    CENTER,
-    OUTSIDE_LEVEL,
-    MEAN,
-    SPREAD,
-    OUTSIDE_BALL,
-    BALL_SQUARES,
-    BALL_TAIL,
-)
-
-
 @register(
+    name="clipped_mean",
     title="Clipped mean",
     order=14,
     task="mean",
@@ -129,7 +88,6 @@ RELEASES = (
     summary="The mean of rows clipped to a ball, with noise in proportion to the columns' spreads.",
     calibrations=("tight",),
     example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
-    releases=RELEASES,
     forms={
         "interval": Form(keywords={"interval": 0.95}),
         "private radius": Form(keywords={"std_bounds": (0.2, 1.0)}),
@@ -146,94 +104,131 @@ RELEASES = (
     public="mean_bound and std_bounds, or center and clip_norm",
     takes_people=True,
 )
-def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the mean, (d, R)."""
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan_of(params))
-    if params.clip_norm is not None:
-        towards = _public_center(params, sample.n_features)
-        ball = Ball(towards, np.full(sample.n_replicates, params.clip_norm))
-    else:
-        towards, ball = np.zeros((sample.n_features, 1)), _private_ball(sample, params, spend)
-    offset, std = spend(MEAN, ball_mean.of(mean_offset(sample, ball), ball.radius, sample.n_rows))
-    released = ball.center + ball.unit * offset
-    transcript.interval = interval_in_ball(
-        spend, params.interval, sample, ball, ReleasedOffset(offset, std, sample.n_rows)
+@dataclass(frozen=True, kw_only=True)
+class ClippedMean(IntervalParams, PrivateEstimator):
+    """The mean of rows clipped to a ball: a public one, or one that is found within bounds."""
+
+    center: tuple[float, ...] | None = checked(
+        "public center c: a number or one per column", check_for_columns, default=None, optional=True
     )
-    spend.check_complete()
-    if params.shrinkage == "james_stein":
-        shrunk = james_stein((released - towards) / ball.unit, std**2)
-        released = towards + ball.unit * shrunk
-    return released
+    clip_norm: float | None = positive("r: rows are clipped to this distance from the center", default=None)
+    mean_bound: float | None = positive(
+        "B: every coordinate of the mean lies in ±B (private center)", default=None
+    )
+    std_bounds: tuple[float, float] | None = checked(
+        "(low, high) of the columns' standard deviations; equal if known (private center)",
+        check_std_bounds,
+        default=None,
+        optional=True,
+    )
+    shrinkage: str | None = shrinkage_choice()
 
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        CENTER: ball_mean,
+        OUTSIDE_LEVEL: count,
+        SPREAD: outer_product,
+        OUTSIDE_BALL: count,
+        MEAN: ball_mean,
+        **BALL_LEMMAS,
+    }
 
-def plan_of(params: ClippedMeanParams) -> dict[Release, Planned]:
-    """Return the shares of μ² of all releases."""
-    plan, differ = interval_plan(params, BALL_SQUARES, BALL_TAIL), params.spreads_differ
-    if params.mean_bound is not None:
-        plan[CENTER] = Planned(0.08 if differ else 0.1, _n_stages(params) + differ)
-    if differ:
-        n_counts = counts_needed(_N_LEVELS)
-        plan |= {OUTSIDE_LEVEL: Planned(0.03, n_counts), SPREAD: Planned(0.05)}
-        plan |= {OUTSIDE_BALL: Planned(0.06, n_counts)}
-    return plan | {MEAN: Planned(left_of(plan))}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        public = (self.center is not None, self.clip_norm is not None)
+        private = (self.mean_bound is not None, self.std_bounds is not None)
+        if (public, private) not in (((True, True), (False, False)), ((False, False), (True, True))):
+            raise InputError(
+                "clipped_mean needs either center and clip_norm, or mean_bound and std_bounds, got "
+                f"center={self.center!r}, clip_norm={self.clip_norm!r}, mean_bound={self.mean_bound!r}, "
+                f"std_bounds={self.std_bounds!r}"
+            )
 
+    @property
+    def spreads_differ(self) -> bool:
+        return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
 
-def _n_stages(params: ClippedMeanParams) -> int:
-    """Return how many coarse means lead to the center: two, or more for a wide public range."""
-    assert params.mean_bound is not None
-    assert params.std_bounds is not None
-    return max(2, int(np.ceil(np.log(params.mean_bound / params.std_bounds[1]) / np.log(_REDUCTION))))
+    @property
+    def n_stages(self) -> int:
+        """How many coarse means lead to the center: two, or more for a wide public range."""
+        assert self.mean_bound is not None
+        assert self.std_bounds is not None
+        return max(2, int(np.ceil(np.log(self.mean_bound / self.std_bounds[1]) / np.log(_REDUCTION))))
 
+    def public_center(self, d: int) -> FloatArray:
+        assert self.center is not None
+        return for_columns("center", self.center, d)
 
-def _public_center(params: ClippedMeanParams, d: int) -> FloatArray:
-    assert params.center is not None
-    return for_columns("center", params.center, d)
+    def plan(self, n: float, d: int) -> Plan:
+        shares: dict[str, Share] = {}
+        if self.mean_bound is None:
+            self.public_center(d)
+        elif not self.spreads_differ:
+            shares[CENTER] = Share(0.1, self.n_stages)
+        else:
+            n_counts, each = counts_needed(_N_LEVELS), 0.08 / (self.n_stages + 1)
+            shares[f"{CENTER} 0"] = Share(self.n_stages * each, self.n_stages)
+            shares[OUTSIDE_LEVEL] = Share(0.03, n_counts)
+            shares[f"{CENTER} 1"] = Share(each)
+            shares |= {SPREAD: Share(0.05), OUTSIDE_BALL: Share(0.06, n_counts)}
+        of_interval = {} if self.interval is None else {label: Share(one) for label, one in SHARES.items()}
+        left = 1 - sum(one.share for one in (shares | of_interval).values())
+        return gaussian_plan(self.epsilon, self.delta, shares | {MEAN: Share(left)} | of_interval)
 
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        towards: FloatArray = np.zeros((rows.d, 1))
+        if self.clip_norm is not None:
+            towards = self.public_center(rows.d)
+            ball = Ball(towards, np.full(rows.sample.n_replicates, self.clip_norm))
+        else:
+            ball = self.private_ball(rows, spend)
+        offset = released_offset(rows, spend, MEAN, ball)
+        released = ball.center + ball.unit * offset.value
+        interval = interval_in_ball(ColumnSpend(spend), self.interval, rows.sample, ball, offset)
+        if interval is not None:
+            spend.keep_interval(interval)
+        if self.shrinkage == "james_stein":
+            shrunk = james_stein((released - towards) / ball.unit, offset.noise_std**2)
+            released = towards + ball.unit * shrunk
+        return rows.by_replicate(np.broadcast_to(released, (rows.d, rows.sample.n_replicates)))
 
-def _private_ball(sample: Sample, params: ClippedMeanParams, spend: Spend) -> Ball:
-    """Release a center, and the radius and units that suit it."""
-    assert params.mean_bound is not None
-    assert params.std_bounds is not None
-    bound, (low, high) = params.mean_bound, params.std_bounds
-    d, root_d = sample.n_features, np.sqrt(sample.n_features)
+    def private_ball(self, rows: Rows, spend: Spend) -> Ball:
+        """Release a center, and the radius and units that suit it."""
+        assert self.mean_bound is not None
+        assert self.std_bounds is not None
+        bound, (low, high) = self.mean_bound, self.std_bounds
+        sample, d, root_d = rows.sample, rows.d, np.sqrt(rows.d)
+        center: FloatArray = np.zeros((d, sample.n_replicates))
+        error = np.full(sample.n_replicates, bound)
+        first = f"{CENTER} 0" if self.spreads_differ else CENTER
+        for _ in range(self.n_stages):
+            ball = Ball(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
+            offset = released_offset(rows, spend, first, ball)
+            center, error = truncate(center + offset.value, bound), np.minimum(offset.noise_std, bound)
+        if not self.spreads_differ:
+            return Ball(center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high))
 
-    def moved(ball: Ball) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Release the mean offset from the center; return the next center and its error, too."""
-        offset, std = spend(CENTER, ball_mean.of(mean_offset(sample, ball), ball.radius, sample.n_rows))
-        return offset, truncate(ball.center + offset, bound), np.minimum(std, bound)
+        levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS)[:, None] ** 2 + error**2)
+        ball = Ball(center, ball.radius)
+        ball = Ball(center, self.searched(rows, spend, OUTSIDE_LEVEL, ball, levels))
+        offset = released_offset(rows, spend, f"{CENTER} 1", ball)
+        center, error = truncate(center + offset.value, bound), np.minimum(offset.noise_std, bound)
+        query = outer_product.of(rows.by_replicate(mean_squares(sample, ball)), ball.radius, rows.n, d)
+        squares, std = spend(SPREAD, query)
+        variance = np.maximum(rows.by_column(squares) - offset.value**2 + error**2, 0) + std
+        spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
+        ratio = np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0))
+        ball = Ball(center, ball.radius, np.sqrt(spread))
+        levels = ball.radius * ratio * _BALL_LEVELS[:, None]
+        return Ball(center, self.searched(rows, spend, OUTSIDE_BALL, ball, levels), ball.unit)
 
-    def searched(ball: Ball, levels: FloatArray, factor: float, release: Release) -> FloatArray:
-        """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
-        target = factor * root_d / gaussian_mu(params.epsilon, params.delta)
+    def searched(self, rows: Rows, spend: Spend, label: str, ball: Ball, levels: FloatArray) -> FloatArray:
+        """Release which of ascending levels (16, R) about a public number of rows exceed, (R,)."""
+        factor = _OUTSIDE_LEVEL if label == OUTSIDE_LEVEL else _OUTSIDE_BALL
+        target = factor * np.sqrt(rows.d) / gaussian_mu(self.epsilon, self.delta)
         distances: Grouped[FloatArray] = map_groups(
-            sample, lambda group: ball.distances(group) * group.weights, all_replicates=True
+            rows.sample, lambda group: ball.distances(group) * group.weights, all_replicates=True
         )
-        above = counts_above(distances, levels)
-        chosen = spend.searches(
-            release,
-            _N_LEVELS,
-            lambda middle: above(middle[0])[None],
-            (1, sample.n_replicates),
-            np.minimum(target, sample.n_rows / 2),
-        )[0]
-        return np.asarray(levels[chosen, np.arange(sample.n_replicates)])
-
-    center: FloatArray = np.zeros((d, sample.n_replicates))
-    error = np.full(sample.n_replicates, bound)
-    for _ in range(_n_stages(params)):
-        ball = Ball(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
-        _, center, error = moved(ball)
-    if not params.spreads_differ:
-        return Ball(center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high))
-
-    levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS)[:, None] ** 2 + error**2)
-    ball = Ball(center, ball.radius)
-    ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, OUTSIDE_LEVEL))
-    offset, center, error = moved(ball)
-    squares, std = spend(SPREAD, outer_product.of(mean_squares(sample, ball), ball.radius, sample.n_rows, d))
-    variance = np.maximum(squares - offset**2 + error**2, 0) + std
-    spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
-    levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]
-    ball = Ball(center, ball.radius, np.sqrt(spread))
-    radius = searched(ball, levels, _OUTSIDE_BALL, OUTSIDE_BALL)
-    return Ball(center, radius, ball.unit)
+        above = rows.by_replicate(counts_above(distances, levels))[..., None, :]
+        chosen = rows.by_column(spend.search(label, above, min(target, rows.n / 2)))[0]
+        return np.asarray(levels[chosen, np.arange(rows.sample.n_replicates)])

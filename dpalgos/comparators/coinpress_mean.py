@@ -7,6 +7,12 @@
 
 clip shortens a vector to ℓ2 norm r_t. As in the authors' code, 3 replaces √log(2/β) in r_t.
 
+    release                   sensitivity (ℓ2)    share of μ²
+    center, T − 1 times       2r/n                a quarter of the rest
+    mean                      2r/n                three quarters of the rest
+    squares of offsets        √2 r²/n             0.05, with an interval
+    shares of rows by size    √3/n                0.12, with an interval
+
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
 lies in ±B), ``std_bound`` σ (the largest standard deviation in any direction), ``n_rounds`` T.
 
@@ -25,37 +31,27 @@ Algorithms 1 and 2.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
-from dpalgos.accounting.calibration import gaussians
-from dpalgos.catalog import Form, Release, register
-from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, ReleasedOffset, interval_in_ball, interval_plan
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import IntervalParams, count, positive
-from dpalgos.release.spend import Planned, Spend, left_of
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.ball import Ball, mean_offset
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.ball import Ball
 from dpalgos.typing import FloatArray
 
+CENTER, MEAN = "center", "mean"
 _LAST_SHARE = 0.75
 _MISS = 0.01  # β; affects accuracy only
 _TAIL = 3.0  # printed for √log(2/β)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoinPressMeanParams(IntervalParams):
-    """Keywords of :func:`coinpress_mean`."""
-
-    mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
-    std_bound: float = positive("σ: the standard deviation in every direction is at most that")
-    n_rounds: int = count("T, number of balls", default=4)
-
-
-CENTER = Release("center", ball_mean)
-MEAN = Release("mean", ball_mean)
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -70,47 +66,52 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
 
 
 @register(
+    name="coinpress_mean",
     title="CoinPress",
     order=42,
     task="mean",
     reference="Biswas et al. (2020), Algorithms 1 and 2",
     summary="Means of rows clipped to a shrinking ball, each centered at the one before.",
     example={"mean_bound": 1.0, "std_bound": 0.6},
-    releases=(CENTER, MEAN, BALL_SQUARES, BALL_TAIL),
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
-def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the mean, (d, R)."""
-    d, sigma, n = sample.n_features, params.std_bound, sample.n_rows
-    tail = tail_norm(d, _MISS) * sigma
-    center: FloatArray = np.zeros((d, sample.n_replicates))
-    error = np.full(sample.n_replicates, np.sqrt(d) * params.mean_bound)
-    spend, coarse = _spend(params, transcript), params.n_rounds - 1
-    for t in range(params.n_rounds):
-        ball = Ball(center, ball_radius(error, tail, sigma))
-        offset, std = spend(
-            CENTER if t < coarse else MEAN, ball_mean.of(mean_offset(sample, ball), ball.radius, n)
-        )
-        center = center + offset
-        error = tail * np.sqrt(1 / n + (std / sigma) ** 2)
-    released = ReleasedOffset(offset, std, n)
-    transcript.interval = interval_in_ball(spend, params.interval, sample, ball, released)
-    spend.check_complete()
-    return center
+@dataclass(frozen=True, kw_only=True)
+class CoinPressMean(IntervalParams, PrivateEstimator):
+    """The mean of rows clipped to a shrinking ball."""
 
+    mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
+    std_bound: float = positive("σ: the standard deviation in every direction is at most that")
+    n_rounds: int = count("T, number of balls", default=4)
 
-def _spend(params: CoinPressMeanParams, transcript: Transcript) -> Spend:
-    coarse, last = params.n_rounds - 1, _LAST_SHARE if params.n_rounds > 1 else 1.0
-    rounds = {CENTER: Planned(1 - last, coarse)} if coarse else {}
-    rounds |= {MEAN: Planned(last)}
-    if params.calibration == "tight":
-        of_interval = interval_plan(params, BALL_SQUARES, BALL_TAIL)
-        left = left_of(of_interval)
-        plan = of_interval | {release: one.times_share(left) for release, one in rounds.items()}
-        return Spend.of_plan(transcript, params.epsilon, params.delta, plan)
-    rho = printed_rho(params.epsilon, params.delta)
-    printed = {
-        release.label: gaussians(float(np.sqrt(one.times / one.share / (2 * rho))), one.times)
-        for release, one in rounds.items()
-    }
-    return Spend(transcript, printed)
+    batch = True
+    lemmas: ClassVar[Lemmas] = {CENTER: ball_mean, MEAN: ball_mean, **BALL_LEMMAS}
+
+    def plan(self, n: float, d: int) -> Plan:
+        coarse, last = self.n_rounds - 1, _LAST_SHARE if self.n_rounds > 1 else 1.0
+        of_interval = {} if self.interval is None else SHARES
+        left = 1 - sum(of_interval.values())
+        rounds = {CENTER: Share((1 - last) * left, coarse)} if coarse else {}
+        rounds |= {MEAN: Share(last * left)}
+        if self.calibration == "tight":
+            shares = rounds | {label: Share(share) for label, share in of_interval.items()}
+            return gaussian_plan(self.epsilon, self.delta, shares)
+        rho = printed_rho(self.epsilon, self.delta)
+        return {
+            label: Gaussian(float(np.sqrt(one.times / one.share / (2 * rho))), times=one.times)
+            for label, one in rounds.items()
+        }
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        sample, sigma, coarse = rows.sample, self.std_bound, self.n_rounds - 1
+        tail = tail_norm(rows.d, _MISS) * sigma
+        center: FloatArray = np.zeros((rows.d, sample.n_replicates))
+        error = np.full(sample.n_replicates, np.sqrt(rows.d) * self.mean_bound)
+        for t in range(self.n_rounds):
+            ball = Ball(center, ball_radius(error, tail, sigma))
+            offset = released_offset(rows, spend, CENTER if t < coarse else MEAN, ball)
+            center = center + offset.value
+            error = tail * np.sqrt(1 / rows.n + (offset.noise_std / sigma) ** 2)
+        interval = interval_in_ball(ColumnSpend(spend), self.interval, sample, ball, offset)
+        if interval is not None:
+            spend.keep_interval(interval)
+        return rows.by_replicate(center)

@@ -11,6 +11,8 @@ import numpy as np
 
 from dpalgos.accounting.calibration import in_cube, laplace
 from dpalgos.catalog import Release
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
@@ -24,11 +26,12 @@ from dpalgos.intervals.tails import (
     tail_l1_sensitivity,
     tail_sensitivity,
 )
-from dpalgos.mechanisms.sensitivity import box, interval, outer_product
+from dpalgos.mechanisms.sensitivity import ball_mean, box, interval, outer_product
 from dpalgos.params import IntervalParams
-from dpalgos.release.spend import Planned, Releaser, Spend
+from dpalgos.release.spend import Planned, Releaser
+from dpalgos.release.spend import Spend as OldSpend
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.ball import Ball, mean_squares
+from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -50,6 +53,13 @@ class ReleasedOffset(NamedTuple):
     n_rows: FloatArray
 
 
+def released_offset(rows: Rows, spend: Spend, label: str, ball: Ball) -> ReleasedOffset:
+    """Release the mean offset of rows clipped to a ball, whose lemma is ``ball_mean``."""
+    mean = rows.by_replicate(mean_offset(rows.sample, ball))
+    offset, std = spend(label, ball_mean.of(mean, ball.radius, rows.n))
+    return ReleasedOffset(rows.by_column(offset), std, rows.sample.n_rows)
+
+
 class RowSpread(NamedTuple):
     """How rows spread: means of squared offsets (d, R), shares by size (6, …, R), and what those may miss."""
 
@@ -68,10 +78,10 @@ def interval_epsilon(params: IntervalParams) -> dict[str, float]:
     return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
 
 
-def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
+def pure_spend(transcript: Transcript, epsilon: float) -> OldSpend:
     """Return what releases the spread of entries for ε: squares take a quarter, shares by size the rest."""
     squares = _SQUARES_SHARE * epsilon
-    return Spend(transcript, {SCORE_MOMENTS: in_cube(squares), TAIL: laplace(epsilon - squares)})
+    return OldSpend(transcript, {SCORE_MOMENTS: in_cube(squares), TAIL: laplace(epsilon - squares)})
 
 
 def interval_in_ball(
@@ -186,5 +196,6 @@ BALL_SQUARES = Release(SCORE_MOMENTS, outer_product)
 BALL_TAIL = Release(TAIL, tail_sensitivity)
 ENTRY_SQUARES = Release(SCORE_MOMENTS, box)
 ENTRY_TAIL = Release(TAIL, tail_sensitivity)
+BALL_LEMMAS = {each.label: each.lemma for each in (BALL_SQUARES, BALL_TAIL)}
 PURE_SQUARES = Release(SCORE_MOMENTS, interval)
 PURE_TAIL = Release(TAIL, tail_l1_sensitivity)

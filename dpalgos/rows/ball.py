@@ -9,7 +9,7 @@ from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ def mean_squares(sample: Sample, ball: Ball) -> FloatArray:
     return np.asarray(np.maximum(ball.total(sample, part), 0.0) / ball.unit**2 / sample.n_rows)
 
 
-def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> Callable[[IntArray], FloatArray]:
-    """Return a function: a choice (R,) of ascending levels (m, R) → how many norms exceed it, (R,)."""
+def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> FloatArray:
+    """Return how many norms exceed each of ascending levels (m, R), (m, R)."""
     n_levels, n_replicates = levels.shape
 
     def intervals(group: Group, sizes: FloatArray) -> FloatArray:
@@ -76,5 +76,5 @@ def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> Callable[[In
         exceeded = map(np.searchsorted, levels.T, columns)
         return np.stack([np.bincount(each, minlength=n_levels + 1) for each in exceeded], axis=1)
 
-    table = norms.total((n_levels + 1, n_replicates), intervals)[::-1].cumsum(axis=0)[-2::-1]
-    return lambda choice: np.asarray(table[choice, np.arange(n_replicates)])
+    table = norms.total((n_levels + 1, n_replicates), intervals)
+    return np.asarray(table[::-1].cumsum(axis=0)[-2::-1], dtype=float)
