@@ -18,6 +18,8 @@ from dpalgos.accounting import events as kinds
 from dpalgos.accounting.events import Event
 from dpalgos.typing import Number
 
+_NUMBER = re.compile(r" \d+$")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
@@ -188,7 +190,7 @@ Plan = Mapping[str, Slot]
 
 def quantity(label: str) -> str:
     """Return the label of a release without the number that tells slots of one quantity apart."""
-    return re.sub(r" \d+$", "", label)
+    return _NUMBER.sub("", label) if label[-1:].isdigit() else label
 
 
 def planned_events(plan: Plan) -> list[Event]:

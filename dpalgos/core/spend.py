@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event
+from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Sketch, Slot, quantity
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.peeling import peeling
@@ -32,6 +32,7 @@ from dpalgos.typing import FloatArray, IntArray, Number
 
 T = TypeVar("T")
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
+_COST_BY_EPSILON = (BoundedRangeEvent, PureEvent)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
 
 
@@ -264,6 +265,8 @@ class ColumnSpend:
 
 def is_within(event: Event, planned: Event) -> bool:
     """Return whether an event costs at most what another one does, up to rounding."""
+    if isinstance(event, _COST_BY_EPSILON) and isinstance(planned, type(event)):
+        return event.epsilon <= planned.epsilon * (1 + 1e-9) and event.count <= planned.count
     is_cheap = event.renyi(_ORDERS) <= planned.renyi(_ORDERS) * (1 + 1e-9)
     return bool(is_cheap.all()) and event.failure <= planned.failure * (1 + 1e-9)
 

@@ -44,12 +44,12 @@ def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:
     """
 
     def attach(function: Callable[P, FloatArray]) -> Lemma[P]:
-        signature = inspect.signature(function)
+        parameters = inspect.signature(function).parameters
+        place = list(parameters).index("n_rows") if "n_rows" in parameters else len(parameters)
+        default = parameters["n_rows"].default if "n_rows" in parameters else None
 
         def of(value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            n_rows = bound.arguments.get("n_rows")
+            n_rows = args[place] if place < len(args) else kwargs.get("n_rows", default)
             is_sum = isinstance(n_rows, int) and n_rows == 1
             return Bounded(
                 value, function(*args, **kwargs), formula.removesuffix("/n") if is_sum else formula
