@@ -4,6 +4,10 @@
     θ = 0;   for t = 1 … T:   v = the vertex of {±C₁ e_j} that noisily minimizes ⟨v, gradient⟩
                               θ ← (1 − μ_t) θ + μ_t v,   μ_t = 2/(t + 2)
 
+    release           sensitivity (ℓ∞)                 share of ρ
+    vertex, T times   2 C₁ (R + x_max ‖θ‖₁) x_max/n    1
+    of a mean         2 C₁ R/n                         1
+
 Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression ``covariate_bound`` x_max
 (entries are truncated to ±x_max here) and ``response_bound`` R; for means ``value_bound`` R; C₁ and T.
 
@@ -18,7 +22,8 @@ Calibrations
     or removing a row. L₁ = (R + C₁ x_max) x_max; for means L₁ = 2R, the largest change of a row's gradient. A
     choice is 2Δ/b-DP (no bounded range with Laplace noise). Replacing a row moves the scores of a regression
     by up to Δ = 2 L₁ C₁/n. Then ρ is at most ε²/log(1/δ), about 2ε for a requested ε (a little less, as ‖θ‖₁
-    < C₁ in early steps). The scores of a mean move by L₁ C₁/n, and ρ = ε²/(4 log(1/δ)).
+    < C₁ in early steps). The scores of a mean move by L₁ C₁/n, and ρ = ε²/(4 log(1/δ)). For rows in single
+    precision, b is multiplied by `Design.rounding`, too.
 
 Number of steps: the reference gives T up to constants, (nε)^(2/3). If ``n_iterations`` is None, T = 10 C₁/R,
 at least 50 and at most 1000. For regression, R/x_max takes the place of R. A step moves a coordinate by about
@@ -28,46 +33,30 @@ estimate at any ε. More steps cost little, because noisy choices average out.
 Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.accounting.events import PureEvent
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan, Proved, Selection
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.top_k import exponential_mechanism
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import FloatArray, IntArray, Number
 
+VERTEX = "vertex"
 _RESOLUTION, _STEPS = 10, (50, 1000)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfeLassoParams(PrivateParams):
-    """Keywords of :func:`private_frank_wolfe_lasso`."""
-
-    coef_l1_bound: float = positive("C₁: the estimate lies in the ℓ1 ball of this radius")
-    n_iterations: int | None = count("T, number of Frank–Wolfe steps; None: by C₁ and R", default=None)
-    covariate_bound: float | None = positive(
-        "x_max, for regression: entries of X are truncated to ± this bound", default=None
-    )
-    response_bound: float | None = positive("R, for regression: responses are truncated to ±R", default=None)
-    value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
-
-    @property
-    def steps(self) -> int:
-        """Return T."""
-        if self.n_iterations is not None:
-            return self.n_iterations
-        bound = self.value_bound or (self.response_bound or 1.0) / (self.covariate_bound or 1.0)
-        return int(np.clip(np.ceil(_RESOLUTION * self.coef_l1_bound / bound), *_STEPS))
 
 
 @lemma("C₁ c/n")
@@ -84,10 +73,17 @@ def score_sensitivity(
     return np.asarray(coef_l1_bound * np.asarray(largest_change) / n_rows)
 
 
-VERTEX = Release("vertex", score_sensitivity)
+def check_bounds(sample: Sample, params: "PrivateFrankWolfeLasso") -> None:
+    """Refuse rows with responses if the keywords are those of a mean, and the reverse."""
+    if sample.responds:
+        _needed(params.covariate_bound, "covariate_bound", "a regression")
+        _needed(params.response_bound, "response_bound", "a regression")
+    else:
+        _needed(params.value_bound, "value_bound", "a mean (y=None)")
 
 
 @register(
+    name="private_frank_wolfe_lasso",
     title="Private Frank–Wolfe",
     order=12,
     task="any",
@@ -95,54 +91,113 @@ VERTEX = Release("vertex", score_sensitivity)
     summary="Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None.",
     no_interval="the ℓ1 ball moves the estimate by an unknown amount",
     example={"covariate_bound": 1.0, "response_bound": 3.0, "coef_l1_bound": 2.0, "n_iterations": 60},
-    releases=(VERTEX,),
     public="covariate_bound and response_bound, or value_bound",
+    check_data=check_bounds,
 )
-def private_frank_wolfe_lasso(
-    sample: Sample, params: PrivateFrankWolfeLassoParams, transcript: Transcript
-) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    problem = _Regression(sample, params) if sample.responds else _Mean(sample, params)
-    radius, log_term = params.coef_l1_bound, np.log(1 / params.delta)
-    printed = problem.printed_gradient_bound * radius * np.sqrt(8 * params.steps * log_term)
-    budget = params.split_budget({VERTEX.label: 1.0}, gaussian=False)
-    noise = least_noise(split_plan(budget, selected={VERTEX.label: params.steps}))
-    theta: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for t in range(1, params.steps + 1):
-        # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
-        ascent = radius * problem.negative_gradient(theta)
-        scores = np.concatenate([ascent, -ascent])
-        sensitivity = problem.rounding * score_sensitivity(
-            problem.largest_change(theta, t), radius, sample.n_rows
-        )
-        if params.calibration == "tight":
-            vertex = exponential_mechanism(
-                transcript,
-                VERTEX,
-                scores,
-                sensitivity=sensitivity,
-                epsilon=noise.epsilon_of(VERTEX.label),
-            )
-        else:
-            ratio = float((printed / params.epsilon / sample.n_rows / sensitivity)[0])
-            vertex = _printed_choice(transcript, scores, sensitivity, ratio)
-        theta = theta + _toward(theta, vertex, t, radius)
-    return theta
+@dataclass(frozen=True, kw_only=True)
+class PrivateFrankWolfeLasso(PrivateEstimator):
+    """Steps towards noisily chosen corners of an ℓ1 ball."""
 
-
-def _printed_choice(
-    transcript: Transcript, scores: FloatArray, sensitivity: FloatArray, ratio: float
-) -> IntArray:
-    """Release the largest of scores with Laplace noise of ``ratio`` times the sensitivity."""
-
-    def draw() -> IntArray:
-        noisy = scores + ratio * sensitivity * transcript.noise.laplace(len(scores))
-        return np.asarray(noisy.argmax(axis=0)[None, :])
-
-    event = PureEvent(
-        label=VERTEX.label, epsilon=2 / ratio, sensitivity=plain_sensitivity(sensitivity), norm=np.inf
+    coef_l1_bound: float = positive("C₁: the estimate lies in the ℓ1 ball of this radius")
+    n_iterations: int | None = count("T, number of Frank–Wolfe steps; None: by C₁ and R", default=None)
+    covariate_bound: float | None = positive(
+        "x_max, for regression: entries of X are truncated to ± this bound", default=None
     )
-    return np.asarray(transcript.choose(scores, draw, event)[0])
+    response_bound: float | None = positive("R, for regression: responses are truncated to ±R", default=None)
+    value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {VERTEX: score_sensitivity}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.value_bound is not None and self.is_regression:
+            raise InputError(
+                f"value_bound must be left out for a regression, got {self.value_bound!r} next to "
+                f"covariate_bound={self.covariate_bound!r} and response_bound={self.response_bound!r}"
+            )
+
+    @property
+    def is_regression(self) -> bool:
+        return (self.covariate_bound, self.response_bound) != (None, None)
+
+    @property
+    def steps(self) -> int:
+        """Return T."""
+        if self.n_iterations is not None:
+            return self.n_iterations
+        bound = self.value_bound or (self.response_bound or 1.0) / (self.covariate_bound or 1.0)
+        return int(np.clip(np.ceil(_RESOLUTION * self.coef_l1_bound / bound), *_STEPS))
+
+    def plan(self, n: float, d: int) -> Plan:
+        T = self.steps
+        if self.calibration == "tight":
+            choices = {VERTEX: (1.0, Selection(1.0, times=T))}
+            return least_noise_plan(
+                self.epsilon, self.delta, concentrated_plan(self.epsilon, self.delta, choices)
+            )
+        # A choice's noise over the move of its scores: the same for a mean in every step.
+        root = float(np.sqrt(8 * T * np.log(1 / self.delta))) / self.epsilon
+        if not self.is_regression:
+            return {VERTEX: _printed_slot(root, T)}
+        R = _needed(self.response_bound, "response_bound", "a regression")
+        x_max = _needed(self.covariate_bound, "covariate_bound", "a regression")
+        largest = (R + self.coef_l1_bound * x_max) * x_max
+        changes = [_largest_change(R, x_max, self.printed_norm(t)) for t in range(1, T + 1)]
+        return {
+            f"{VERTEX} {t}": _printed_slot(float(root * largest / change)) for t, change in enumerate(changes)
+        }
+
+    def printed_norm(self, t: int) -> float:
+        """Return how large ‖θ‖₁ is before step t if the vertex was always the same."""
+        return self.coef_l1_bound * (1 - 2 / (t * (t + 1)))
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        sample, radius = rows.sample, self.coef_l1_bound
+        problem = _Regression(sample, self) if sample.responds else _Mean(sample, self)
+        theta: FloatArray = np.zeros((rows.d, sample.n_replicates))
+        for t in range(1, self.steps + 1):
+            # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
+            ascent = radius * problem.negative_gradient(theta)
+            scores, change = np.concatenate([ascent, -ascent]), problem.largest_change(theta, t)
+            query = score_sensitivity.of(
+                rows.by_replicate(scores), np.asarray(problem.rounding * change), radius, np.asarray(rows.n)
+            )
+            if self.calibration == "tight":
+                vertex = rows.by_column(spend.choose(VERTEX, query))[0]
+            else:
+                vertex = _printed_choice(spend, t - 1, scores, query.sensitivity)
+            theta = theta + _toward(theta, vertex, t, radius)
+        return rows.by_replicate(theta)
+
+
+def _printed_slot(ratio: float, times: int = 1) -> Proved:
+    """Return the slot of a choice by Laplace noise of ``ratio`` times the sensitivity."""
+    return Proved(PureEvent(label="", epsilon=2 / ratio, sensitivity=1.0, norm=np.inf), times=times)
+
+
+def _printed_choice(spend: Spend, t: int, scores: FloatArray, sensitivity: FloatArray) -> IntArray:
+    """Release the largest of scores (2d, R) with the Laplace noise of its slot, (R,)."""
+    label = VERTEX if VERTEX in spend.plan else f"{VERTEX} {t}"
+    slot = spend.plan[label]
+    assert isinstance(slot, Proved)
+    assert isinstance(slot.proved, PureEvent)
+    event = replace(slot.proved, label=VERTEX, sensitivity=plain_sensitivity(sensitivity))
+    scale = 2 * np.asarray(sensitivity) / event.epsilon
+
+    def release(transcript: Transcript) -> IntArray:
+        def draw() -> IntArray:
+            noisy = scores + scale * transcript.noise.laplace(len(scores))
+            return np.asarray(noisy.argmax(axis=0)[None, :])
+
+        return np.asarray(transcript.choose(scores, draw, event)[0])
+
+    return spend.mechanism(label, release)
+
+
+def _largest_change(response_bound: float, covariate_bound: float, norm: Number) -> FloatArray:
+    """Return 2 (R + x_max ‖θ‖₁) x_max."""
+    return np.asarray(2 * (response_bound + covariate_bound * norm) * covariate_bound)
 
 
 def _toward(theta: FloatArray, vertex: IntArray, t: int, radius: float) -> FloatArray:
@@ -155,37 +210,33 @@ def _toward(theta: FloatArray, vertex: IntArray, t: int, radius: float) -> Float
 class _Mean:
     """½ ‖x − θ‖²: the gradient is θ − x̄."""
 
-    def __init__(self, sample: Sample, params: PrivateFrankWolfeLassoParams) -> None:
+    def __init__(self, sample: Sample, params: PrivateFrankWolfeLasso) -> None:
         bound = _needed(params.value_bound, "value_bound", "a mean (y=None)")
         self._means = clipped_means(sample, truncate, bound)
-        self.rounding = 1.0
-        self.printed_gradient_bound = 2 * bound
+        self.rounding, self._change = 1.0, np.asarray(2 * bound)
 
     def negative_gradient(self, theta: FloatArray) -> FloatArray:
         return self._means - theta
 
-    def largest_change(self, theta: FloatArray, t: int) -> float | FloatArray:
-        return self.printed_gradient_bound
+    def largest_change(self, theta: FloatArray, t: int) -> FloatArray:
+        return self._change
 
 
 class _Regression:
     """½ (y − x'θ)²: the gradient is −(y − x'θ) x."""
 
-    def __init__(self, sample: Sample, params: PrivateFrankWolfeLassoParams) -> None:
+    def __init__(self, sample: Sample, params: PrivateFrankWolfeLasso) -> None:
         self._covariate_bound = _needed(params.covariate_bound, "covariate_bound", "a regression")
         self._response_bound = _needed(params.response_bound, "response_bound", "a regression")
         response = truncate(sample.response(), self._response_bound)[:, None]
         design = Design(sample, self._covariate_bound, single=True)
         self.negative_gradient, self.rounding = design.negative_gradient(response), design.rounding
-        largest = self._response_bound + params.coef_l1_bound * self._covariate_bound
-        self.printed_gradient_bound = largest * self._covariate_bound
-        self._radius, self._adaptive = params.coef_l1_bound, params.calibration == "tight"
+        self._params = params
 
-    def largest_change(self, theta: FloatArray, t: int) -> float | FloatArray:
-        norm: float | FloatArray = np.abs(theta).sum(axis=0)
-        if not self._adaptive:  # as large as ‖θ‖₁ is before step t if the vertex was always the same
-            norm = self._radius * (1 - 2 / (t * (t + 1)))
-        return np.asarray(2 * (self._response_bound + self._covariate_bound * norm) * self._covariate_bound)
+    def largest_change(self, theta: FloatArray, t: int) -> FloatArray:
+        is_adaptive = self._params.calibration == "tight"
+        norm = np.abs(theta).sum(axis=0) if is_adaptive else self._params.printed_norm(t)
+        return _largest_change(self._response_bound, self._covariate_bound, norm)
 
 
 def _needed(bound: float | None, name: str, problem: str) -> float:
