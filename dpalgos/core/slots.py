@@ -179,7 +179,9 @@ class Proved(Slot):
 
     proved: Event
 
-    has_exact_sampler = False
+    @property
+    def has_exact_sampler(self) -> bool:
+        return isinstance(self.proved, kinds.FailureEvent)  # it releases nothing
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         return replace(self.proved, label=label)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianSketchEvent, PureEvent
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Sketch, Slot, quantity
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.peeling import peeling
@@ -267,6 +267,9 @@ def is_within(event: Event, planned: Event) -> bool:
     """Return whether an event costs at most what another one does, up to rounding."""
     if isinstance(event, _COST_BY_EPSILON) and isinstance(planned, type(event)):
         return event.epsilon <= planned.epsilon * (1 + 1e-9) and event.count <= planned.count
+    if isinstance(event, GaussianSketchEvent) and isinstance(planned, GaussianSketchEvent):
+        left, right = event.ridge * planned.row_bound_squared, planned.ridge * event.row_bound_squared
+        return event.n_rows <= planned.n_rows and left >= right * (1 - 1e-9)
     is_cheap = event.renyi(_ORDERS) <= planned.renyi(_ORDERS) * (1 + 1e-9)
     return bool(is_cheap.all()) and event.failure <= planned.failure * (1 + 1e-9)
 
