@@ -6,6 +6,11 @@
 
 with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, T = 3, as in the authors' code.
 
+    release             sensitivity (ℓ2)    share of ρ
+    least eigenvalue    B²                  0.05
+    residual product    2BC                 0.5
+    sketch              B²                  0.45
+
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
 Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Assume that λ̃ − τ s is at most the
@@ -25,53 +30,35 @@ iterative Hessian mixing.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import gaussians, least_noise_factor
+from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
-from dpalgos.accounting.events import Event, GaussianSketchEvent
-from dpalgos.catalog import Release, register
-from dpalgos.mechanisms.sensitivity import ball_mean, eigenvalue_sensitivity, failure_sensitivity
+from dpalgos.accounting.events import Event, FailureEvent
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Gaussian, Plan, Proved, Sketch, Slot, planned_events
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
-from dpalgos.params import PrivateParams, count, positive
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.params import count, positive
 from dpalgos.rows.moments import row_moments
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+SMALLEST_EIGENVALUE, PRODUCT, SKETCH = "least eigenvalue", "residual product", "sketch"
+FAILURE = "the smallest eigenvalue is overestimated"
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
 _MISSED = 0.01  # of δ: the smallest eigenvalue is overestimated
 
 
-@dataclass(frozen=True, kw_only=True)
-class HessianMixingParams(PrivateParams):
-    """Keywords of :func:`hessian_mixing`."""
-
-    covariate_bound: float = positive("B: rows are clipped to this ℓ2 norm")
-    response_bound: float = positive("C: residuals are clipped to ± this bound")
-    n_iterations: int = count("T, number of steps", default=3)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixingNoise:
-    """Noise multipliers of the smallest eigenvalue and of each product; γ/B² of each sketch."""
-
-    eigenvalue: float
-    product: float
-    ridge: float
-
-
-SMALLEST_EIGENVALUE = Release("least eigenvalue", eigenvalue_sensitivity)
-PRODUCT = Release("residual product", ball_mean)
-SKETCH = Release("sketch", eigenvalue_sensitivity)
-FAILURE = Release("the smallest eigenvalue is overestimated", failure_sensitivity)
-
-
 @register(
+    name="hessian_mixing",
     title="Iterative Hessian mixing",
     order=80,
     task="linear_regression",
@@ -80,38 +67,48 @@ FAILURE = Release("the smallest eigenvalue is overestimated", failure_sensitivit
     no_interval="how its sketches move the estimate is not known; use preconditioned_regression",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_iterations": 6},
-    releases=(SMALLEST_EIGENVALUE, PRODUCT, SKETCH, FAILURE),
 )
-def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    d, row, bound = sample.n_features, params.covariate_bound, params.response_bound
-    n_draws = sketch_rows(d, params.delta, params.n_iterations)
-    noise = planned_noise(params.epsilon, params.delta, n_draws, params.n_iterations)
-    gram = row_moments(sample, row)[:, :d, :d]
-    plan = {SMALLEST_EIGENVALUE.label: gaussians(noise.eigenvalue)}
-    plan |= {PRODUCT.label: gaussians(noise.product, params.n_iterations)}
-    spend = Spend(transcript, plan)
-    smallest, std = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(np.linalg.eigvalsh(gram)[:, 0], row))
-    transcript.may_fail(_MISSED * params.delta, label=FAILURE.label)
-    margin = -float(scipy.special.ndtri(_MISSED * params.delta)) + 1 / noise.eigenvalue
-    sure = np.maximum(smallest - margin * std, 0)
-    ridge = noise.ridge * row**2
-    gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
-    coef: FloatArray = np.zeros((d, sample.n_replicates))
-    for _ in range(params.n_iterations):
-        product, _ = spend(PRODUCT, ball_mean.of(-sample.n_rows * gradient_at(coef), row * bound, 1))
-        drawn = transcript.gaussian_sketch(
-            gram,
-            added=np.maximum(ridge - sure, 0),
-            n_rows=n_draws,
-            row_bound_squared=float(eigenvalue_sensitivity(row)),
-            ridge=ridge,
-            label=SKETCH.label,
-        )
-        curvature = np.swapaxes(drawn, 1, 2) @ drawn / n_draws
-        coef = coef + np.linalg.solve(curvature, product.T[:, :, None])[:, :, 0].T
-    spend.check_complete()
-    return coef
+@dataclass(frozen=True, kw_only=True)
+class HessianMixing(PrivateEstimator):
+    """Newton steps of least squares with sketched curvatures."""
+
+    covariate_bound: float = positive("B: rows are clipped to this ℓ2 norm")
+    response_bound: float = positive("C: residuals are clipped to ± this bound")
+    n_iterations: int = count("T, number of steps", default=3)
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        SMALLEST_EIGENVALUE: eigenvalue_sensitivity,
+        FAILURE: failure_sensitivity,
+        PRODUCT: ball_sum,
+        SKETCH: eigenvalue_sensitivity,
+    }
+
+    def plan(self, n: float, d: int) -> Plan:
+        return mixing_plan(self.epsilon, self.delta, d, self.n_iterations)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        d, row, bound, sample = rows.d, self.covariate_bound, self.response_bound, rows.sample
+        gram = row_moments(sample, row)[:, :d, :d]
+        gram = gram if rows.is_batch else gram[0]
+        smallest = np.linalg.eigvalsh(gram)[..., 0]
+        smallest, std = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row))
+        spend.charge(FAILURE)
+        margin = -float(scipy.special.ndtri(_MISSED * self.delta)) + 1 / spend.multiplier(SMALLEST_EIGENVALUE)
+        sure = np.maximum(smallest - margin * std, 0)
+        sketch = spend.plan[f"{SKETCH} 0"]
+        assert isinstance(sketch, Sketch)
+        bound_squared = float(eigenvalue_sensitivity(row))
+        ridge = sketch.ridge * bound_squared
+        gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
+        coef: FloatArray = np.zeros((d, sample.n_replicates))
+        for t in range(self.n_iterations):
+            products = rows.by_replicate(-sample.n_rows * gradient_at(coef))
+            product, _ = spend(f"{PRODUCT} {t}", ball_sum.of(products, row * bound))
+            drawn = spend.sketch(f"{SKETCH} {t}", gram, bound_squared, added=np.maximum(ridge - sure, 0))
+            curvature = np.swapaxes(drawn, -1, -2) @ drawn / sketch.n_rows
+            coef = coef + rows.by_column(np.linalg.solve(curvature, product[..., None])[..., 0])
+        return rows.by_replicate(coef)
 
 
 def sketch_rows(d: int, delta: float, n_iterations: int) -> int:
@@ -119,26 +116,25 @@ def sketch_rows(d: int, delta: float, n_iterations: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def planned_noise(epsilon: float, delta: float, n_draws: int, n_iterations: int) -> MixingNoise:
+def mixing_plan(epsilon: float, delta: float, d: int, n_iterations: int) -> Plan:
     """Return the smallest noise at which all releases are together (ε, δ)-DP."""
+    n_draws = sketch_rows(d, delta, n_iterations)
 
-    def scaled(factor: float) -> MixingNoise:
-        return MixingNoise(
-            eigenvalue=factor / np.sqrt(_EIGENVALUE_SHARE),
-            product=factor * np.sqrt(n_iterations / _PRODUCT_SHARE),
-            ridge=factor * np.sqrt(n_draws * n_iterations / _SKETCH_SHARE),
-        )
+    def scaled(factor: float) -> dict[str, Slot]:
+        product = Gaussian(float(factor * np.sqrt(n_iterations / _PRODUCT_SHARE)))
+        sketch = Sketch(n_draws, float(factor * np.sqrt(n_draws * n_iterations / _SKETCH_SHARE)))
+        plan: dict[str, Slot] = {SMALLEST_EIGENVALUE: Gaussian(float(factor / np.sqrt(_EIGENVALUE_SHARE)))}
+        for t in range(n_iterations):
+            plan |= {f"{PRODUCT} {t}": product, f"{SKETCH} {t}": sketch}
+        return plan
 
     def events(factor: float) -> list[Event]:
-        noise = scaled(factor)
-        multipliers = (noise.eigenvalue, *(noise.product,) * n_iterations)
-        sketch = GaussianSketchEvent(label="", n_rows=n_draws, row_bound_squared=1.0, ridge=noise.ridge)
-        return [
-            *map(gaussians, multipliers),
-            *(sketch,) * n_iterations,
-        ]
+        return planned_events(scaled(factor))
 
     left, most = (1 - _MISSED) * delta, 1.0
     while renyi_epsilon(events(most), left) > epsilon:
         most *= 2
-    return scaled(least_noise_factor(events, epsilon, left, most=most, renyi_only=True))
+    plan = scaled(least_noise_factor(events, epsilon, left, most=most, renyi_only=True))
+    failure = Proved(FailureEvent(label="", delta=_MISSED * delta))
+    first: dict[str, Slot] = {SMALLEST_EIGENVALUE: plan[SMALLEST_EIGENVALUE], FAILURE: failure}
+    return MappingProxyType(first | plan)

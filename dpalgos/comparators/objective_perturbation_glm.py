@@ -43,15 +43,20 @@ convex optimization, Algorithm 1. Redberg, Koskela & Wang (2023) account for GLM
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan, Proved
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
+from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
@@ -59,31 +64,13 @@ from dpalgos.release.checks import check_how_many
 from dpalgos.release.declared import lemma
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+MINIMUM = "minimum"
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
 _LARGEST_EPSILON = 1e6
 _FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLMParams(PrivateFamilyParams):
-    """Keywords of :func:`objective_perturbation_glm`."""
-
-    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    n_iterations: int = count(
-        "the most Newton steps; nothing is released if they do not suffice", default=100
-    )
-    step_size: float = positive("factor on a Newton step, before it is halved where need be", default=1.0)
-    coef_bound: float | None = positive(
-        "the estimate is projected onto the ℓ2 ball of this radius; None: no projection",
-        default=None,
-    )
-    sparsity: int | None = count(
-        "s: only the s largest entries of the estimate are kept; None: all", default=None
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +88,8 @@ def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArra
     return np.asarray(ball_mean(gradient_bound, n_rows))
 
 
-MINIMUM = Release("minimum", gradient_sensitivity)
-
-
 @register(
+    name="objective_perturbation_glm",
     title="Objective perturbation",
     order=19,
     task="glm",
@@ -112,39 +97,81 @@ MINIMUM = Release("minimum", gradient_sensitivity)
     summary="Minimizes the risk plus a random linear term; exact in one go, without steps to pay for.",
     example={"family": "gaussian", "covariate_bound": 2.0, "response_bound": 2.0},
     no_interval="the curvature at the minimum is not released; use preconditioned_glm",
-    releases=(MINIMUM,),
     check_data=check_labels,
     public="response_bound for Gaussian responses",
 )
-def objective_perturbation_glm(
-    sample: Sample, params: ObjectivePerturbationGLMParams, transcript: Transcript
-) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    if params.sparsity is not None:
-        check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, n = params.family_object(), sample.n_rows
-    lipschitz = family.residual_bound * params.covariate_bound
-    least_ridge = useful_ridge(params.epsilon, params.delta, int(n.min()), sample.n_features)
-    noise, certified = _calibrated(family, params, least_ridge)
-    ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
-    tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
-    tilt = noise.objective * lipschitz / n * transcript.noise.normal(sample.n_features)
-    minimum = reached_minimum(
-        family,
-        sample,
-        {"row_bound": params.covariate_bound, "ridge": ridges, "tilt": tilt},
-        tolerance,
-        n_iterations=params.n_iterations,
-        step_size=params.step_size,
+@dataclass(frozen=True, kw_only=True)
+class ObjectivePerturbationGLM(PrivateFamilyParams, PrivateEstimator):
+    """The minimum of the risk plus a random linear term."""
+
+    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
+    n_iterations: int = count(
+        "the most Newton steps; nothing is released if they do not suffice", default=100
     )
-    output_std = noise.output * tolerance / ridges
-    event = ApproximateEvent(label=MINIMUM.label, epsilon=certified, delta=params.delta)
-    released = transcript.publish(
-        minimum, lambda: minimum + output_std * transcript.noise.normal(sample.n_features), event
+    step_size: float = positive("factor on a Newton step, before it is halved where need be", default=1.0)
+    coef_bound: float | None = positive(
+        "the estimate is projected onto the ℓ2 ball of this radius; None: no projection",
+        default=None,
     )
-    if params.sparsity is not None:
-        released = hard_threshold(released, params.sparsity)
-    return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
+    sparsity: int | None = count(
+        "s: only the s largest entries of the estimate are kept; None: all", default=None
+    )
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {MINIMUM: gradient_sensitivity}
+
+    def plan(self, n: float, d: int) -> Plan:
+        if self.sparsity is not None:
+            check_how_many("sparsity", self.sparsity, d)
+        _, certified = self.calibrated(n, d)
+        return {MINIMUM: Proved(ApproximateEvent(label="", epsilon=certified, delta=self.delta))}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        released = spend.mechanism(MINIMUM, lambda transcript: self.perturbed(rows, spend, transcript))
+        if self.sparsity is not None:
+            released = hard_threshold(released, self.sparsity)
+        if self.coef_bound is not None:
+            released = project_l2_ball(released, self.coef_bound)
+        return rows.by_replicate(released)
+
+    def perturbed(self, rows: Rows, spend: Spend, transcript: Transcript) -> FloatArray:
+        """Release the minimum of the perturbed risk with noise, (d, R)."""
+        family, n, bound = self.family_object(), rows.sample.n_rows, self.covariate_bound
+        noise, _ = self.calibrated(rows.n, rows.d)
+        lipschitz = family.residual_bound * bound
+        ridges = noise.ridge * family.curvature_bound * bound**2 / n
+        tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
+        tilt = noise.objective * lipschitz / n * transcript.noise.normal(rows.d)
+        minimum = reached_minimum(
+            family,
+            rows.sample,
+            {"row_bound": bound, "ridge": ridges, "tilt": tilt},
+            tolerance,
+            n_iterations=self.n_iterations,
+            step_size=self.step_size,
+        )
+        output_std = noise.output * tolerance / ridges
+        return transcript.publish(
+            minimum,
+            lambda: minimum + output_std * transcript.noise.normal(rows.d),
+            spend.plan[MINIMUM].event(MINIMUM),
+        )
+
+    def calibrated(self, n: float, d: int) -> tuple[PerturbationNoise, float]:
+        """Return the noise, and the ε that it proves."""
+        epsilon, delta, one_sided = self.epsilon, self.delta, not self.family_object().needs_response_bound
+        if self.calibration == "tight":
+            ridge = useful_ridge(epsilon, delta, int(n), d)
+            return tight_noise(epsilon, delta, ridge, one_sided=one_sided), epsilon
+        noise = printed_noise(epsilon, delta)
+
+        def excess(proved: float) -> float:
+            return proved_delta(proved, noise, one_sided=one_sided) - delta
+
+        least = float(np.log1p(1 / noise.ridge))
+        if excess(least) <= 0:
+            return noise, least
+        return noise, float(scipy.optimize.brentq(excess, least, _LARGEST_EPSILON, xtol=1e-12)) * (1 + 1e-9)
 
 
 def proved_delta(epsilon: float, noise: PerturbationNoise, *, one_sided: bool) -> float:
@@ -205,20 +232,3 @@ def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
         objective=float(2 * (1 + np.sqrt(2 * np.log(1 / (objective * delta)))) / perturbation),
         output=float((1 + np.sqrt(2 * np.log(1 / (output * delta)))) / (output * epsilon)),
     )
-
-
-def _calibrated(
-    family: Family, params: ObjectivePerturbationGLMParams, least_ridge: float
-) -> tuple[PerturbationNoise, float]:
-    epsilon, delta, one_sided = params.epsilon, params.delta, not family.needs_response_bound
-    if params.calibration == "tight":
-        return tight_noise(epsilon, delta, least_ridge, one_sided=one_sided), epsilon
-    noise = printed_noise(epsilon, delta)
-
-    def excess(proved: float) -> float:
-        return proved_delta(proved, noise, one_sided=one_sided) - delta
-
-    least = float(np.log1p(1 / noise.ridge))
-    if excess(least) <= 0:
-        return noise, least
-    return noise, float(scipy.optimize.brentq(excess, least, _LARGEST_EPSILON, xtol=1e-12)) * (1 + 1e-9)
