@@ -55,7 +55,8 @@ def released(estimator, calibration, monkeypatch, d=3):
 
     monkeypatch.setattr(Spend, "__call__", spend_and_record)
     for module in {spending_module, sys.modules[estimator.function.__module__]}:
-        monkeypatch.setattr(module, "planned_events", record_plan, raising=False)
+        if getattr(module, "planned_events", None) is made:
+            monkeypatch.setattr(module, "planned_events", record_plan)
     n = 1600 if estimator.form.startswith("people") else 400
     X = np.random.default_rng(0).uniform(-1, 1, (n, d))
     return answered(estimator, calibration, X, X[:, 0]).events, spent, plans[-1]
