@@ -8,6 +8,12 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``lower`` l and ``up
 per column, or ``covariate_bound`` B_x for −B_x and B_x. Entries of X are clipped to them here. Also public:
 ``response_bound`` B_y, to which responses are clipped.
 
+    release                      sensitivity (ℓ2)    share of μ²
+    rows in halves, 9 times      √2                  0.1
+    rows in boxes                √2                  0.3
+    sums of rows                 √max(2d, W)         0.3
+    sums of responses            2 B_y               0.3
+
 The boxes follow from released counts. Let Δ_kj be the largest magnitude of column j within box k, w_kj its
 width there, and W = max_k Σ_j (w_kj / Δ_kj)². Sums of rows are divided by Δ_kj and then released. A replaced
 row leaves one box and enters another, or moves within one box (:func:`sums_sensitivity`).
@@ -34,62 +40,37 @@ generation with statistical guarantees, Algorithms 1 and 2.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.mechanisms.sensitivity import ball_mean, histogram
-from dpalgos.params import PrivateParams, checked, positive
+from dpalgos.mechanisms.sensitivity import ball_sum, histogram_counts
+from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+ROWS_IN_HALVES, ROWS_IN_BOXES = "rows in halves", "rows in boxes"
+SUMS_OF_ROWS, SUMS_OF_RESPONSES = "sums of rows", "sums of responses"
 _LEVELS = 10
 _MIN_SIZE = 16.0  # of the sum of the rows of a box, in standard deviations of its noise
 _SURE = 4.0  # standard deviations by which a count must exceed none
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinAggRegressionParams(PrivateParams):
-    """Keywords of :func:`binagg_regression`."""
-
-    covariate_bound: float | None = positive("B_x: entries of X are clipped to ±B_x", default=None)
-    lower: tuple[float, ...] | None = checked(
-        "l: a number or one per column, in place of −B_x", check_for_columns, default=None, optional=True
-    )
-    upper: tuple[float, ...] | None = checked(
-        "u: a number or one per column, in place of B_x", check_for_columns, default=None, optional=True
-    )
-    response_bound: float = positive("B_y: responses are clipped to ±B_y")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.covariate_bound is None) == (self.lower is None) or (self.lower is None) != (
-            self.upper is None
-        ):
-            raise InputError(
-                "lower and upper, or covariate_bound, must be given, got "
-                f"{self.lower!r}, {self.upper!r} and {self.covariate_bound!r}; pass e.g. lower=0.0, upper=1.0"
-            )
-        if self.lower and self.upper and not (np.array(self.lower) < np.array(self.upper)).all():
-            raise InputError(
-                f"lower must be below upper, got {shown(self.lower)} and {self.upper!r}; swap them"
-            )
-
-    def limits(self, d: int) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper bounds of the columns, (d,) each."""
-        if self.covariate_bound is not None:
-            return np.full(d, -self.covariate_bound), np.full(d, self.covariate_bound)
-        assert self.lower
-        assert self.upper
-        return for_columns("lower", self.lower, d)[:, 0], for_columns("upper", self.upper, d)[:, 0]
+SHARES = {
+    ROWS_IN_HALVES: Share(0.1, _LEVELS - 1),
+    ROWS_IN_BOXES: Share(0.3),
+    SUMS_OF_ROWS: Share(0.3),
+    SUMS_OF_RESPONSES: Share(0.3),
+}
 
 
 class GrownBoxes(NamedTuple):
@@ -115,20 +96,8 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
 
 
-ROWS_IN_HALVES = Release("rows in halves", histogram)
-ROWS_IN_BOXES = Release("rows in boxes", histogram)
-SUMS_OF_ROWS = Release("sums of rows", sums_sensitivity)
-SUMS_OF_RESPONSES = Release("sums of responses", ball_mean)
-PLAN = {
-    ROWS_IN_HALVES: Planned(0.1, _LEVELS - 1),
-    ROWS_IN_BOXES: Planned(0.3),
-    SUMS_OF_ROWS: Planned(0.3),
-    SUMS_OF_RESPONSES: Planned(0.3),
-}
-RELEASES = tuple(PLAN)
-
-
 @register(
+    name="binagg_regression",
     title="Binned sums",
     order=83,
     task="linear_regression",
@@ -138,28 +107,81 @@ RELEASES = tuple(PLAN)
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     forms={"own bounds": Form(keywords={"covariate_bound": None, "lower": -1.0, "upper": 2.0})},
-    releases=RELEASES,
 )
-def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    sample.check_response()
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, PLAN)
-    d, multiplier = sample.n_features, spend.multiplier(SUMS_OF_ROWS)
-    sums = sums_in_boxes(sample, params, _LEVELS)
-    boxes = grown_boxes(spend, sums[:, 0], params.limits(d), 2 * _MIN_SIZE * np.sqrt(2 * d) * multiplier)
-    sums = sums * boxes.leaf[:, None]  # boxes that are no leaves are not released
+@dataclass(frozen=True, kw_only=True)
+class BinAggRegression(PrivateEstimator):
+    """Least squares on noisy sums of rows in boxes, corrected for the noise in the rows' sums."""
 
-    rows, _ = spend(ROWS_IN_BOXES, histogram.of(sums[:, 0]))
-    reach = boxes.reach[:, :, None]
-    scaled, std = spend(SUMS_OF_ROWS, sums_sensitivity.of(sums[:, 1:-1] / reach, boxes))
-    responses, _ = spend(SUMS_OF_RESPONSES, ball_mean.of(sums[:, -1], params.response_bound, 1))
-    spend.check_complete()
-    min_rows = max(2.0, 3 * float(histogram()) * spend.multiplier(ROWS_IN_BOXES))
-    weight = np.where(boxes.leaf & (rows >= min_rows), 1 / np.maximum(rows, min_rows), 0.0)
-    return _corrected_fit(scaled * reach, responses, weight, std**2, boxes.reach)
+    covariate_bound: float | None = positive("B_x: entries of X are clipped to ±B_x", default=None)
+    lower: tuple[float, ...] | None = checked(
+        "l: a number or one per column, in place of −B_x", check_for_columns, default=None, optional=True
+    )
+    upper: tuple[float, ...] | None = checked(
+        "u: a number or one per column, in place of B_x", check_for_columns, default=None, optional=True
+    )
+    response_bound: float = positive("B_y: responses are clipped to ±B_y")
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        ROWS_IN_HALVES: histogram_counts,
+        ROWS_IN_BOXES: histogram_counts,
+        SUMS_OF_ROWS: sums_sensitivity,
+        SUMS_OF_RESPONSES: ball_sum,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.covariate_bound is None) == (self.lower is None) or (self.lower is None) != (
+            self.upper is None
+        ):
+            raise InputError(
+                "lower and upper, or covariate_bound, must be given, got "
+                f"{self.lower!r}, {self.upper!r} and {self.covariate_bound!r}; pass e.g. lower=0.0, upper=1.0"
+            )
+        if self.lower and self.upper and not (np.array(self.lower) < np.array(self.upper)).all():
+            raise InputError(
+                f"lower must be below upper, got {shown(self.lower)} and {self.upper!r}; swap them"
+            )
+
+    def limits(self, d: int) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper bounds of the columns, (d,) each."""
+        if self.covariate_bound is not None:
+            return np.full(d, -self.covariate_bound), np.full(d, self.covariate_bound)
+        assert self.lower
+        assert self.upper
+        return for_columns("lower", self.lower, d)[:, 0], for_columns("upper", self.upper, d)[:, 0]
+
+    def largest_release(self, d: int) -> int:
+        return ((2 << _LEVELS) - 1) * d
+
+    def plan(self, n: float, d: int) -> Plan:
+        self.limits(d)
+        return gaussian_plan(self.epsilon, self.delta, SHARES)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        rows.sample.check_response()
+        d, multiplier = rows.d, spend.multiplier(SUMS_OF_ROWS)
+        sums = sums_in_boxes(rows.sample, self, _LEVELS)
+        min_rows = 2 * _MIN_SIZE * np.sqrt(2 * d) * multiplier
+        boxes = grown_boxes(rows, spend, sums[:, 0], self.limits(d), min_rows)
+        sums = sums * boxes.leaf[:, None]  # boxes that are no leaves are not released
+
+        counts = rows.by_column(
+            spend(ROWS_IN_BOXES, histogram_counts.of(rows.by_replicate(sums[:, 0]))).value
+        )
+        reach = boxes.reach[:, :, None]
+        relative = rows.by_replicate(sums[:, 1:-1] / reach)
+        scaled, std = spend(SUMS_OF_ROWS, sums_sensitivity.of(relative, boxes))
+        query = ball_sum.of(rows.by_replicate(sums[:, -1]), self.response_bound)
+        responses = rows.by_column(spend(SUMS_OF_RESPONSES, query).value)
+        least = max(2.0, 3 * float(histogram_counts()) * spend.multiplier(ROWS_IN_BOXES))
+        weight = np.where(boxes.leaf & (counts >= least), 1 / np.maximum(counts, least), 0.0)
+        return rows.by_replicate(
+            _corrected_fit(rows.by_column(scaled) * reach, responses, weight, std**2, boxes.reach)
+        )
 
 
-def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int) -> FloatArray:
+def sums_in_boxes(sample: Sample, params: BinAggRegression, n_levels: int) -> FloatArray:
     """Return sums of [1, x, y], clipped, in the boxes of all levels, (2^(L + 1) − 1, d + 2, R)."""
     n_cells, d = 2**n_levels, sample.n_features
     lower, upper = params.limits(d)
@@ -191,18 +213,19 @@ def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int)
 
 
 def grown_boxes(
-    spend: Spend, counts: FloatArray, limits: tuple[FloatArray, FloatArray], min_rows: float
+    rows: Rows, spend: Spend, counts: FloatArray, limits: tuple[FloatArray, FloatArray], min_rows: float
 ) -> GrownBoxes:
     """Release noisy counts (2^(L + 1) − 1, R) by level, and halve boxes with more than ``min_rows``."""
     n_levels = (len(counts) + 1).bit_length() - 2
-    min_rows = max(min_rows, _SURE * float(histogram()) * spend.multiplier(ROWS_IN_HALVES))
+    min_rows = max(min_rows, _SURE * float(histogram_counts()) * spend.multiplier(ROWS_IN_HALVES))
     (low, high), d = (limit[None] for limit in limits), len(limits[0])
     active, leaves, reach, width = np.ones((1, counts.shape[1]), dtype=bool), [], [], []
     for level in range(n_levels):
         halved = active  # the whole
         if level:
-            released, _ = spend(ROWS_IN_HALVES, histogram.of(counts[2**level - 1 : 2 ** (level + 1) - 1]))
-            halved = active & (released > min_rows)
+            rows_in_halves = rows.by_replicate(counts[2**level - 1 : 2 ** (level + 1) - 1])
+            released = spend(ROWS_IN_HALVES, histogram_counts.of(rows_in_halves)).value
+            halved = active & (rows.by_column(released) > min_rows)
         leaves.append(active & ~halved)
         reach.append(np.maximum(np.abs(low), np.abs(high)))
         width.append(high - low)

@@ -6,6 +6,10 @@
     h:          the number of replaced models at which the check still holds (2. below)
     if h + Laplace(1/ε₁) > log(1/2δ)/ε₁:  β ~ density ∝ exp(ε₀ depth) on Y_t;  else β = 0
 
+    release                 sensitivity    cost
+    distance h              1              ε₁
+    point of great depth    1              2ε₀ and δ
+
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). No bounds on rows, responses or coefficients are
 needed. m = 1000 as in the paper, at most the number of rows.
 
@@ -40,35 +44,26 @@ covariance estimation: the check.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.catalog import Neighbors, Release, register
-from dpalgos.params import PrivateParams
+from dpalgos.catalog import Neighbors, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Laplace, Plan, Proved
+from dpalgos.core.spend import Spend
 from dpalgos.release.declared import lemma
-from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
+DISTANCE, POINT = "distance", "point of great depth"
 _APART = 1e-10  # by which order statistics are moved apart
 _LARGEST = 1e100  # of a coefficient
 _N_MODELS = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class TukeyEMParams(PrivateParams):
-    """Keywords of :func:`tukey_em`."""
-
-    @property
-    def epsilons(self) -> tuple[float, float]:
-        """ε₁ and ε₀; the point costs two of its ε₀, of which the paper counts one."""
-        budget = self.split_budget({"distance": 0.5, "point": 0.5})
-        releases = 2 if self.calibration == "tight" else 1
-        return budget.split_epsilon("distance"), budget.split_epsilon("point", releases=releases)
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ def log_gaps(boxes: Boxes, epsilon: float) -> FloatArray:
     return np.asarray(gaps)
 
 
-def distance(boxes: Boxes, params: TukeyEMParams) -> int:
+def distance(boxes: Boxes, params: "TukeyEM") -> int:
     """Return h."""
     (_, epsilon), log_delta = params.epsilons, np.log(params.delta)
     if params.calibration == "tight":
@@ -134,7 +129,7 @@ def distance_sensitivity() -> FloatArray:
     return np.asarray(1.0)
 
 
-def _one_far_row_more(params: TukeyEMParams, d: int) -> Neighbors:
+def _one_far_row_more(params: "TukeyEM", d: int) -> Neighbors:
     """Return a row for each model. With one more far row the distance is 0."""
     m = _N_MODELS
     n_far = m // 4 - 2
@@ -145,52 +140,69 @@ def _one_far_row_more(params: TukeyEMParams, d: int) -> Neighbors:
     return X, y, X, other
 
 
-DISTANCE = Release("distance", distance_sensitivity, witness=_one_far_row_more)
-
-
 @lemma("1")
 def depth_sensitivity() -> FloatArray:
     """Return 1: replacing a row replaces one model, which moves the depth of any point by at most 1."""
     return np.asarray(1.0)
 
 
-POINT = Release("point of great depth", depth_sensitivity)
-
-
 @register(
+    name="tukey_em",
     title="TukeyEM",
     order=46,
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
     no_interval="the estimate is a random deep point; use preconditioned_regression",
-    releases=(DISTANCE, POINT),
     in_memory=True,
 )
-def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
-    """Return a regression, (d, R); zero where the check does not let through."""
-    epsilon, depth_epsilon = params.epsilons
-    boxes = _boxes(sample)
-    apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
-    distances = np.array([apart[id(each)] for each in boxes], dtype=float)
-    spend = Spend(transcript, {DISTANCE.label: laplace(epsilon)})
-    released, _ = spend(DISTANCE, distance_sensitivity.of(distances))
-    passed = released > -np.log(2 * params.delta) / epsilon
-    middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)
+@dataclass(frozen=True, kw_only=True)
+class TukeyEM(PrivateEstimator):
+    """A point of great depth among regressions on parts of the rows; zero where the check does not pass."""
 
-    def draw() -> FloatArray:
-        points = np.empty_like(middles)
-        gumbel = transcript.noise.gumbel(max(each.lower.shape[1] for each in boxes))
-        places = scipy.special.ndtr(transcript.noise.normal(sample.n_features))
-        for r, each in enumerate(boxes):
-            log_weights = each.log_weights(depth_epsilon)
-            box = each.t - 1 + int(np.argmax(log_weights + gumbel[: len(log_weights), r]))
-            lower, upper = each.lower[:, box], each.upper[:, box]
-            points[:, r] = lower + places[:, r] * (upper - lower)
-        return np.where(passed, points, 0.0)  # an unused point would disclose as much
+    batch = True
+    lemmas: ClassVar[Lemmas] = {DISTANCE: distance_sensitivity, POINT: depth_sensitivity}
+    witnesses: ClassVar[Witnesses] = {DISTANCE: _one_far_row_more}
 
-    event = ApproximateEvent(label=POINT.label, epsilon=2 * depth_epsilon, delta=params.delta)
-    return transcript.publish(middles, draw, event)
+    @property
+    def in_memory(self) -> bool:
+        return True
+
+    @property
+    def epsilons(self) -> tuple[float, float]:
+        """ε₁ and ε₀; the point costs two of its ε₀, of which the paper counts one."""
+        budget = self.split_budget({DISTANCE: 0.5, POINT: 0.5})
+        releases = 2 if self.calibration == "tight" else 1
+        return budget.split_epsilon(DISTANCE), budget.split_epsilon(POINT, releases=releases)
+
+    def plan(self, n: float, d: int) -> Plan:
+        epsilon, depth_epsilon = self.epsilons
+        point = ApproximateEvent(label="", epsilon=2 * depth_epsilon, delta=self.delta)
+        return {DISTANCE: Laplace(epsilon), POINT: Proved(point)}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        (epsilon, depth_epsilon), boxes = self.epsilons, _boxes(rows.sample)
+        apart = {id(each): distance(each, self) for each in {id(each): each for each in boxes}.values()}
+        distances = np.array([[apart[id(each)] for each in boxes]], dtype=float)
+        released = spend(DISTANCE, distance_sensitivity.of(rows.by_replicate(distances))).value
+        passed = rows.by_column(released)[0] > -np.log(2 * self.delta) / epsilon
+        middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)
+
+        def release(transcript: Transcript) -> FloatArray:
+            def draw() -> FloatArray:
+                points = np.empty_like(middles)
+                gumbel = transcript.noise.gumbel(max(each.lower.shape[1] for each in boxes))
+                places = scipy.special.ndtr(transcript.noise.normal(rows.d))
+                for r, each in enumerate(boxes):
+                    log_weights = each.log_weights(depth_epsilon)
+                    box = each.t - 1 + int(np.argmax(log_weights + gumbel[: len(log_weights), r]))
+                    lower, upper = each.lower[:, box], each.upper[:, box]
+                    points[:, r] = lower + places[:, r] * (upper - lower)
+                return np.where(passed, points, 0.0)  # an unused point would disclose as much
+
+            return transcript.publish(middles, draw, spend.plan[POINT].event(POINT))
+
+        return rows.by_replicate(spend.mechanism(POINT, release))
 
 
 def _boxes(sample: Sample) -> list[Boxes]:
