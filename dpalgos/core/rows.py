@@ -19,7 +19,7 @@ computed in other processes. A query must not read ``rows`` or ``spend``: they w
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ _NUMBERS_AT_ONCE = 1 << 19  # of an array (R, rows of a block) in a batch: it bo
 _FEWEST_ROWS = 256
 
 Query = Callable[["Block"], Any]
+Array = TypeVar("Array", FloatArray, IntArray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,13 +184,13 @@ class Rows:
         """Return zeros of a shape, with the leading axis of a batch."""
         return np.zeros((1, *shape) if self.is_batch else shape)
 
-    def by_column(self, values: FloatArray) -> FloatArray:
+    def by_column(self, values: Array) -> Array:
         """Return values with the axis of replicates last, (…, R), as :mod:`dpalgos.models` takes them."""
-        return np.asarray(np.moveaxis(values, 0, -1) if self.is_batch else values[..., None])
+        return np.moveaxis(values, 0, -1) if self.is_batch else values[..., None]
 
-    def by_replicate(self, values: FloatArray) -> FloatArray:
+    def by_replicate(self, values: Array) -> Array:
         """Return values (…, R) with the leading axis of a batch, (R, …), or of one replicate, (…)."""
-        return np.asarray(np.moveaxis(values, -1, 0) if self.is_batch else values[..., 0])
+        return np.moveaxis(values, -1, 0) if self.is_batch else np.asarray(values[..., 0])
 
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
         """Return ``compute()``, once for all estimators on these data; the key names all it depends on."""

@@ -134,6 +134,18 @@ class Selection(Slot):
 
 
 @dataclass(frozen=True)
+class Peeling(Selection):
+    """The places of the ``k`` largest magnitudes, by :func:`dpalgos.mechanisms.peeling.peeling`."""
+
+    has_exact_sampler = False
+
+    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+        return kinds.PureEvent(
+            label=label, epsilon=self.epsilon, sensitivity=sensitivity, count=self.k, norm=np.inf
+        )
+
+
+@dataclass(frozen=True)
 class Density(Selection):
     """``k`` numbers of density ∝ e^(ε score / 2) on a public interval, by a mechanism's own sampler.
 

@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.accounting.events import Event
-from dpalgos.core.slots import Gaussian, Plan, Selection, Sketch, Slot, quantity
+from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Sketch, Slot, quantity
 from dpalgos.interval import Interval
+from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.mechanisms.top_k import gumbel_top_k, release_laplace
 from dpalgos.release.declared import Bounded, Lemma, Release
 from dpalgos.release.spend import Noisy, counts_needed
 from dpalgos.release.symmetric import svec_layout
@@ -89,7 +90,7 @@ class Spend:
         value = np.asarray(query.value, dtype=float)
         columns, shape = self._columns(value)
         with self._about(slot):
-            noisy = self._transcript.add_noise(columns, slot.event(""), query.sensitivity, released)
+            noisy = self._noisy(columns, slot, query.sensitivity, released)
         std = self._transcript.noise_std(slot.event(""), query.sensitivity, len(columns))
         return Noisy(noisy.T.reshape(shape), std)
 
@@ -128,18 +129,15 @@ class Spend:
         self._check_lemma(quantity(label), scores)
         columns, _ = self._columns(np.asarray(scores.value, dtype=float))
         release = Release(quantity(label), self._lemmas[quantity(label)][0])
-        chosen = self.mechanism(
-            label,
-            lambda transcript: gumbel_top_k(
-                transcript,
-                release,
-                columns,
-                sensitivity=scores.sensitivity,
-                noise_multiplier=2 / slot.epsilon,
-                k=slot.k,
-                by_magnitude=slot.by_magnitude,
-            ),
-        )
+        settings: dict[str, Any] = {"sensitivity": scores.sensitivity, "k": slot.k}
+
+        def draw(transcript: Transcript) -> IntArray:
+            if isinstance(slot, Peeling):
+                return peeling(transcript, release, columns, epsilon=slot.epsilon, **settings)
+            settings.update(noise_multiplier=2 / slot.epsilon, by_magnitude=slot.by_magnitude)
+            return gumbel_top_k(transcript, release, columns, **settings)
+
+        chosen = self.mechanism(label, draw)
         return np.asarray(chosen.T if self.is_batch else chosen[:, 0])
 
     def mechanism(self, label: str, release: Callable[[Transcript], T]) -> T:
@@ -188,8 +186,10 @@ class Spend:
             self._transcript.record(slot.event(quantity(label)))
 
     def note(self, name: str, value: object) -> None:
-        """Keep a diagnostic (…), which must follow from released or public numbers."""
-        self._transcript.note(name, np.asarray(value) if self.is_batch else np.asarray(value)[None])
+        """Keep a diagnostic (…), or a text, which must follow from released or public numbers."""
+        if not isinstance(value, str):
+            value = np.asarray(value) if self.is_batch else np.asarray(value)[None]
+        self._transcript.note(name, value)
 
     def keep_interval(self, interval: Interval) -> None:
         """Keep the intervals of the estimate, from released or public numbers."""
@@ -211,6 +211,17 @@ class Spend:
             return value.reshape(-1, 1), value.shape
         shape = self._transcript.n_replicates, *value.shape[1:]
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
+
+    def _noisy(self, columns: FloatArray, slot: Slot, sensitivity: Number, label: str) -> FloatArray:
+        """Return columns with the noise of a slot; entries that are charged one by one have Laplace noise."""
+        if not isinstance(slot, Laplace) or slot.n_entries == 1:
+            return self._transcript.add_noise(columns, slot.event(""), sensitivity, label)
+        if len(columns) > slot.n_entries:
+            raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
+        release = Release(label, self._lemmas[label][0])
+        return release_laplace(
+            self._transcript, release, columns, linf_sensitivity=sensitivity, epsilon=slot.epsilon
+        )
 
     def _about(self, slot: Slot) -> AbstractContextManager[Any]:
         return nullcontext() if slot.group is None else self._transcript.among(slot.group)

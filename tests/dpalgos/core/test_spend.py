@@ -9,7 +9,17 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, laplace_plan, least_noise_plan
-from dpalgos.core.slots import Cube, Gaussian, Laplace, Proved, Selection, Sketch, planned_events, quantity
+from dpalgos.core.slots import (
+    Cube,
+    Gaussian,
+    Laplace,
+    Peeling,
+    Proved,
+    Selection,
+    Sketch,
+    planned_events,
+    quantity,
+)
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
@@ -167,6 +177,21 @@ def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
 def noisy_sum(noise_multiplier):
     planned = gaussians(noise_multiplier)
     return lambda transcript: transcript.add_noise(np.ones((3, 1)), planned, 1.0, "sum")
+
+
+def test_entries_that_are_charged_one_by_one_are_all_charged():
+    plan = {"sum": Laplace(0.5, n_entries=2), "above": Peeling(1.0, k=2), "other": Laplace(0.5, n_entries=1)}
+    spend, transcript = spending(plan)
+    released, std = spend("sum", SUM)
+    support = spend.choose("above", count.of(np.array([0.0, -1e9, 1e6])))
+    assert support.tolist() == [1, 2]  # by magnitude, in order
+    assert [(each.count, each.norm) for each in transcript.events] == [(2, np.inf), (2, np.inf)]
+    assert (released.shape, float(std)) == ((2,), pytest.approx(np.sqrt(2) * 2.0 / 0.5))
+    assert planned_events(plan)[0].renyi(np.array([2.0])) == transcript.events[0].renyi(np.array([2.0]))
+    spend, transcript = spending({"sum": Laplace(0.5, n_entries=2)})
+    with pytest.raises(RuntimeError, match="planned for 2 entries, got 3"):
+        spend("sum", ball_sum.of(np.zeros(3), 1.0))
+    assert transcript.releases == []
 
 
 def test_a_mechanism_that_costs_more_than_its_slot_is_refused():
