@@ -22,6 +22,7 @@ from dpalgos.typing import FloatArray
 def run_on_sample(sample: Sample, estimator: PrivateEstimator, transcript: Transcript) -> FloatArray:
     """Return the estimates (…, R) on the rows of a sample: a batch, or one replicate after the other."""
     is_batch = estimator.batch and sample.n_replicates > 1 and sample.units is None
+    is_batch = is_batch and (sample.row_mask is None or not estimator.batch_of_same_rows)
     if transcript.n_replicates > 1 and not is_batch:
         return each_replicate(sample, transcript, lambda _, own, part: run_on_sample(own, estimator, part))
     if not is_batch:

@@ -36,11 +36,15 @@ class PrivateEstimator(PrivateParams, ABC):
     batch : bool
         Whether ``fit`` serves several replicates at once (:mod:`dpalgos.core.rows`): no released number
         decides a step. Otherwise replicates run one by one.
+    batch_of_same_rows : bool
+        Whether the replicates of a batch must have the same rows, as reports of people have. Replicates with
+        different rows then run one by one.
     """
 
     lemmas: ClassVar[Lemmas]
     witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
+    batch_of_same_rows: ClassVar[bool] = False
 
     @property
     def in_memory(self) -> bool:
