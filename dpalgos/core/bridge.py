@@ -30,6 +30,8 @@ def run_on_sample(sample: Sample, estimator: PrivateEstimator, transcript: Trans
     if isinstance(estimator, UnitParams):
         sample = estimator.with_units(sample)
     rows = Rows.of_sample(sample, is_batch=is_batch)
+    if estimator.of_users:
+        rows = rows.with_total(float(sample.n_users[0]))
     lemmas = declared_lemmas(estimator)
     spend = Spend(estimator.plan(rows.n, rows.d), lemmas, transcript, is_batch=is_batch)
     estimate = estimator.fit(rows, spend)

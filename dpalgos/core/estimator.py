@@ -39,12 +39,15 @@ class PrivateEstimator(PrivateParams, ABC):
     batch_of_same_rows : bool
         Whether the replicates of a batch must have the same rows, as reports of people have. Replicates with
         different rows then run one by one.
+    of_users : bool
+        Whether ``n`` is the number of users, whose rows ``fit`` itself puts together.
     """
 
     lemmas: ClassVar[Lemmas]
     witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
     batch_of_same_rows: ClassVar[bool] = False
+    of_users: ClassVar[bool] = False
 
     @property
     def in_memory(self) -> bool:

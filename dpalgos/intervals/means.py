@@ -11,6 +11,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import in_cube, laplace
 from dpalgos.catalog import Release
+from dpalgos.core.slots import Cube, Laplace, Slot
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
@@ -72,6 +73,12 @@ def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
     """Return what releases the spread of entries for ε: squares take a quarter, shares by size the rest."""
     squares = _SQUARES_SHARE * epsilon
     return Spend(transcript, {SCORE_MOMENTS: in_cube(squares), TAIL: laplace(epsilon - squares)})
+
+
+def pure_slots(epsilon: float) -> dict[str, Slot]:
+    """Return slots of the spread of entries for ε: squares take a quarter, shares by size the rest."""
+    squares = _SQUARES_SHARE * epsilon
+    return {SCORE_MOMENTS: Cube(squares), TAIL: Laplace(epsilon - squares)}
 
 
 def interval_in_ball(
