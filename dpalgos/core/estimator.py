@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dpalgos.accounting.events import Event
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, planned_events
+from dpalgos.core.slots import Cube, Laplace, Plan, planned_events, quantity
 from dpalgos.core.spend import Spend
 from dpalgos.params import PrivateParams
 from dpalgos.release.declared import Lemma, Witness
@@ -28,7 +28,8 @@ class PrivateEstimator(PrivateParams, ABC):
     Attributes
     ----------
     lemmas : mapping of str to Lemma or tuple of Lemma
-        Label → the function that bounds how far one row moves the release, or several where settings decide.
+        Label → the function that bounds how far one row moves the release, or several where settings decide:
+        that of pure noise is the last one.
         :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
     witnesses : mapping of str to callable
         Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
@@ -83,9 +84,14 @@ class PrivateEstimator(PrivateParams, ABC):
         """Return the events of a run, one for each release, at a sensitivity of 1."""
         return planned_events(self.plan(n, d))
 
-    def formulas(self) -> dict[str, str]:
-        """Return the formula of the sensitivity of each label; the first one, if it has several lemmas."""
-        return {label: lemmas[0].formula for label, lemmas in declared_lemmas(self).items()}
+    def formulas(self, n: float, d: int) -> dict[str, str]:
+        """Return the formula of the sensitivity of each label, for the noise of its slot."""
+        slots = {quantity(label): slot for label, slot in self.plan(n, d).items()}
+        pure = {label for label, slot in slots.items() if isinstance(slot, Laplace | Cube)}
+        return {
+            label: lemmas[-1 if label in pure else 0].formula
+            for label, lemmas in declared_lemmas(self).items()
+        }
 
 
 def declared_lemmas(estimator: Any) -> dict[str, tuple[Lemma[...], ...]]:

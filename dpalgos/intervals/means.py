@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.calibration import in_cube, laplace
 from dpalgos.catalog import Release
 from dpalgos.core.slots import Cube, Laplace, Slot
 from dpalgos.interval import CLIPPED, Interval
@@ -27,8 +26,7 @@ from dpalgos.intervals.tails import (
 )
 from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.params import IntervalParams
-from dpalgos.release.spend import Planned, Releaser, Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.spend import Planned, Releaser
 from dpalgos.rows.ball import Ball, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
@@ -67,12 +65,6 @@ def interval_plan(params: IntervalParams, squares: Release, tail: Release) -> di
 def interval_epsilon(params: IntervalParams) -> dict[str, float]:
     """Return the share of ε that the interval takes where noise is of pure ε."""
     return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
-
-
-def pure_spend(transcript: Transcript, epsilon: float) -> Spend:
-    """Return what releases the spread of entries for ε: squares take a quarter, shares by size the rest."""
-    squares = _SQUARES_SHARE * epsilon
-    return Spend(transcript, {SCORE_MOMENTS: in_cube(squares), TAIL: laplace(epsilon - squares)})
 
 
 def pure_slots(epsilon: float) -> dict[str, Slot]:
