@@ -29,6 +29,8 @@ def run_on_sample(sample: Sample, estimator: PrivateEstimator, transcript: Trans
         sample = sample.for_replicate(0)
     if isinstance(estimator, UnitParams):
         sample = estimator.with_units(sample)
+    elif estimator.weighs_people:
+        sample = UnitParams().with_units(sample)
     rows = Rows.of_sample(sample, is_batch=is_batch)
     if estimator.of_users:
         rows = rows.with_total(float(sample.n_users[0]))

@@ -42,6 +42,8 @@ class PrivateEstimator(PrivateParams, ABC):
         different rows then run one by one.
     of_users : bool
         Whether ``n`` is the number of users, whose rows ``fit`` itself puts together.
+    weighs_people : bool
+        Whether the rows of a person with several rows have equal weights, which sum to 1, in all sums.
     """
 
     lemmas: ClassVar[Lemmas]
@@ -49,6 +51,7 @@ class PrivateEstimator(PrivateParams, ABC):
     batch: ClassVar[bool] = False
     batch_of_same_rows: ClassVar[bool] = False
     of_users: ClassVar[bool] = False
+    weighs_people: ClassVar[bool] = False
 
     @property
     def in_memory(self) -> bool:
