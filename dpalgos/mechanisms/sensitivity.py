@@ -47,6 +47,12 @@ def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
     return moves
 
 
+@lemma("√(2p)")
+def histogram_sum(n_columns: int = 1) -> FloatArray:
+    """Return √(2p), for numbers of rows in bins, in p histograms: :func:`histogram` times n."""
+    return histogram(n_columns)
+
+
 @lemma("√2 r²/n")
 def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> FloatArray:
     """Return √2 r²/n, for products z z' (Frobenius), or squares z_j², of vectors of norm r at most.
