@@ -130,7 +130,7 @@ def binned(notes: Mapping[str, Any], unit: float = 1.0, center: float = 0.0) -> 
     """Return the binned fit of one run by column, with the response in its units; empty without one."""
     if "binned_fit" not in notes:
         return {}
-    table = dict(zip(BINNED, np.asarray(notes["binned_fit"])[..., 0], strict=True))
+    table = dict(zip(BINNED, np.asarray(notes["binned_fit"])[0], strict=True))
     table["rows"] = np.maximum(table["rows"], 0.0)
     for name in ("predicted", "observed"):
         table[name] = unit * table[name] + center

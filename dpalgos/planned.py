@@ -105,7 +105,7 @@ def _events_and_formulas(
 ) -> tuple[list[Event], dict[str, str]]:
     """Return the events of a run, and the formula of the sensitivity of each label."""
     if isinstance(params, PrivateEstimator):
-        return params.events(n, d), params.formulas()
+        return params.events(n, d), params.formulas(n, d)
     n_users = n if estimator.relation is Relation.USER else None
     sample = made_up_rows(estimator, params, n, d, n_users, streamed=False)
     transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)

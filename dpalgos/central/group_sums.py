@@ -22,6 +22,9 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``levels``: G,
 each variable, 0 for a number, −1 for a number that may lack cells. A person with several rows counts with
 weights that sum to 1.
 
+    release          sensitivity (ℓ2)                     share of μ²
+    sums by group    the largest distance of two rows     1
+
 Sensitivity. A row contributes 1 for its group, 1 for each category, z, and a column a_k of A for each number.
 Values in cell k lie between l_k and u_k. The squared distance of two rows is at most
 
@@ -40,22 +43,22 @@ A person contributes a convex combination of rows. Therefore these distances als
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
 from dpalgos.central.cumulative_counts import strategy
+from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Block, Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.params import PrivateParams, checked
+from dpalgos.params import checked
 from dpalgos.release.checks import for_columns
 from dpalgos.release.declared import Neighbors, lemma, pair
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray, IntArray, is_number
 
 N_CELLS = 128
@@ -79,16 +82,6 @@ def check_numbers_of_levels(name: str, value: object) -> tuple[int, ...]:
             "numbers, -1 for numbers that may lack cells"
         )
     return tuple(int(each) for each in numbers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupSumsParams(PrivateParams):
-    """Keywords of :func:`group_sums`."""
-
-    levels: tuple[int, ...] = checked(
-        "the number of groups, then of the levels of each variable, 0 for a number, -1 if it may lack cells",
-        check_numbers_of_levels,
-    )
 
 
 def sums_per_group(levels: tuple[int, ...]) -> int:
@@ -162,7 +155,7 @@ def _witness(params: Any, d: int) -> Neighbors:
     return (_within_a_group if within > across else _of_two_groups)(levels)
 
 
-SUMS = Release("sums by group", table_sensitivity, _witness)
+SUMS = "sums by group"
 
 
 def of_columns(levels: tuple[int, ...], d: int) -> tuple[int, ...]:
@@ -176,6 +169,7 @@ def check_columns(sample: Sample, params: Any) -> None:
 
 
 @register(
+    name="group_sums",
     title="Sums by group",
     order=87,
     task="sums",
@@ -184,9 +178,7 @@ def check_columns(sample: Sample, params: Any) -> None:
     calibrations=("tight",),
     example={"levels": (2, 3, 0)},
     no_interval="baseline tables made of its sums have limits",
-    releases=(SUMS,),
     check_data=check_columns,
-    one_replicate=True,
     forms={
         "categories": Form(keywords={"levels": 2}),
         "one group": Form(keywords={"levels": (1, 0, 0)}),
@@ -195,19 +187,33 @@ def check_columns(sample: Sample, params: Any) -> None:
     },
     takes_people=True,
 )
-def group_sums(sample: Sample, params: GroupSumsParams, transcript: Transcript) -> FloatArray:
-    """Return the sums of each group, one group after another, (G · sums per group, 1)."""
-    levels = of_columns(params.levels, sample.n_features)
-    n_groups, shape = levels[0], (levels[0], sums_per_group(levels), 1)
-    people = UnitParams().with_units(sample)
-    codes = map_groups(people, lambda group: _codes(group.X[:, 0], n_groups))
-    totals = codes.total(shape, lambda group, code: _sums(group, code, levels)[..., None])
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {SUMS: Planned(1.0)})
-    A = cell_strategy()
-    encoded = _through_cells(totals, levels, A).reshape(-1, 1)
-    released, _ = spend(SUMS, table_sensitivity.of(encoded, levels))
-    spend.check_complete()
-    return _through_cells(released.reshape(shape), levels, np.linalg.inv(A)).reshape(-1, 1)
+@dataclass(frozen=True, kw_only=True)
+class GroupSums(PrivateEstimator):
+    """The sums of each group, one group after another, (G · sums per group,)."""
+
+    levels: tuple[int, ...] = checked(
+        "the number of groups, then of the levels of each variable, 0 for a number, -1 if it may lack cells",
+        check_numbers_of_levels,
+    )
+
+    weighs_people = True
+    lemmas: ClassVar[Lemmas] = {SUMS: table_sensitivity}
+    witnesses: ClassVar[Witnesses] = {SUMS: _witness}
+
+    def plan(self, n: float, d: int) -> Plan:
+        of_columns(self.levels, d)
+        return gaussian_plan(self.epsilon, self.delta, {SUMS: Share(1.0)})
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        levels = of_columns(self.levels, rows.d)
+        shape, A = (levels[0], sums_per_group(levels)), cell_strategy()
+        totals = rows.sum(lambda block: _sums(block, levels))
+        encoded = _through_cells(totals, levels, A).ravel()
+        released = spend(SUMS, table_sensitivity.of(encoded, levels)).value
+        return _through_cells(released.reshape(shape), levels, np.linalg.inv(A)).ravel()
+
+    def largest_release(self, d: int) -> int:
+        return self.levels[0] * sums_per_group(self.levels)
 
 
 def _codes(values: FloatArray, n_codes: int) -> IntArray:
@@ -216,25 +222,26 @@ def _codes(values: FloatArray, n_codes: int) -> IntArray:
     return np.where(is_code, values - 1, n_codes).astype(int)
 
 
-def _sums(group: Group, codes: IntArray, levels: tuple[int, ...]) -> FloatArray:
+def _sums(block: Block, levels: tuple[int, ...]) -> FloatArray:
     """Return the sums of each group over some rows, (G, width)."""
-    weights, n_groups = group.weighted(group.weights[:, 0]), levels[0]
+    n_groups = levels[0]
+    codes = _codes(block.X[:, 0], n_groups)
 
-    def by_group(place: IntArray, n_places: int, values: FloatArray = weights) -> FloatArray:
+    def by_group(place: IntArray, n_places: int, values: FloatArray | None = None) -> FloatArray:
         """Return sums by group and place, (G, n_places), without the last group and place, which are none."""
-        sums = np.bincount(codes * (n_places + 1) + place, values, (n_groups + 1) * (n_places + 1))
-        return np.asarray(sums.reshape(n_groups + 1, n_places + 1)[:-1, :-1])
+        cells, shape = codes * (n_places + 1) + place, (n_groups + 1, n_places + 1)
+        return block.histogram(cells, shape[0] * shape[1], values).reshape(shape)[:-1, :-1]
 
     everywhere = np.zeros(len(codes), dtype=int)
     parts = [by_group(everywhere, 1)]
     for column, n_levels in enumerate(levels[1:], 1):
         if n_levels > 0:
-            parts.append(by_group(_codes(group.X[:, column], n_levels), n_levels))
+            parts.append(by_group(_codes(block.X[:, column], n_levels), n_levels))
             continue
-        values = group.X[:, column].astype(float)
+        values = block.X[:, column].astype(float)
         is_missing = (values >= MISSING) & (n_levels == MAY_LACK)
         z = np.where(is_missing, 0.0, np.clip(values, -1.0, 1.0))
-        parts += [by_group(everywhere, 1, weights * z)]
+        parts += [by_group(everywhere, 1, z)]
         parts += [by_group(np.where(is_missing, N_CELLS, cell_of(z)), N_CELLS)]
         if n_levels == MAY_LACK:
             parts.append(by_group(np.where(is_missing, 0, 1), 1))
@@ -242,12 +249,12 @@ def _sums(group: Group, codes: IntArray, levels: tuple[int, ...]) -> FloatArray:
 
 
 def _through_cells(sums: FloatArray, levels: tuple[int, ...], matrix: FloatArray) -> FloatArray:
-    """Multiply the cells of each number by a matrix, in sums (G, width, 1)."""
+    """Multiply the cells of each number by a matrix, in sums (G, width)."""
     result, start = sums.copy(), 1
     for n_levels in levels[1:]:
         start += max(n_levels, 0) or 1
         if n_levels <= 0:
             cells = slice(start, start + N_CELLS)
-            result[:, cells] = matrix @ sums[:, cells]
+            result[:, cells] = sums[:, cells] @ matrix.T
             start += N_CELLS - n_levels
     return result

@@ -5,6 +5,9 @@
 p is the mean of the public rows. V (d × k) holds the k axes along which they differ most, and u the square
 roots of their spreads along these axes. s shrinks every entry towards p.
 
+    release    sensitivity (ℓ2)    share of μ²
+    mean       2C/n                1
+
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``public_X``, (m, d), and ``public_groups``.
 
 Why it is private. V, u, p, k, C and s are functions of public rows and of n, ε and δ. Vectors at opposite
@@ -38,24 +41,26 @@ Aumüller, Lebeda, Nelson & Pagh (2023), PLAN: variance-aware private mean estim
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Block, Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.params import PrivateParams, checked, choice
-from dpalgos.release.spend import Planned, Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.params import checked, choice
 from dpalgos.rows.clipping import clip_factor
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
+MEAN = "mean"
 _MOST_AXES = 64
 _OUTSIDE = 12.0  # times √k/μ rows
 _KEPT = 0.01  # of the variance of an axis that does not exceed noise
@@ -74,43 +79,6 @@ def check_groups(name: str, value: Any) -> IntArray:
     return np.asarray(np.unique(labels, return_inverse=True)[1])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PublicAxesMeanParams(PrivateParams):
-    """Keywords of :func:`public_axes_mean`."""
-
-    public_X: FloatArray | None = checked(  # noqa: RUF009
-        "(m, d) public rows, with the columns of X; None: those that the sample brings, and their groups",
-        check_public_rows,
-        default=None,
-        optional=True,
-    )
-    public_groups: IntArray | None = checked(  # noqa: RUF009
-        "(m,) groups of public rows whose means show the axes; None: every row is one",
-        check_groups,
-        default=None,
-        optional=True,
-    )
-    shrinkage: str | None = choice(
-        "'panel' (towards the mean of public rows, by their spread) or None", ("panel", None), default="panel"
-    )
-
-    def axes(self, sample: Sample) -> "PublicAxes":
-        """Return the axes of the public rows; refuse rows that do not suit."""
-        own = self.public_X is not None
-        rows = check_public_columns(self.public_X if own else sample.public_rows, sample.n_features)
-        groups = self.public_groups if own or self.public_groups is not None else sample.public_groups
-        if groups is not None and len(groups) != len(rows):
-            raise InputError(
-                f"public_groups must have one label per row of public_X, {len(rows)}, got {len(groups)}"
-            )
-        axes = PublicAxes(rows, groups)
-        if not axes.spectrum.deviations.any():
-            raise InputError(
-                "public_X must have rows or groups that differ, got the same mean for all; pass more of them"
-            )
-        return axes
-
-
 class Spectrum(NamedTuple):
     """Axes of public rows: orthonormal ``vectors`` (K, d), variances b (K,), spreads of rows (K,)."""
 
@@ -119,7 +87,7 @@ class Spectrum(NamedTuple):
     deviations: FloatArray
 
 
-class Plan(NamedTuple):
+class AxesChoice(NamedTuple):
     """The number of axes, the clipping threshold, and the factors that shrink entries, (K,)."""
 
     n_axes: int
@@ -176,11 +144,11 @@ class PublicAxes:
         """Return the places of rows (n, d) along the axes, (n, K)."""
         return np.asarray((X - self.center) @ (self.spectrum.vectors.T / self.units))
 
-    def plan(self, n_rows: float, mu: float, noise_multiplier: float) -> Plan:
+    def choice(self, n_rows: float, mu: float, noise_multiplier: float) -> AxesChoice:
         """Return the number of axes with the smallest error by the formulas, its threshold and factors."""
         b, n_axes = self.spectrum.variances, len(self.units)
         norms = np.sqrt(np.cumsum(self.scores(self.rows) ** 2, axis=1))
-        best, least = Plan(0, 0.0, b), np.inf
+        best, least = AxesChoice(0, 0.0, b), np.inf
         for k in range(1, n_axes + 1):
             outside = min(0.5, _OUTSIDE * np.sqrt(k) / (n_rows * mu))
             level = float(np.quantile(norms[:, k - 1], 1 - outside))
@@ -189,7 +157,7 @@ class PublicAxes:
             factors = np.where(np.arange(n_axes) < k, b / (b + noise), 0.0)
             error = float((b * (1 - factors)).sum())
             if level > 0 and error < least:
-                best, least = Plan(k, level, factors), error
+                best, least = AxesChoice(k, level, factors), error
         return best
 
 
@@ -198,10 +166,8 @@ def check_panel(sample: Sample, params: Any) -> None:
     params.axes(sample)
 
 
-MEAN = Release("mean", ball_mean)
-
-
 @register(
+    name="public_axes_mean",
     title="Mean along public axes",
     order=82,
     task="mean",
@@ -209,7 +175,6 @@ MEAN = Release("mean", ball_mean)
     summary="The mean along a few axes that public rows show, shrunk towards them.",
     calibrations=("tight",),
     example={"public_X": _EXAMPLE},
-    releases=(MEAN,),
     check_data=check_panel,
     forms={
         "groups": Form(keywords={"public_groups": (np.arange(200) % 5).tolist()}),
@@ -218,26 +183,63 @@ MEAN = Release("mean", ball_mean)
     no_interval="the bias along directions other than the public axes is not known",
     public="n and the rows of public_X",
 )
-def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the mean, (d, R)."""
-    axes, mu = params.axes(sample), gaussian_mu(params.epsilon, params.delta)
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, {MEAN: Planned(1.0)})
-    sizes, plan_of = np.unique(sample.n_rows, return_inverse=True)
-    plans = [axes.plan(float(n), mu, spend.multiplier(MEAN)) for n in sizes]
-    n_axes = np.array([plan.n_axes for plan in plans])[plan_of]
-    level = np.array([plan.level for plan in plans])[plan_of]
-    is_used = np.arange(len(axes.units))[:, None] < n_axes
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicAxesMean(PrivateEstimator):
+    """The mean along a few axes of public rows."""
 
-    def clipped(group: Group, scores: FloatArray) -> FloatArray:
-        norms = np.sqrt(np.cumsum(scores**2, axis=1))[:, n_axes - 1]
-        return np.asarray(is_used * (scores.T @ (clip_factor(norms, level) * group.weights)))
+    public_X: FloatArray | None = checked(  # noqa: RUF009
+        "(m, d) public rows, with the columns of X; None: those that the sample brings, and their groups",
+        check_public_rows,
+        default=None,
+        optional=True,
+    )
+    public_groups: IntArray | None = checked(  # noqa: RUF009
+        "(m,) groups of public rows whose means show the axes; None: every row is one",
+        check_groups,
+        default=None,
+        optional=True,
+    )
+    shrinkage: str | None = choice(
+        "'panel' (towards the mean of public rows, by their spread) or None", ("panel", None), default="panel"
+    )
 
-    places = map_groups(sample, lambda group: axes.scores(group.X), all_replicates=True)
-    means = places.total(is_used.shape, clipped) / sample.n_rows
-    released, _ = spend(MEAN, ball_mean.of(means, level, sample.n_rows))
-    transcript.note("n_axes", n_axes.astype(float))
-    factors = np.stack([plan.factors for plan in plans], axis=1)[:, plan_of]
-    answer = is_used * axes.units[:, None] * released
-    if params.shrinkage == "panel":
-        answer = factors * answer
-    return np.asarray(axes.center[:, None] + axes.spectrum.vectors.T @ answer)
+    batch = True
+    lemmas: ClassVar[Lemmas] = {MEAN: ball_mean}
+
+    def plan(self, n: float, d: int) -> Plan:
+        if self.public_X is not None:
+            check_public_columns(self.public_X, d)
+        return gaussian_plan(self.epsilon, self.delta, {MEAN: Share(1.0)})
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        axes = self.axes(rows.sample)
+        chosen = axes.choice(rows.n, gaussian_mu(self.epsilon, self.delta), spend.multiplier(MEAN))
+        level, is_used = chosen.level, np.arange(len(axes.units)) < chosen.n_axes
+
+        def clipped(block: Block) -> FloatArray:
+            scores = axes.scores(block.X) * is_used
+            norms = np.sqrt((scores**2).sum(axis=1))
+            return block.total(scores * clip_factor(norms, level)[:, None])
+
+        released = spend(MEAN, ball_mean.of(rows.mean(clipped), level, rows.n)).value
+        spend.note("n_axes", np.full(released.shape[:-1], float(chosen.n_axes)))
+        answer = is_used * axes.units * released
+        if self.shrinkage == "panel":
+            answer = chosen.factors * answer
+        return np.asarray(axes.center + answer @ axes.spectrum.vectors)
+
+    def axes(self, sample: Sample) -> "PublicAxes":
+        """Return the axes of the public rows; refuse rows that do not suit."""
+        own = self.public_X is not None
+        rows = check_public_columns(self.public_X if own else sample.public_rows, sample.n_features)
+        groups = self.public_groups if own or self.public_groups is not None else sample.public_groups
+        if groups is not None and len(groups) != len(rows):
+            raise InputError(
+                f"public_groups must have one label per row of public_X, {len(rows)}, got {len(groups)}"
+            )
+        axes = PublicAxes(rows, groups)
+        if not axes.spectrum.deviations.any():
+            raise InputError(
+                "public_X must have rows or groups that differ, got the same mean for all; pass more of them"
+            )
+        return axes

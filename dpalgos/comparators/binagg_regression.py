@@ -51,7 +51,7 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.mechanisms.sensitivity import ball_sum, histogram_counts
+from dpalgos.mechanisms.sensitivity import ball_sum, histogram_sum
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma
@@ -123,8 +123,8 @@ class BinAggRegression(PrivateEstimator):
 
     batch = True
     lemmas: ClassVar[Lemmas] = {
-        ROWS_IN_HALVES: histogram_counts,
-        ROWS_IN_BOXES: histogram_counts,
+        ROWS_IN_HALVES: histogram_sum,
+        ROWS_IN_BOXES: histogram_sum,
         SUMS_OF_ROWS: sums_sensitivity,
         SUMS_OF_RESPONSES: ball_sum,
     }
@@ -166,15 +166,13 @@ class BinAggRegression(PrivateEstimator):
         boxes = grown_boxes(rows, spend, sums[:, 0], self.limits(d), min_rows)
         sums = sums * boxes.leaf[:, None]  # boxes that are no leaves are not released
 
-        counts = rows.by_column(
-            spend(ROWS_IN_BOXES, histogram_counts.of(rows.by_replicate(sums[:, 0]))).value
-        )
+        counts = rows.by_column(spend(ROWS_IN_BOXES, histogram_sum.of(rows.by_replicate(sums[:, 0]))).value)
         reach = boxes.reach[:, :, None]
         relative = rows.by_replicate(sums[:, 1:-1] / reach)
         scaled, std = spend(SUMS_OF_ROWS, sums_sensitivity.of(relative, boxes))
         query = ball_sum.of(rows.by_replicate(sums[:, -1]), self.response_bound)
         responses = rows.by_column(spend(SUMS_OF_RESPONSES, query).value)
-        least = max(2.0, 3 * float(histogram_counts()) * spend.multiplier(ROWS_IN_BOXES))
+        least = max(2.0, 3 * float(histogram_sum()) * spend.multiplier(ROWS_IN_BOXES))
         weight = np.where(boxes.leaf & (counts >= least), 1 / np.maximum(counts, least), 0.0)
         return rows.by_replicate(
             _corrected_fit(rows.by_column(scaled) * reach, responses, weight, std**2, boxes.reach)
@@ -217,14 +215,14 @@ def grown_boxes(
 ) -> GrownBoxes:
     """Release noisy counts (2^(L + 1) − 1, R) by level, and halve boxes with more than ``min_rows``."""
     n_levels = (len(counts) + 1).bit_length() - 2
-    min_rows = max(min_rows, _SURE * float(histogram_counts()) * spend.multiplier(ROWS_IN_HALVES))
+    min_rows = max(min_rows, _SURE * float(histogram_sum()) * spend.multiplier(ROWS_IN_HALVES))
     (low, high), d = (limit[None] for limit in limits), len(limits[0])
     active, leaves, reach, width = np.ones((1, counts.shape[1]), dtype=bool), [], [], []
     for level in range(n_levels):
         halved = active  # the whole
         if level:
             rows_in_halves = rows.by_replicate(counts[2**level - 1 : 2 ** (level + 1) - 1])
-            released = spend(ROWS_IN_HALVES, histogram_counts.of(rows_in_halves)).value
+            released = spend(ROWS_IN_HALVES, histogram_sum.of(rows_in_halves)).value
             halved = active & (rows.by_column(released) > min_rows)
         leaves.append(active & ~halved)
         reach.append(np.maximum(np.abs(low), np.abs(high)))

@@ -22,13 +22,18 @@ from dpalgos.typing import FloatArray
 def run_on_sample(sample: Sample, estimator: PrivateEstimator, transcript: Transcript) -> FloatArray:
     """Return the estimates (…, R) on the rows of a sample: a batch, or one replicate after the other."""
     is_batch = estimator.batch and sample.n_replicates > 1 and sample.units is None
+    is_batch = is_batch and (sample.row_mask is None or not estimator.batch_of_same_rows)
     if transcript.n_replicates > 1 and not is_batch:
         return each_replicate(sample, transcript, lambda _, own, part: run_on_sample(own, estimator, part))
     if not is_batch:
         sample = sample.for_replicate(0)
     if isinstance(estimator, UnitParams):
         sample = estimator.with_units(sample)
+    elif estimator.weighs_people:
+        sample = UnitParams().with_units(sample)
     rows = Rows.of_sample(sample, is_batch=is_batch)
+    if estimator.of_users:
+        rows = rows.with_total(float(sample.n_users[0]))
     lemmas = declared_lemmas(estimator)
     spend = Spend(estimator.plan(rows.n, rows.d), lemmas, transcript, is_batch=is_batch)
     estimate = estimator.fit(rows, spend)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dpalgos.accounting.events import Event
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, planned_events
+from dpalgos.core.slots import Cube, Laplace, Plan, planned_events, quantity
 from dpalgos.core.spend import Spend
 from dpalgos.params import PrivateParams
 from dpalgos.release.declared import Lemma, Witness
@@ -28,7 +28,8 @@ class PrivateEstimator(PrivateParams, ABC):
     Attributes
     ----------
     lemmas : mapping of str to Lemma or tuple of Lemma
-        Label → the function that bounds how far one row moves the release, or several where settings decide.
+        Label → the function that bounds how far one row moves the release, or several where settings decide:
+        that of pure noise is the last one.
         :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
     witnesses : mapping of str to callable
         Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
@@ -36,11 +37,21 @@ class PrivateEstimator(PrivateParams, ABC):
     batch : bool
         Whether ``fit`` serves several replicates at once (:mod:`dpalgos.core.rows`): no released number
         decides a step. Otherwise replicates run one by one.
+    batch_of_same_rows : bool
+        Whether the replicates of a batch must have the same rows, as reports of people have. Replicates with
+        different rows then run one by one.
+    of_users : bool
+        Whether ``n`` is the number of users, whose rows ``fit`` itself puts together.
+    weighs_people : bool
+        Whether the rows of a person with several rows have equal weights, which sum to 1, in all sums.
     """
 
     lemmas: ClassVar[Lemmas]
     witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
+    batch_of_same_rows: ClassVar[bool] = False
+    of_users: ClassVar[bool] = False
+    weighs_people: ClassVar[bool] = False
 
     @property
     def in_memory(self) -> bool:
@@ -76,9 +87,14 @@ class PrivateEstimator(PrivateParams, ABC):
         """Return the events of a run, one for each release, at a sensitivity of 1."""
         return planned_events(self.plan(n, d))
 
-    def formulas(self) -> dict[str, str]:
-        """Return the formula of the sensitivity of each label; the first one, if it has several lemmas."""
-        return {label: lemmas[0].formula for label, lemmas in declared_lemmas(self).items()}
+    def formulas(self, n: float, d: int) -> dict[str, str]:
+        """Return the formula of the sensitivity of each label, for the noise of its slot."""
+        slots = {quantity(label): slot for label, slot in self.plan(n, d).items()}
+        pure = {label for label, slot in slots.items() if isinstance(slot, Laplace | Cube)}
+        return {
+            label: lemmas[-1 if label in pure else 0].formula
+            for label, lemmas in declared_lemmas(self).items()
+        }
 
 
 def declared_lemmas(estimator: Any) -> dict[str, tuple[Lemma[...], ...]]:

@@ -106,13 +106,14 @@ class Block:
     def histogram(self, cells: IntArray, n_cells: int, values: FloatArray | None = None) -> FloatArray:
         """Return Σ w_i v_i over the rows of each cell, (…, n_cells).
 
-        ``cells`` (n,) has the cell of each row. ``values`` (n,) are v; by default 1.
+        ``cells`` (n,) or (R, n) has the cell of each row. ``values``, of such a shape, are v; by default 1.
         """
-        one = np.ones(len(cells)) if values is None else values
+        one = np.ones(cells.shape[-1]) if values is None else values
         weights = one if self.weight is None else self.weight * one
-        if weights.ndim == 2:
-            return np.stack([np.bincount(cells, own, n_cells) for own in weights])
-        return self._leading(np.asarray(np.bincount(cells, weights, n_cells), dtype=float), 1)
+        if cells.ndim == 1 and weights.ndim == 1:
+            return self._leading(np.asarray(np.bincount(cells, weights, n_cells), dtype=float), 1)
+        pairs = zip(*np.broadcast_arrays(np.atleast_2d(cells), np.atleast_2d(weights)), strict=True)
+        return np.stack([np.bincount(own, w, n_cells) for own, w in pairs])
 
     def _leading(self, value: FloatArray, n_axes: int) -> FloatArray:
         return np.asarray(value[None] if self.is_batch and np.ndim(value) == n_axes else value)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.calibration import in_cube, laplace
 from dpalgos.catalog import Release
 from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Cube, Laplace, Slot
 from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
@@ -29,8 +29,6 @@ from dpalgos.intervals.tails import (
 from dpalgos.mechanisms.sensitivity import ball_mean, box, interval, outer_product
 from dpalgos.params import IntervalParams
 from dpalgos.release.spend import Planned, Releaser
-from dpalgos.release.spend import Spend as OldSpend
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
@@ -78,10 +76,10 @@ def interval_epsilon(params: IntervalParams) -> dict[str, float]:
     return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
 
 
-def pure_spend(transcript: Transcript, epsilon: float) -> OldSpend:
-    """Return what releases the spread of entries for ε: squares take a quarter, shares by size the rest."""
+def pure_slots(epsilon: float) -> dict[str, Slot]:
+    """Return slots of the spread of entries for ε: squares take a quarter, shares by size the rest."""
     squares = _SQUARES_SHARE * epsilon
-    return OldSpend(transcript, {SCORE_MOMENTS: in_cube(squares), TAIL: laplace(epsilon - squares)})
+    return {SCORE_MOMENTS: Cube(squares), TAIL: Laplace(epsilon - squares)}
 
 
 def interval_in_ball(

@@ -13,6 +13,9 @@ Why it is private: a device clips before it reports. x̃ is truncated to ±τ₁
 
 The report is that of a vector of norm ≤ 1, the gradient over r_t.
 
+    release     sensitivity                cost
+    gradient    2: vectors of norm ≤ 1     ε of a randomizer, once per person
+
 The iteration is hard thresholding from zero. ``ldp_iht`` has defaults for covariates that are about
 uncorrelated with equal variances, and coefficients of norm at most 1. ``ldp_iht_general``, a preset, has
 others for correlated covariates. Eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high),
@@ -35,171 +38,47 @@ Reference: Paper C (ICLR 2024), Algorithms 2 and 4, Theorems 6, 7 and 34.
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (
     LocalParams,
     People,
     ReportPart,
-    by_population,
     check_printed,
     mechanism_choice,
+    report_plan,
 )
 from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball, truncate
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
+GRADIENT = "gradient"
 
-class RoundDefaults(NamedTuple):
-    """Defaults of the keywords of an iteration."""
+
+class RoundSettings(NamedTuple):
+    """How an iteration goes: T, k', η and ϱ."""
 
     n_rounds: int
     working_sparsity: int
     step_size: float
     coef_bound: float
 
-
-@dataclass(frozen=True, kw_only=True)
-class LDPIHTParams(LocalParams):
-    """Keywords of :func:`ldp_iht`."""
-
-    sparsity: int = count("k, number of coefficients other than zero")
-    n_rounds: int | None = count("T, number of disjoint groups", default=None)
-    working_sparsity: int | None = count("k', number of coefficients kept in every round", default=None)
-    step_size: float | None = positive("η", default=None)
-    residual_bound: float | None = positive("τ₃: residuals are clipped to ±τ₃; None: τ₂", default=None)
-    coef_bound: float | None = positive(
-        "ϱ: iterates are projected onto the ℓ2 ball of this radius", default=None
-    )
-    mechanism: str = mechanism_choice()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_printed(self, "l2", residual_bound=self.residual_bound)
-
-    def defaults(self, n_features: int) -> RoundDefaults:
-        printed = self.calibration == "paper"
-        return RoundDefaults(
-            n_rounds=5 if printed else 2,
-            working_sparsity=(8 if printed else 1) * self.sparsity,
-            step_size=1 / self.eigenvalue_bounds[1],
-            coef_bound=1.0,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LDPIHTGeneralParams(LDPIHTParams):
-    """Keywords of the preset ``ldp_iht_general``."""
-
-    def defaults(self, n_features: int) -> RoundDefaults:
-        low, high = self.eigenvalue_bounds
-        condition, printed = high / low, self.calibration == "paper"
-        kept = ceil(min(72 * condition**2, n_features)) if printed else 1
-        return RoundDefaults(
-            n_rounds=min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition)),
-            working_sparsity=kept * self.sparsity,
-            step_size=2 / (3 * high),
-            coef_bound=2.0,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GradientRounds:
-    """The settings of the iteration, and what devices report."""
-
-    params: LDPIHTParams
-    n_features: int
-    response_level: float
-    n_rounds: int
-    working_sparsity: int
-    step_size: float
-    coef_bound: float
-
-    @classmethod
-    def of(cls, params: LDPIHTParams, n_features: int, n_people: int) -> Self:
-        """Return the iteration for so many columns and people."""
-        defaults = params.defaults(n_features)
-        check_how_many("sparsity", params.sparsity, n_features)
-        working = params.working_sparsity or min(defaults.working_sparsity, n_features)
-        return cls(
-            params=params,
-            n_features=n_features,
-            response_level=params.response_level(n_features, n_people),
-            n_rounds=params.n_rounds or defaults.n_rounds,
-            working_sparsity=check_how_many("working_sparsity", working, n_features),
-            step_size=params.step_size or defaults.step_size,
-            coef_bound=params.coef_bound or defaults.coef_bound,
-        )
-
-    def report_at(self, coef: FloatArray) -> ReportPart:
-        """Return what devices report at public iterates (d, R): gradients over their largest norm."""
-        radius = self.radius(coef)
-
-        def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
-            X = self.params.clipped(X)
-            residual: FloatArray = X @ coef - truncate(y, self.response_level)[:, None]
-            if self.params.calibration == "tight":
-                residual = truncate(residual, self._residual_bound)
-            return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
-
-        return ReportPart(label=GRADIENT.label, randomizer=self._randomizer, vectors=vectors)
-
-    def fit(self, X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
-        """Return the last iterate, (d, R)."""
-        people = People(X, y, transcript, self.n_rounds)
-        coef: FloatArray = np.zeros((self.n_features, transcript.n_replicates))
-        for _ in range(self.n_rounds):
-            scale, part = self.radius(coef), self.report_at(coef)
-            (mean,), n_reports = people.report(part)
-            step_end = hard_threshold(coef - self.step_size * scale * mean, self.working_sparsity)
-            noise = self.step_size * scale * part.randomizer.noise_std / np.sqrt(n_reports)
-            if noise.max() * np.sqrt(self.working_sparsity) > self.coef_bound:
-                transcript.note(
-                    "conditions",
-                    f"{n_reports} people in a round are too few: the noise of the kept coefficients alone is "
-                    f"longer than coef_bound = {self.coef_bound:g}",
-                )
-            coef = project_l2_ball(step_end, self.coef_bound)
-        return coef
-
-    def radius(self, coef: FloatArray) -> FloatArray:
-        """Return r_t at public iterates (d, R), (R,); see the module's proof."""
-        tau = self.params.covariate_bound
-        longest = float(np.linalg.norm(self.params.longest_row(self.n_features)))
-        if self.params.calibration == "paper":
-            worst = self.coef_bound * np.sqrt(self.working_sparsity) * tau + self.response_level
-            return np.full(coef.shape[1], longest * worst)
-        predictor = np.minimum(tau * np.abs(coef).sum(axis=0), longest * np.linalg.norm(coef, axis=0))
-        return np.asarray(longest * np.minimum(self._residual_bound, predictor + self.response_level))
-
-    @property
-    def _residual_bound(self) -> float:
-        return self.params.residual_bound or self.response_level
-
-    @property
-    def _randomizer(self) -> Randomizer:
-        params, d = self.params, self.n_features
-        if params.calibration == "paper":
-            return HalfSpaceRandomizer(epsilon=params.epsilon, radius=1.0, size=d)
-        return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
-
-
-GRADIENT = Release("gradient", report_sensitivity)
 
 _SHARED: dict[str, Any] = {
     "task": "linear_regression",
     "relation": Relation.LOCAL,
     "no_interval": "a support that was selected is not the one that a new sample would select",
-    "releases": (GRADIENT,),
     "public": "n, and which group a person is in",
     "forms": {
         "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),
@@ -216,16 +95,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 @register(
-    name="ldp_iht_general",
-    parameters=LDPIHTGeneralParams,
-    title="Local hard thresholding, any covariance",
-    order=73,
-    reference="paper C (ICLR 2024), Algorithm 4",
-    summary="Each group sends noisy gradients at what the groups before it have found; correlated rows.",
-    example={**_EXAMPLE, "n_rounds": 3},
-    **_SHARED,
-)
-@register(
+    name="ldp_iht",
     title="Local hard thresholding",
     order=72,
     reference="paper C (ICLR 2024), Algorithm 2",
@@ -233,8 +103,123 @@ _EXAMPLE: dict[str, Any] = {
     example={**_EXAMPLE, "coef_bound": 1.5},
     **_SHARED,
 )
-def ldp_iht(sample: Sample, params: LDPIHTParams, transcript: Transcript) -> FloatArray:
-    """Return the last iterate, (d, R)."""
-    return by_population(
-        sample, transcript, lambda X, y, part: GradientRounds.of(params, X.shape[1], len(X)).fit(X, y, part)
+@dataclass(frozen=True, kw_only=True)
+class LDPIHT(LocalParams, PrivateEstimator):
+    """The last iterate of noisy gradient steps, each from the reports of other people."""
+
+    sparsity: int = count("k, number of coefficients other than zero")
+    n_rounds: int | None = count("T, number of disjoint groups", default=None)
+    working_sparsity: int | None = count("k', number of coefficients kept in every round", default=None)
+    step_size: float | None = positive("η", default=None)
+    residual_bound: float | None = positive("τ₃: residuals are clipped to ±τ₃; None: τ₂", default=None)
+    coef_bound: float | None = positive(
+        "ϱ: iterates are projected onto the ℓ2 ball of this radius", default=None
     )
+    mechanism: str = mechanism_choice()
+
+    batch = True
+    batch_of_same_rows = True
+    lemmas: ClassVar[Lemmas] = {GRADIENT: report_sensitivity}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_printed(self, "l2", residual_bound=self.residual_bound)
+
+    def plan(self, n: float, d: int) -> Plan:
+        return report_plan(n, {GRADIENT: self.randomizer(d)}, self.settings(d).n_rounds)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        d, level = rows.d, self.response_level(rows.d, int(rows.n))
+        settings, randomizer = self.settings(d), self.randomizer(d)
+        people = People(rows, spend, settings.n_rounds)
+        coef = rows.by_column(rows.zeros(d))
+        for _ in range(settings.n_rounds):
+            scale = self.radius(coef, level)
+            (mean,), n_reports = people.report(self.report_at(coef, level))
+            step_end = hard_threshold(coef - settings.step_size * scale * mean, settings.working_sparsity)
+            noise = settings.step_size * scale * randomizer.noise_std / np.sqrt(n_reports)
+            if noise.max() * np.sqrt(settings.working_sparsity) > settings.coef_bound:
+                spend.note(
+                    "conditions",
+                    f"{n_reports} people in a round are too few: the noise of the kept coefficients alone is "
+                    f"longer than coef_bound = {settings.coef_bound:g}",
+                )
+            coef = project_l2_ball(step_end, settings.coef_bound)
+        return rows.by_replicate(coef)
+
+    def defaults(self, d: int) -> RoundSettings:
+        """Return the settings of keywords that are None."""
+        printed = self.calibration == "paper"
+        return RoundSettings(
+            n_rounds=5 if printed else 2,
+            working_sparsity=(8 if printed else 1) * self.sparsity,
+            step_size=1 / self.eigenvalue_bounds[1],
+            coef_bound=1.0,
+        )
+
+    def settings(self, d: int) -> RoundSettings:
+        """Return how the iteration goes with d columns; refuse a sparsity above d."""
+        defaults = self.defaults(d)
+        check_how_many("sparsity", self.sparsity, d)
+        working = self.working_sparsity or min(defaults.working_sparsity, d)
+        return RoundSettings(
+            n_rounds=self.n_rounds or defaults.n_rounds,
+            working_sparsity=check_how_many("working_sparsity", working, d),
+            step_size=self.step_size or defaults.step_size,
+            coef_bound=self.coef_bound or defaults.coef_bound,
+        )
+
+    def randomizer(self, d: int) -> Randomizer:
+        """Return what protects a report of d numbers."""
+        if self.calibration == "paper":
+            return HalfSpaceRandomizer(epsilon=self.epsilon, radius=1.0, size=d)
+        return pure_randomizer(self.epsilon, 1.0, d, self.mechanism)
+
+    def report_at(self, coef: FloatArray, response_level: float) -> ReportPart:
+        """Return what devices report at public iterates (d, R): gradients over their largest norm."""
+        radius = self.radius(coef, response_level)
+
+        def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
+            X = self.clipped(X)
+            residual: FloatArray = X @ coef - truncate(y, response_level)[:, None]
+            if self.calibration == "tight":
+                residual = truncate(residual, self.residual_bound or response_level)
+            return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
+
+        return ReportPart(label=GRADIENT, randomizer=self.randomizer(len(coef)), vectors=vectors)
+
+    def radius(self, coef: FloatArray, response_level: float) -> FloatArray:
+        """Return r_t at public iterates (d, R), (R,); see the module's proof."""
+        tau, settings = self.covariate_bound, self.settings(len(coef))
+        longest = float(np.linalg.norm(self.longest_row(len(coef))))
+        if self.calibration == "paper":
+            worst = settings.coef_bound * np.sqrt(settings.working_sparsity) * tau + response_level
+            return np.full(coef.shape[1], longest * worst)
+        predictor = np.minimum(tau * np.abs(coef).sum(axis=0), longest * np.linalg.norm(coef, axis=0))
+        bound = self.residual_bound or response_level
+        return np.asarray(longest * np.minimum(bound, predictor + response_level))
+
+
+@register(
+    name="ldp_iht_general",
+    title="Local hard thresholding, any covariance",
+    order=73,
+    reference="paper C (ICLR 2024), Algorithm 4",
+    summary="Each group sends noisy gradients at what the groups before it have found; correlated rows.",
+    example={**_EXAMPLE, "n_rounds": 3},
+    **_SHARED,
+)
+@dataclass(frozen=True, kw_only=True)
+class LDPIHTGeneral(LDPIHT):
+    """The iteration with defaults for correlated covariates."""
+
+    def defaults(self, d: int) -> RoundSettings:
+        low, high = self.eigenvalue_bounds
+        condition, printed = high / low, self.calibration == "paper"
+        kept = ceil(min(72 * condition**2, d)) if printed else 1
+        return RoundSettings(
+            n_rounds=min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition)),
+            working_sparsity=kept * self.sparsity,
+            step_size=2 / (3 * high),
+            coef_bound=2.0,
+        )

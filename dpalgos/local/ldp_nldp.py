@@ -19,22 +19,34 @@ Calibrations
     ``paper``: σ₁ = √(32 log(2.5/δ)) r²/ε on the upper triangle, σ₂ = √(32 d log(2.5/δ)) τ₁τ₂/ε: half of
     (ε, δ) for each, at a sensitivity of 2r² instead of the exact √2 r².
 
+    release        sensitivity                                cost
+    xx' and xy     2: vectors of norm ≤ 1                     ε, pure
+    xx'            √2 for xx'/r²                              its share of μ², Gaussian
+    xy             2 for x̃ỹ/(√d τ₁τ₂)                         its share of μ², Gaussian
+
 The server's computations, a floor for eigenvalues and the threshold S, are in
 :mod:`dpalgos.local.noisy_moments`.
 
 Reference: Paper C (ICLR 2024), Algorithm 1, Theorems 1, 3 and 5.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.local.noisy_moments import (
+    GramReport,
+    MomentEstimator,
     MomentNoise,
-    MomentParams,
     NoisyMoments,
     crosses,
     isometric,
@@ -44,27 +56,39 @@ from dpalgos.local.noisy_moments import (
 )
 from dpalgos.local.randomizers import (
     GaussianReport,
+    PureRandomizer,
     product_sensitivity,
     pure_randomizer,
     report_sensitivity,
 )
-from dpalgos.local.rounds import People, ReportPart, by_population
-from dpalgos.release.transcript import Transcript
+from dpalgos.local.rounds import People, ReportPart, report_plan
 from dpalgos.rows.clipping import clip_rows_l2, truncate
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01
+BOTH, GRAM, CROSS = "xx' and xy", "xx'", "xy"
 
 
-RELEASES = (
-    Release("xx' and xy", report_sensitivity),
-    Release("xx'", product_sensitivity),
-    Release("xy", report_sensitivity),
-)
+class PureReport(NamedTuple):
+    """How both moments are written as one vector of norm ≤ 1: its parts, q, Rτ₂, and what protects it."""
+
+    gram: GramReport
+    share: float
+    bound: float
+    randomizer: PureRandomizer
+
+
+class GaussianReports(NamedTuple):
+    """How xx' is written, √d τ₁τ₂, and what protects both moments."""
+
+    gram: GramReport
+    bound: float
+    of_gram: GaussianReport
+    of_cross: GaussianReport
 
 
 @register(
+    name="ldp_nldp",
     title="Local noisy moments",
     order=70,
     task="linear_regression",
@@ -72,7 +96,6 @@ RELEASES = (
     reference="paper C (ICLR 2024), Algorithm 1",
     summary="Each person sends noisy second moments once; the server solves the normal equations.",
     example={"covariate_bound": 1.0, "response_bound": 3.0, "covariance_eigenvalue_bounds": (0.3, 0.5)},
-    releases=RELEASES,
     public="n",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),
@@ -85,87 +108,111 @@ RELEASES = (
         ),
     },
 )
-def ldp_nldp(sample: Sample, params: MomentParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
+@dataclass(frozen=True, kw_only=True)
+class LDPNLDP(MomentEstimator):
+    """The solution of normal equations of noisy moments."""
 
-    def fit(X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
-        level = params.response_level(X.shape[1], len(X))
-        ask = gaussian_moments if params.gaussian else pure_moments
-        moments = ask(People(X, y, transcript), params, X.shape[1], level)
-        return regression(moments, params, transcript, partial(score_variance_bound, moments, params, level))
+    lemmas: ClassVar[Lemmas] = {
+        BOTH: report_sensitivity,
+        GRAM: product_sensitivity,
+        CROSS: report_sensitivity,
+    }
 
-    params.check_columns(sample.n_features)
-    return by_population(sample, transcript, fit)
+    def plan(self, n: float, d: int) -> Plan:
+        self.check_columns(d)
+        level = self.response_level(d, int(n))
+        if not self.gaussian:
+            return report_plan(n, {BOTH: self.pure_report(d, level).randomizer})
+        reports = self.gaussian_reports(d, level)
+        return report_plan(n, {GRAM: reports.of_gram, CROSS: reports.of_cross})
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        level, people = self.response_level(rows.d, int(rows.n)), People(rows, spend)
+        release = self.gaussian_moments if self.gaussian else self.pure_moments
+        moments = release(people, rows.d, level)
+        sampling = partial(score_variance_bound, moments, self, level)
+        return rows.by_replicate(regression(moments, self, spend, sampling))
+
+    def pure_report(self, d: int, response_level: float) -> PureReport:
+        """Return how both moments are reported, (√q g, √(1 − q) x̃ỹ/(Rτ₂)), of norm² ≤ q + 1 − q.
+
+        Over √q and √(1 − q) the two bounds multiply the noise of x_j x_k and of x_j y, and ‖θ‖ is near 1.
+        """
+        row = self.row_norm(d)
+        gram = least_noise_scaling(d, row, self.covariate_bound)
+        bound = float(min(row, np.sqrt(d) * self.covariate_bound) * response_level)  # Rτ₂
+        randomizer = pure_randomizer(self.epsilon, 1.0, gram.size + d, self.mechanism)
+        return PureReport(gram, _share(gram.off_diagonal, bound), bound, randomizer)
+
+    def pure_moments(self, people: People, d: int, response_level: float) -> NoisyMoments:
+        """Return both moments from one ε-DP report of norm at most 1."""
+        gram, share, bound, randomizer = self.pure_report(d, response_level)
+
+        def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
+            X = self.clipped(X)
+            products, cross = gram.vectors(X)[:, :, None], crosses(X, y, response_level, bound)
+            return np.concatenate([np.sqrt(share) * products, np.sqrt(1 - share) * cross], axis=1)
+
+        (mean,), n_reports = people.report(ReportPart(label=BOTH, randomizer=randomizer, vectors=vectors))
+        products, cross = np.split(mean, [gram.size])
+        std = randomizer.noise_std
+        noise = MomentNoise(
+            diagonal=std * gram.largest_norm / np.sqrt(share),
+            off_diagonal=std * gram.off_diagonal / np.sqrt(share),
+            cross=std * bound / np.sqrt(1 - share),
+        )
+        cross = cross * (bound / np.sqrt(1 - share))
+        return NoisyMoments(gram.matrices(products / np.sqrt(share)), cross, noise, n_reports)
+
+    def gaussian_reports(self, d: int, response_level: float) -> GaussianReports:
+        """Return how the two moments are reported, with the paper's noise or the smallest that is proved.
+
+        Noise is per sensitivity of the normalized parts, √2 and 2. As printed, that of xx' has one size on
+        the upper triangle, whose entries are not weighted.
+        """
+        row, gram = self.row_norm(d), isometric(d, self.row_norm(d))
+        bound = float(np.sqrt(d)) * self.covariate_bound * response_level  # the largest ‖x̃ỹ‖
+        gram_moves, cross_moves = product_sensitivity(), report_sensitivity()
+        if self.calibration == "paper":
+            gram = replace(gram, weight=1.0)
+            printed = np.sqrt(32 * np.log(2.5 / self.delta)) / self.epsilon
+            z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)
+        else:
+            share = _share(row**2, 2 * bound)
+            plan = gaussian_plan(self.epsilon, self.delta, {GRAM: Share(share), CROSS: Share(1 - share)})
+            z_gram, z_cross = plan[GRAM].noise_multiplier, plan[CROSS].noise_multiplier
+        return GaussianReports(
+            gram=gram,
+            bound=bound,
+            of_gram=GaussianReport(
+                noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=gram.size
+            ),
+            of_cross=GaussianReport(noise_multiplier=z_cross, l2_sensitivity=cross_moves, radius=1.0, size=d),
+        )
+
+    def gaussian_moments(self, people: People, d: int, response_level: float) -> NoisyMoments:
+        """Return the two moments with Gaussian noise each."""
+        row = self.row_norm(d)
+        gram, bound, of_gram, of_cross = self.gaussian_reports(d, response_level)
+
+        def products(X: FloatArray, y: FloatArray) -> FloatArray:
+            return gram.vectors(clip_rows_l2(X, row))[:, :, None]
+
+        def cross(X: FloatArray, y: FloatArray) -> FloatArray:
+            return crosses(truncate(X, self.covariate_bound), y, response_level, bound)
+
+        means, n_reports = people.report(
+            ReportPart(label=GRAM, randomizer=of_gram, vectors=products),
+            ReportPart(label=CROSS, randomizer=of_cross, vectors=cross),
+        )
+        noise = MomentNoise(
+            diagonal=of_gram.noise_std * gram.largest_norm,
+            off_diagonal=of_gram.noise_std * gram.off_diagonal,
+            cross=of_cross.noise_std * bound,
+        )
+        return NoisyMoments(gram.matrices(means[0]), means[1] * bound, noise, n_reports)
 
 
 def _share(first: float, second: float) -> float:
     """Return q, at which first²/q + second²/(1 − q) is least, not too near to 0 or 1."""
     return float(np.clip(first / (first + second), _LEAST_SHARE, 1 - _LEAST_SHARE))
-
-
-def pure_moments(people: People, params: MomentParams, d: int, response_level: float) -> NoisyMoments:
-    """Return both moments from one ε-DP report of norm at most 1.
-
-    The report is (√q g, √(1 − q) x̃ỹ/(Rτ₂)), of norm² ≤ q + 1 − q. Over √q and √(1 − q) the two bounds
-    multiply the noise of x_j x_k and of x_j y, and ‖θ‖ is near 1.
-    """
-    row = params.row_norm(d)
-    gram = least_noise_scaling(d, row, params.covariate_bound)
-    bound = float(min(row, np.sqrt(d) * params.covariate_bound) * response_level)  # Rτ₂
-    share = _share(gram.off_diagonal, bound)
-    randomizer = pure_randomizer(params.epsilon, 1.0, gram.size + d, params.mechanism)
-
-    def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
-        X = params.clipped(X)
-        products, cross = gram.vectors(X)[:, :, None], crosses(X, y, response_level, bound)
-        return np.concatenate([np.sqrt(share) * products, np.sqrt(1 - share) * cross], axis=1)
-
-    part = ReportPart(label="xx' and xy", randomizer=randomizer, vectors=vectors)
-    (mean,), n_reports = people.report(part)
-    products, cross = np.split(mean, [gram.size])
-    std = randomizer.noise_std
-    noise = MomentNoise(
-        diagonal=std * gram.largest_norm / np.sqrt(share),
-        off_diagonal=std * gram.off_diagonal / np.sqrt(share),
-        cross=std * bound / np.sqrt(1 - share),
-    )
-    cross = cross * (bound / np.sqrt(1 - share))
-    return NoisyMoments(gram.matrices(products / np.sqrt(share)), cross, noise, n_reports)
-
-
-def gaussian_moments(people: People, params: MomentParams, d: int, response_level: float) -> NoisyMoments:
-    """Return the two moments with Gaussian noise each, as printed or with the smallest that is proved.
-
-    Noise is per sensitivity of the normalized parts, √2 and 2. As printed, that of xx' has one size on the
-    upper triangle, whose entries are not weighted.
-    """
-    row, gram = params.row_norm(d), isometric(d, params.row_norm(d))
-    bound = float(np.sqrt(d)) * params.covariate_bound * response_level  # the largest ‖x̃ỹ‖
-    gram_moves, cross_moves = product_sensitivity(), report_sensitivity()
-    if params.calibration == "paper":
-        gram = replace(gram, weight=1.0)
-        printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
-        z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)
-    else:
-        share = _share(row**2, 2 * bound)
-        budget = params.split_budget({"xx'": share, "xy": 1 - share})
-        z_gram, z_cross = map(budget.gaussian_multiplier, budget.shares)
-    of_gram = GaussianReport(noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=gram.size)
-    of_cross = GaussianReport(noise_multiplier=z_cross, l2_sensitivity=cross_moves, radius=1.0, size=d)
-
-    def products(X: FloatArray, y: FloatArray) -> FloatArray:
-        return gram.vectors(clip_rows_l2(X, row))[:, :, None]
-
-    def cross(X: FloatArray, y: FloatArray) -> FloatArray:
-        return crosses(truncate(X, params.covariate_bound), y, response_level, bound)
-
-    means, n_reports = people.report(
-        ReportPart(label="xx'", randomizer=of_gram, vectors=products),
-        ReportPart(label="xy", randomizer=of_cross, vectors=cross),
-    )
-    noise = MomentNoise(
-        diagonal=of_gram.noise_std * gram.largest_norm,
-        off_diagonal=of_gram.noise_std * gram.off_diagonal,
-        cross=of_cross.noise_std * bound,
-    )
-    return NoisyMoments(gram.matrices(means[0]), means[1] * bound, noise, n_reports)

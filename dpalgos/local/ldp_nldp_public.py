@@ -16,6 +16,9 @@ Calibrations
     ``paper``: Gaussian noise √(32 d log(2.5/δ)) τ₁τ₂/ε, of half of the budget though there is no other half.
     Entries are truncated, rows are not clipped, public ones are used as they are.
 
+    release    sensitivity                cost
+    xy         2 for x̃ỹ/(Rτ₂)             (ε, δ), or ε of a pure randomizer
+
 Interval (``interval=0.95``): the noise is known. The sampling error of the public rows is computed from them.
 For private rows it is bounded: l'x̃ỹ has a variance of at most τ₂² l'Σ̂l. The effect of clipping rows on a
 linear model is computed from the public rows, and widens the interval: |Σ̂⁻¹ E x̃(x − x̃)' θ̂|. Responses are
@@ -26,44 +29,30 @@ The floor of eigenvalues and the threshold S are those of :mod:`dpalgos.local.no
 Reference: Paper C (ICLR 2024), Algorithm 3 and its theorem.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Release, register
-from dpalgos.local.noisy_moments import MomentNoise, MomentParams, NoisyMoments, crosses, regression
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
+from dpalgos.local.noisy_moments import MomentEstimator, MomentNoise, NoisyMoments, crosses, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
-from dpalgos.local.rounds import People, ReportPart, by_population
+from dpalgos.local.rounds import People, ReportPart, report_plan
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.params import checked
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LDPNLDPPublicParams(MomentParams):
-    """Keywords of :func:`ldp_nldp_public`."""
-
-    public_X: FloatArray | None = checked(  # noqa: RUF009
-        "(m, d) public rows, with the columns of X; None: those that the sample brings",
-        check_public_rows,
-        default=None,
-        optional=True,
-    )
-
-    def check_columns(self, n_features: int) -> None:
-        """Refuse public rows of other columns, too."""
-        super().check_columns(n_features)
-        check_public_columns(self.public_X, n_features)
-
-
-PRODUCTS = Release("xy", report_sensitivity)
+PRODUCTS = "xy"
 
 
 @register(
+    name="ldp_nldp_public",
     title="Local noisy moments, public rows",
     order=71,
     task="linear_regression",
@@ -76,7 +65,6 @@ PRODUCTS = Release("xy", report_sensitivity)
         "covariance_eigenvalue_bounds": (0.3, 0.5),
         "public_X": np.random.default_rng(0).uniform(-1, 1, (2000, 3)),
     },
-    releases=(PRODUCTS,),
     public="n and the rows of public_X",
     forms={
         "Gaussian reports": Form(keywords={"mechanism": "gaussian"}),
@@ -85,51 +73,62 @@ PRODUCTS = Release("xy", report_sensitivity)
         "sparse": Form(keywords={"sparsity": 2}, calibrations=("tight", "paper")),
     },
 )
-def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    if params.public_X is None:
-        params = replace(params, public_X=sample.public_rows)
-    params.check_columns(sample.n_features)
-    return by_population(sample, transcript, lambda X, y, part: _fit(X, y, params, part))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LDPNLDPPublic(MomentEstimator):
+    """The solution of normal equations whose second moments are those of public rows."""
 
-
-def _fit(X: FloatArray, y: FloatArray, params: LDPNLDPPublicParams, transcript: Transcript) -> FloatArray:
-    d, level = X.shape[1], params.response_level(X.shape[1], len(X))
-    bound = float(np.linalg.norm(params.longest_row(d)) * level)
-    randomizer = _randomizer(params, d)
-    part = ReportPart(
-        label=PRODUCTS.label,
-        randomizer=randomizer,
-        vectors=lambda X, y: crosses(params.clipped(X), y, level, bound),
+    public_X: FloatArray | None = checked(  # noqa: RUF009
+        "(m, d) public rows, with the columns of X; None: those that the sample brings",
+        check_public_rows,
+        default=None,
+        optional=True,
     )
-    (mean,), n_reports = People(X, y, transcript).report(part)
-    assert params.public_X is not None
-    rows, beyond = params.public_X, None
-    if params.calibration == "tight":
-        whole, rows = rows, params.clipped(rows)
-        beyond = rows.T @ (whole - rows) / len(rows)
-    gram = np.broadcast_to(rows.T @ rows / len(rows), (mean.shape[1], d, d))
-    noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=randomizer.noise_std * bound)
 
-    def sampling(coef: FloatArray, lever: FloatArray) -> FloatArray:
-        """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and that of l'Σ̂θ among public rows."""
-        by_column = np.ascontiguousarray(rows.T)
-        private = level**2 * lever @ (by_column @ rows / len(rows)) / n_reports
-        variance: FloatArray = np.einsum("rjk,rjk->jr", private, lever)
-        for r, predicted in enumerate(coef.T @ by_column):
-            variance[:, r] += (lever[r] @ by_column * predicted).var(axis=1) / len(rows)
-        return variance
+    lemmas: ClassVar[Lemmas] = {PRODUCTS: report_sensitivity}
 
-    moments = NoisyMoments(gram, mean * bound, noise, n_reports)
-    return regression(moments, params, transcript, sampling, beyond)
+    def plan(self, n: float, d: int) -> Plan:
+        self.check_columns(d)
+        if self.public_X is not None:
+            check_public_columns(self.public_X, d)
+        return report_plan(n, {PRODUCTS: self.randomizer(d)})
 
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        d, level, randomizer = rows.d, self.response_level(rows.d, int(rows.n)), self.randomizer(rows.d)
+        own = rows.sample.public_rows if self.public_X is None else self.public_X
+        whole = public = check_public_columns(own, d)
+        bound = float(np.linalg.norm(self.longest_row(d)) * level)
 
-def _randomizer(params: LDPNLDPPublicParams, size: int) -> Randomizer:
-    if not params.gaussian:
-        return pure_randomizer(params.epsilon, 1.0, size, params.mechanism)
-    multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
-    if params.calibration == "paper":
-        multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
-    return GaussianReport(
-        noise_multiplier=float(multiplier), l2_sensitivity=report_sensitivity(), radius=1.0, size=size
-    )
+        def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
+            return crosses(self.clipped(X), y, level, bound)
+
+        part = ReportPart(label=PRODUCTS, randomizer=randomizer, vectors=vectors)
+        (mean,), n_reports = People(rows, spend).report(part)
+        beyond = None
+        if self.calibration == "tight":
+            public = self.clipped(whole)
+            beyond = public.T @ (whole - public) / len(public)
+        gram = np.broadcast_to(public.T @ public / len(public), (mean.shape[1], d, d))
+        noise = MomentNoise(diagonal=0.0, off_diagonal=0.0, cross=randomizer.noise_std * bound)
+
+        def sampling(coef: FloatArray, lever: FloatArray) -> FloatArray:
+            """Return the variance of l'(mean of x̃ỹ), at most τ₂² l'Σ̂l/n, and of l'Σ̂θ among public rows."""
+            by_column = np.ascontiguousarray(public.T)
+            private = level**2 * lever @ (by_column @ public / len(public)) / n_reports
+            variance: FloatArray = np.einsum("rjk,rjk->jr", private, lever)
+            for r, predicted in enumerate(coef.T @ by_column):
+                variance[:, r] += (lever[r] @ by_column * predicted).var(axis=1) / len(public)
+            return variance
+
+        moments = NoisyMoments(gram, mean * bound, noise, n_reports)
+        return rows.by_replicate(regression(moments, self, spend, sampling, beyond))
+
+    def randomizer(self, d: int) -> Randomizer:
+        """Return what protects a report of d numbers."""
+        if not self.gaussian:
+            return pure_randomizer(self.epsilon, 1.0, d, self.mechanism)
+        multiplier = 1 / gaussian_mu(self.epsilon, self.delta)
+        if self.calibration == "paper":
+            multiplier = np.sqrt(8 * np.log(2.5 / self.delta)) / self.epsilon
+        return GaussianReport(
+            noise_multiplier=float(multiplier), l2_sensitivity=report_sensitivity(), radius=1.0, size=d
+        )

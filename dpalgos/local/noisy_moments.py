@@ -41,6 +41,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
@@ -50,14 +52,13 @@ from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import IntervalParams, choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class MomentParams(IntervalParams, LocalParams):
-    """Keywords of the estimators that solve normal equations."""
+class MomentEstimator(IntervalParams, LocalParams, PrivateEstimator):
+    """An estimator that solves normal equations of noisy moments."""
 
     mechanism: str = mechanism_choice("gaussian")
     sparsity: int | None = count("k, number of coefficients that are kept; None: all", default=None)
@@ -67,6 +68,9 @@ class MomentParams(IntervalParams, LocalParams):
         ("auto", "hard", "soft", "none", None),
         default="auto",
     )
+
+    batch = True
+    batch_of_same_rows = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,8 +126,8 @@ class Solution(NamedTuple):
 
 def regression(
     moments: NoisyMoments,
-    params: MomentParams,
-    transcript: Transcript,
+    params: MomentEstimator,
+    spend: Spend,
     sampling: Callable[[FloatArray, FloatArray], FloatArray],
     beyond: FloatArray | None = None,
 ) -> FloatArray:
@@ -137,17 +141,17 @@ def regression(
     n_features = len(cross)
     inverse, raised = _inverse(gram, params.eigenvalue_bounds[0] / 4)
     solved = np.einsum("rij,jr->ir", inverse, cross)
-    transcript.note("eigenvalues_raised", raised.astype(float))
+    spend.note("eigenvalues_raised", raised.astype(float) if spend.is_batch else float(raised[0]))
     enough = 16 * noise.off_diagonal**2 * n_features / params.eigenvalue_bounds[0] ** 2
     if n_reports < enough:
         people = f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f}"
-        transcript.note(
+        spend.note(
             "conditions", f"{people} from which on the noise of the second moments is small against them"
         )
     coef = _thresholded(solved, noise, params, n_reports)
     if params.interval is not None:
         solution = Solution(coef, inverse, raised)
-        transcript.interval = _interval(moments, solution, params.interval, partial(sampling, coef), beyond)
+        spend.keep_interval(_interval(moments, solution, params.interval, partial(sampling, coef), beyond))
     return coef
 
 
@@ -180,7 +184,7 @@ def _interval(
 
 def score_variance_bound(
     moments: NoisyMoments,
-    params: MomentParams,
+    params: MomentEstimator,
     response_level: float,
     coef: FloatArray,
     lever: FloatArray,
@@ -207,7 +211,7 @@ def _inverse(gram: FloatArray, floor: float) -> tuple[FloatArray, FloatArray]:
     return inverse, (values < floor).sum(axis=1)
 
 
-def _thresholded(coef: FloatArray, noise: MomentNoise, params: MomentParams, n_reports: int) -> FloatArray:
+def _thresholded(coef: FloatArray, noise: MomentNoise, params: MomentEstimator, n_reports: int) -> FloatArray:
     rule = params.threshold or "none"
     if rule == "auto":
         rule = "hard" if params.sparsity else "soft" if params.calibration == "paper" else "none"

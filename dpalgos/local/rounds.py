@@ -6,22 +6,24 @@ people to it. Each person is in one of several disjoint groups and sends one rep
 add up: a person's ε is that of the one report.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import Relation
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan, Proved
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.interval import Interval
 from dpalgos.local.randomizers import Randomizer
 from dpalgos.params import PrivateParams, checked, choice, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20
@@ -177,63 +179,69 @@ def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
     Groups of ⌊n/T⌋ people in a fixed random order, since a sorted file would make groups that differ; the
     last one takes the remainder. An empty group is refused.
     """
+    sizes = group_sizes(n_people, n_rounds)
+    if n_rounds == 1:
+        return [np.arange(n_people)]
+    order = np.random.default_rng(_PUBLIC_ORDER).permutation(n_people)
+    return [np.sort(group) for group in np.split(order, np.cumsum(sizes)[:-1])]
+
+
+def group_sizes(n_people: int, n_rounds: int) -> list[int]:
+    """Return the numbers of people of the rounds, or refuse an empty group."""
     if n_people < n_rounds:
         raise InputError(
             f"n_rounds must be at most the number of rows, since every round asks other people: got "
             f"{n_rounds} rounds for {n_people} rows; pass n_rounds={n_people} or fewer"
         )
-    if n_rounds == 1:
-        return [np.arange(n_people)]
-    order = np.random.default_rng(_PUBLIC_ORDER).permutation(n_people)
     size = n_people // n_rounds
-    cuts = [size * t for t in range(1, n_rounds)]
-    return [np.sort(group) for group in np.split(order, cuts)]
+    return [*[size] * (n_rounds - 1), n_people - (n_rounds - 1) * size]
+
+
+def report_plan(n_people: float, randomizers: Mapping[str, Randomizer], n_rounds: int = 1) -> Plan:
+    """Return a slot for each part of the report of each group of people.
+
+    People of a round whose reports are drawn at once are a group. Groups are disjoint.
+    """
+    at_once = people_at_once(randomizers.values())
+    n_groups = sum(ceil(size / at_once) for size in group_sizes(int(n_people), n_rounds))
+    return {
+        f"{label} {number}": Proved(randomizer.event(label), group=number)
+        for number in range(n_groups)
+        for label, randomizer in randomizers.items()
+    }
+
+
+def people_at_once(randomizers: Iterable[Randomizer]) -> int:
+    """Return how many people's reports are drawn at once: it bounds memory."""
+    return max(1, _ENTRIES_AT_ONCE // sum(each.size for each in randomizers))
 
 
 class People:
-    """The devices of one population, all of whose replicates use the same rows: each reports once.
+    """The devices of one population, all of whose replicates have the same rows: each reports once.
 
-    Groups of people report one after the other, in ``n_rounds`` rounds.
+    Groups of people report one after the other, in ``n_rounds`` rounds. Arrays have replicates last.
     """
 
-    def __init__(self, X: FloatArray, y: FloatArray, transcript: Transcript, n_rounds: int = 1) -> None:
-        self._X, self._y, self.transcript = X, y, transcript
-        self._groups, self._numbers = iter(public_groups(len(X), n_rounds)), count()
+    def __init__(self, rows: Rows, spend: Spend, n_rounds: int = 1) -> None:
+        everyone = rows.whole()
+        self._X, self._y, self._spend = everyone.X, everyone.y, spend
+        self._groups, self._numbers = iter(public_groups(len(self._X), n_rounds)), count()
 
     def report(self, *parts: ReportPart) -> tuple[list[FloatArray], int]:
         """Return the means of the next group's reports, (p, R) per part, and the number of people in it."""
-        people, transcript = next(self._groups), self.transcript
-        sums: list[FloatArray] = [np.zeros((part.randomizer.size, transcript.n_replicates)) for part in parts]
-        at_once = max(1, _ENTRIES_AT_ONCE // sum(part.randomizer.size for part in parts))
+        people = next(self._groups)
+        at_once = people_at_once(part.randomizer for part in parts)
+        sums = []
         for start in range(0, len(people), at_once):
-            rows = people[start : start + at_once]
-            with transcript.among(next(self._numbers)):
-                for part, total in zip(parts, sums, strict=True):
-                    total += _reports(self._X[rows], self._y[rows], part, transcript)
-        return [total / len(people) for total in sums], len(people)
-
-
-def by_population(
-    sample: Sample, transcript: Transcript, fit: Callable[[FloatArray, FloatArray, Transcript], FloatArray]
-) -> FloatArray:
-    """Return the estimates (d, R) of a fit to rows and responses.
-
-    Replicates that use different rows are different populations.
-    """
-    y = sample.response()
-    if sample.row_mask is None:
-        return fit(sample.X, y, transcript)
-    estimates, intervals = [], []
-    for replicate, rows in enumerate(sample.row_mask.T):
-        part = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
-        estimates.append(fit(sample.X[rows], y[rows], part))
-        if part.interval is not None:
-            intervals.append(part.interval)
-    transcript.events.extend(part.events)
-    transcript.diagnostics.update(part.diagnostics)
-    if intervals:
-        transcript.interval = Interval.joined(intervals)
-    return np.concatenate(estimates, axis=1)
+            some, number = people[start : start + at_once], next(self._numbers)
+            X, y = self._X[some], self._y[some]
+            sums.append(
+                [
+                    self._spend.mechanism(f"{part.label} {number}", partial(_reports, X, y, part))
+                    for part in parts
+                ]
+            )
+        return [np.sum(each, axis=0) / len(people) for each in zip(*sums, strict=True)], len(people)
 
 
 def _reports(X: FloatArray, y: FloatArray, part: ReportPart, transcript: Transcript) -> FloatArray:

@@ -31,7 +31,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell them apart
 
-_MOST_LISTED_BINS = 1_000_000
+MOST_LISTED_BINS = 1_000_000  # whose floating-point-safe noise is drawn one by one
 _COLUMNS_AT_ONCE = 16
 _PROBES = np.arange(1, 8) / 8
 
@@ -132,9 +132,9 @@ class _Columns:
     def costs_of_all(self) -> FloatArray:
         """Return the costs of all bins, (l, k), for noise that has to be drawn bin by bin."""
         n, k = self._values.shape
-        if self._n_bins * k > _MOST_LISTED_BINS:
+        if self._n_bins * k > MOST_LISTED_BINS:
             raise InputError(
-                f"floating-point-safe noise needs at most {_MOST_LISTED_BINS} bins, got "
+                f"floating-point-safe noise needs at most {MOST_LISTED_BINS} bins, got "
                 f"{self._n_bins * k:.3g}; declare a tighter bound or a larger concentration radius"
             )
         costs = np.empty((self._n_bins, k))

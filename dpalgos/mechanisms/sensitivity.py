@@ -48,9 +48,9 @@ def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
 
 
 @lemma("√(2p)")
-def histogram_counts(n_columns: int = 1) -> FloatArray:
-    """Return √(2p), for counts of rows in bins, in p histograms: :func:`histogram` times n."""
-    return histogram(n_columns, 1)
+def histogram_sum(n_columns: int = 1) -> FloatArray:
+    """Return √(2p), for numbers of rows in bins, in p histograms: :func:`histogram` times n."""
+    return histogram(n_columns)
 
 
 @lemma("√2 r²/n")

@@ -20,12 +20,8 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import laplace
-from dpalgos.mechanisms.private_range import private_range, repeated_ranges
-from dpalgos.mechanisms.top_k import release_laplace
-from dpalgos.release.declared import Release
+from dpalgos.mechanisms.private_range import repeated_ranges
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 _ROWS_AT_ONCE = 4096
@@ -95,30 +91,10 @@ def _hadamard(bits: int) -> FloatArray:
     return np.asarray(scipy.linalg.hadamard(1 << bits), dtype=float)
 
 
-def winsorized_columns(
-    transcript: Transcript,
-    releases: tuple[Release, Release],
-    values: FloatArray,
-    *,
-    bound: float,
-    window: Window,
-    epsilon: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Release the mean of every column of values (n, k), (k, R), its center, and the noise in it, (R,).
-
-    ``releases`` are those of ranges and means. Ranges are searched in ±``bound``; ``bound`` and ``window``
-    are public. Every column's range costs ``epsilon``, and so does its mean.
-    """
-    ranges, mean = releases
-    center = private_range(
-        transcript, ranges, values, bound=bound, bin_width=window.bin_width, epsilon=epsilon
-    )
-    half, means = window.half_width, np.empty_like(center)
-    for r, middle in enumerate(center.T):
-        means[:, r] = np.clip(values, middle - half, middle + half).mean(axis=0)
-    sensitivity = mean.lemma(np.full(center.shape[1], half), float(len(values)))
-    released = release_laplace(transcript, mean, means, linf_sensitivity=sensitivity, epsilon=epsilon)
-    return released, center, transcript.noise_std(laplace(epsilon), sensitivity, 1)
+def truncated_means(values: FloatArray, center: FloatArray, half_width: float) -> FloatArray:
+    """Return the mean of every column of values (n, k), truncated to ± ``half_width`` of centers (k, R)."""
+    ends = zip(center.T - half_width, center.T + half_width, strict=True)
+    return np.stack([np.clip(values, low, high).mean(axis=0) for low, high in ends], axis=1)
 
 
 def repeated_winsorized_means(

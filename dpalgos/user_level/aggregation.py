@@ -29,14 +29,19 @@ radii are ours.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import NoisePlan, gaussians, laplace, least_noise, selections, split_plan
+from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
 from dpalgos.accounting.events import Event, PureEvent
 from dpalgos.catalog import Release
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
+from dpalgos.core.spend import ColumnSpend, Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -48,11 +53,17 @@ from dpalgos.intervals.means import (
     RowSpread,
     entry_interval,
     interval_in_ball,
-    pure_spend,
+    pure_slots,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import NONE_UNSEEN
-from dpalgos.mechanisms.private_range import count_bins, miss_probability, private_range, values_needed
+from dpalgos.mechanisms.private_range import (
+    MOST_LISTED_BINS,
+    count_bins,
+    miss_probability,
+    private_range,
+    values_needed,
+)
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.sensitivity import count as row_count
 from dpalgos.mechanisms.winsorized_mean import (
@@ -61,18 +72,18 @@ from dpalgos.mechanisms.winsorized_mean import (
     HadamardRotation,
     Window,
     rotated_radius,
-    winsorized_columns,
+    truncated_means,
 )
-from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
+from dpalgos.release.declared import Bounded
+from dpalgos.release.spend import Noisy
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray
 
-_SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
+_SHARES = 0.1, 0.15, 0.75  # of ρ: of ranges, first means and refined means
 PUBLIC_SEED = 0  # of the random rotation and other public choices
 LEAVING = 0.01  # γ, probability that vectors leave τ in rotated coordinates; affects accuracy only
 
@@ -82,8 +93,8 @@ def _check_failure(name: str, value: Any) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelParams(PrivateParams):
-    """Keywords of all estimators that protect whole users."""
+class UserLevelEstimator(PrivateEstimator):
+    """An estimator that protects whole users."""
 
     concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
     samples_per_user: int | None = count(
@@ -92,6 +103,8 @@ class UserLevelParams(PrivateParams):
     range_failure: float = checked(
         "largest accepted probability of missing the range; 1: any", _check_failure, default=0.05
     )
+
+    of_users = True
 
     def users(self, sample: Sample) -> UserRows:
         """Return at most ``samples_per_user`` rows of each user; a refusal would disclose their number."""
@@ -112,8 +125,8 @@ class UserLevelParams(PrivateParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AggregationParams(UserLevelParams):
-    """Keywords of those that release means over users."""
+class AggregatingEstimator(UserLevelEstimator):
+    """An estimator that releases means over users."""
 
     aggregation: str = choice(
         "'winsorized': noise in proportion to τ; 'clipped': to the public bound; 'group_privacy': for rows",
@@ -140,192 +153,250 @@ class MeanReleases(NamedTuple):
     first: Release
     last: Release
 
+    @property
+    def lemmas(self) -> Lemmas:
+        """The lemma of each label."""
+        return {each.label: each.lemma for each in self}
 
+
+@dataclass(frozen=True)
+class BinSelection(Selection):
+    """A bin for each of ``k`` columns, one of ``n_bins``; floating-point-safe noise is drawn bin by bin."""
+
+    n_bins: int = 1
+
+    instead = f"declare a tighter bound or a larger concentration radius, for at most {MOST_LISTED_BINS} bins"
+
+    @property
+    def has_exact_sampler(self) -> bool:
+        return self.n_bins * self.k <= MOST_LISTED_BINS
+
+
+@dataclass(frozen=True, kw_only=True)
 class UserAggregation:
-    """Releases means over users, ``n_queries`` times under one budget.
+    """Means over users, released ``n_queries`` times under one budget.
 
     Vectors are clipped to the public ℓ2 norm ``bound`` B. ``interval`` is the level of the intervals of a
-    mean that is released once.
+    mean that is released once. ``group`` is the number of a group of users, if groups are disjoint.
     """
 
-    def __init__(
-        self,
-        params: AggregationParams,
-        releases: MeanReleases,
-        *,
-        bound: float,
-        n_features: int,
-        n_queries: int,
-        interval: float | None = None,
-    ) -> None:
-        self._params, self._releases, self._bound, self._n_queries = params, releases, bound, n_queries
-        self._interval, self._is_one_number = interval, n_features == n_queries == 1
-        self._budget = params.split_budget({"steps": 1.0}, SHARES if interval else {})
-        self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
+    params: AggregatingEstimator
+    releases: MeanReleases
+    bound: float
+    n_features: int
+    n_queries: int
+    interval: float | None = None
+    group: int | None = None
 
-    def check(self, n_users: float) -> None:
-        """Refuse too few users to find the ranges. The message states the number needed."""
-        size = self._rotation.size
-        if self._params.aggregation != "winsorized":
-            return
-        if self._in_a_ball:
-            width = rotated_radius(self._params.concentration_radius, size, n_users, LEAVING) / 2
-            epsilon = planned_steps(self._params, size, self._n_queries, self._interval).epsilon_of("ranges")
+    @cached_property
+    def rotation(self) -> HadamardRotation:
+        """The public rotation of vectors."""
+        return HadamardRotation(self.n_features, PUBLIC_SEED)
+
+    def plan(self, n_users: float) -> dict[str, Slot]:
+        """Return the slots of all releases; refuse too few users to find the ranges."""
+        if self.params.aggregation != "winsorized":
+            slots = self._clipped_slots()
         else:
-            window, epsilon = self._columns(n_users)
-            width = window.bin_width
-        self._params.check_range(n_users, count_bins(self._bound, width), epsilon, size * self._n_queries)
+            slots = self._ball_slots(n_users) if self._in_a_ball else self._column_slots(n_users)
+            ranges = slots[self.releases.ranges.label]
+            assert isinstance(ranges, BinSelection)
+            self.params.check_range(n_users, ranges.n_bins, ranges.epsilon, ranges.k * self.n_queries)
+        return {
+            self._name(label): replace(slot, times=self.n_queries, group=self.group)
+            for label, slot in slots.items()
+        }
+
+    def mean(self, spend: Spend, vectors: FloatArray, n_replicates: int = 1) -> FloatArray:
+        """Release the mean of vectors (n, d) that replicates share, (d, R)."""
+        if self.params.aggregation == "winsorized" and not self._in_a_ball:
+            return self._by_column(spend, vectors)
+        users = Sample.of_vectors(vectors, n_replicates)
+        return (self._refined if self._in_a_ball else self._clipped)(spend, users)
+
+    @property
+    def _size(self) -> int:
+        return 1 << (self.n_features - 1).bit_length()
 
     @property
     def _in_a_ball(self) -> bool:
         """Whether winsorized vectors are clipped to a ball; otherwise rotated coordinates are, one by one."""
-        is_tight = self._params.aggregation == "winsorized" and self._params.calibration == "tight"
-        return is_tight and self._rotation.size > 1
-
-    def mean(self, transcript: Transcript, vectors: FloatArray) -> FloatArray:
-        """Release the mean of vectors (n, d) that replicates share, (d, R); refuse too few for a range."""
-        self.check(len(vectors))
-        if self._params.aggregation == "winsorized" and not self._in_a_ball:
-            return self._by_column(transcript, vectors)
-        users = Sample.of_vectors(vectors, transcript.n_replicates)
-        return (self._refined if self._in_a_ball else self._clipped)(transcript, users)
-
-    def _clipped(self, transcript: Transcript, users: Sample) -> FloatArray:
-        """Release the mean of vectors clipped to B. A single number that is released once has pure ε."""
-        params, radius = self._params, np.full(users.n_replicates, self._bound)
-        ball = Ball(np.zeros((users.n_features, 1)), radius)
-        is_pure, last = params.aggregation == "clipped" and self._is_one_number, self._releases.last
-        if is_pure:
-            budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self._interval else {})
-            spend = Spend(transcript, {last.label: laplace(budget.split_epsilon("mean"))})
-        else:
-            plan = {part: gaussians(self._budget.gaussian_multiplier(part)) for part in self._parts}
-            spend = Spend(transcript, plan | {last.label: gaussians(self._clipped_multiplier())})
-        mean, std = spend(last, last.lemma.of(mean_offset(users, ball), radius, users.n_rows))
-        if is_pure and self._interval:
-            self._column_interval(transcript, users, ball, mean, std, budget.split_epsilon(INTERVAL))
-        elif not is_pure:
-            self._ball_interval(transcript, spend, users, ball, ReleasedOffset(mean, std, users.n_rows))
-        return mean
-
-    def _refined(self, transcript: Transcript, users: Sample) -> FloatArray:
-        """Release the mean by the three steps of the module."""
-        rotation, n_users = self._rotation, len(users.X)
-        tau, (d, size) = self._params.concentration_radius, (rotation.n_features, rotation.size)
-        ranges, first, refined = self._releases
-        noise = planned_steps(self._params, size, self._n_queries, self._interval)
-        plan = {part: noise.events[part] for part in self._parts}
-        plan |= {first.label: noise.events["first means"], refined.label: noise.events["refined means"]}
-        spend = Spend(transcript, plan)
-        each = rotated_radius(tau, size, n_users, LEAVING)
-        rotated, epsilon = rotation.rotate(users.X), noise.epsilon_of("ranges")
-        center = private_range(
-            transcript, ranges, rotated, bound=self._bound, bin_width=each / 2, epsilon=epsilon
-        )
-        radius = np.full(users.n_replicates, tau + np.sqrt(size) * (each + each / 4))
-        ball = Ball(rotation.rotate_back(center), radius)
-        offset, _ = spend(first, first.lemma.of(mean_offset(users, ball), ball.radius, users.n_rows))
-        noise_std = noise.multiplier("first means") * ball_mean(ball.radius, users.n_rows)
-        moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / LEAVING)))
-        ball = Ball(ball.center + offset, np.minimum(tau + moved, ball.radius))
-        offset, std = spend(refined, refined.lemma.of(mean_offset(users, ball), ball.radius, users.n_rows))
-        self._ball_interval(transcript, spend, users, ball, ReleasedOffset(offset, std, users.n_rows))
-        return ball.center + offset
-
-    def _by_column(self, transcript: Transcript, vectors: FloatArray) -> FloatArray:
-        """Release rotated coordinates one by one: as printed, and in one dimension."""
-        (window, epsilon), rotated = self._columns(len(vectors)), self._rotation.rotate(vectors)
-        ranges, _, last = self._releases
-        mean, center, std = winsorized_columns(
-            transcript, (ranges, last), rotated, bound=self._bound, window=window, epsilon=epsilon
-        )
-        if self._rotation.size == 1 and self._interval:
-            users, half = Sample.of_vectors(rotated, center.shape[1]), window.half_width
-            spent = planned_halves(self._params, self._n_queries, self._interval)[1]
-            self._column_interval(
-                transcript, users, Ball(center, np.full(center.shape[1], half)), mean, std, spent
-            )
-        return self._rotation.rotate_back(mean)
+        is_tight = self.params.aggregation == "winsorized" and self.params.calibration == "tight"
+        return is_tight and self._size > 1
 
     @property
-    def _parts(self) -> tuple[str, ...]:
-        """The releases for an interval in a ball."""
-        return tuple(SHARES) if self._interval else ()
+    def _is_pure(self) -> bool:
+        """Whether clipped means are single numbers that are released once: with pure ε."""
+        return self.params.aggregation == "clipped" and self.n_features == self.n_queries == 1
 
-    def _ball_interval(
-        self, transcript: Transcript, spend: Spend, users: Sample, ball: Ball, offset: ReleasedOffset
-    ) -> None:
-        """Record the half-widths, if requested; the sampled units are users."""
-        transcript.interval = interval_in_ball(spend, self._interval, users, ball, offset, NONE_UNSEEN)
+    def _name(self, label: str) -> str:
+        return label if self.group is None else f"{label} {self.group}"
+
+    def _bins(self, width: float, epsilon: float) -> BinSelection:
+        """Return the slot of the ranges of a query."""
+        n_bins, ends = count_bins(self.bound, width), (-self.bound, self.bound)
+        return BinSelection(epsilon, k=self._size, support=ends, n_bins=n_bins, times=self.n_queries)
+
+    def _ball_slots(self, n_users: float) -> dict[str, Slot]:
+        """Return slots with the smallest noise at which T winsorized means of D coordinates are (ε, δ)-DP."""
+        params, reserved = self.params, SHARES if self.interval else {}
+        width = rotated_radius(params.concentration_radius, self._size, n_users, LEAVING) / 2
+        gaussian, left = Gaussian(1.0, times=self.n_queries), 1 - sum(reserved.values())
+        parts: tuple[Slot, ...] = (self._bins(width, 1.0), gaussian, gaussian)
+        labels = [release.label for release in self.releases]
+        shares = {
+            label: (left * share, part) for label, share, part in zip(labels, _SHARES, parts, strict=True)
+        }
+        shares |= {label: (share, gaussian) for label, share in reserved.items()}
+        plan = concentrated_plan(params.epsilon, params.delta, shares)
+        return least_noise_plan(params.epsilon, params.delta, plan, many=True)
+
+    def _column_slots(self, n_users: float) -> dict[str, Slot]:
+        epsilon, of_interval = self._column_epsilon()
+        slots: dict[str, Slot] = {
+            self.releases.ranges.label: self._bins(self._window(n_users).bin_width, epsilon),
+            self.releases.last.label: Laplace(epsilon, n_entries=self._size),
+        }
+        return slots | pure_slots(of_interval) if self.interval and self._size == 1 else slots
+
+    def _clipped_slots(self) -> dict[str, Slot]:
+        params, last = self.params, self.releases.last.label
+        if self._is_pure:
+            budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self.interval else {})
+            pure = pure_slots(budget.split_epsilon(INTERVAL)) if self.interval else {}
+            return {last: Laplace(budget.split_epsilon("mean")), **pure}
+        budget = params.split_budget({"steps": 1.0}, SHARES if self.interval else {})
+        parts = tuple(SHARES) if self.interval else ()
+        return {
+            last: Gaussian(self._clipped_multiplier(budget)),
+            **{part: Gaussian(budget.gaussian_multiplier(part)) for part in parts},
+        }
+
+    def _clipped(self, spend: Spend, users: Sample) -> FloatArray:
+        """Release the mean of vectors clipped to B. A single number that is released once has pure ε."""
+        radius = np.full(users.n_replicates, self.bound)
+        ball = Ball(np.zeros((users.n_features, 1)), radius)
+        mean, std = self._release(spend, self.releases.last, users, ball)
+        if self._is_pure:
+            self._column_interval(spend, users, ball, mean, std)
+        else:
+            self._ball_interval(spend, users, ball, ReleasedOffset(mean, std, users.n_rows))
+        return mean
+
+    def _refined(self, spend: Spend, users: Sample) -> FloatArray:
+        """Release the mean by the three steps of the module."""
+        rotation, n_users, (_, first, refined) = self.rotation, len(users.X), self.releases
+        tau, (d, size) = self.params.concentration_radius, (rotation.n_features, rotation.size)
+        each = rotated_radius(tau, size, n_users, LEAVING)
+        center = self._range(spend, rotation.rotate(users.X), each / 2)
+        radius = np.full(users.n_replicates, tau + np.sqrt(size) * (each + each / 4))
+        ball = Ball(rotation.rotate_back(center), radius)
+        offset, _ = self._release(spend, first, users, ball)
+        noise_std = spend.multiplier(self._name(first.label)) * ball_mean(ball.radius, users.n_rows)
+        moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / LEAVING)))
+        ball = Ball(ball.center + offset, np.minimum(tau + moved, ball.radius))
+        offset, std = self._release(spend, refined, users, ball)
+        self._ball_interval(spend, users, ball, ReleasedOffset(offset, std, users.n_rows))
+        return ball.center + offset
+
+    def _by_column(self, spend: Spend, vectors: FloatArray) -> FloatArray:
+        """Release rotated coordinates one by one: as printed, and in one dimension."""
+        rotated, last, n_users = self.rotation.rotate(vectors), self.releases.last, float(len(vectors))
+        window = self._window(n_users)
+        center = self._range(spend, rotated, window.bin_width)
+        half = np.full(center.shape[1], window.half_width)
+        means = truncated_means(rotated, center, window.half_width)
+        mean, std = self._spend(spend, last, ball_mean.of(means, half, n_users))
+        if self._size == 1:
+            users = Sample.of_vectors(rotated, center.shape[1])
+            self._column_interval(spend, users, Ball(center, half), mean, std)
+        return self.rotation.rotate_back(mean)
+
+    def _range(self, spend: Spend, values: FloatArray, width: float) -> FloatArray:
+        """Release the middle of a bin for every column of values (n, D), (D, R)."""
+        ranges = self.releases.ranges
+        label = self._name(ranges.label)
+        release = partial(
+            private_range,
+            release=ranges,
+            values=values,
+            bound=self.bound,
+            bin_width=width,
+            epsilon=spend.epsilon(label),
+        )
+        return spend.mechanism(label, release)
+
+    def _release(self, spend: Spend, release: Release, users: Sample, ball: Ball) -> Noisy:
+        """Release the mean offset from the center of a ball."""
+        return self._spend(spend, release, ball_mean.of(mean_offset(users, ball), ball.radius, users.n_rows))
+
+    def _spend(self, spend: Spend, release: Release, query: Bounded) -> Noisy:
+        return ColumnSpend(spend)(replace(release, label=self._name(release.label)), query)
+
+    def _ball_interval(self, spend: Spend, users: Sample, ball: Ball, offset: ReleasedOffset) -> None:
+        """Keep the half-widths, if requested; the sampled units are users."""
+        found = interval_in_ball(ColumnSpend(spend), self.interval, users, ball, offset, NONE_UNSEEN)
+        if found is not None:
+            spend.keep_interval(found)
 
     def _column_interval(
-        self,
-        transcript: Transcript,
-        users: Sample,
-        ball: Ball,
-        mean: FloatArray,
-        std: FloatArray,
-        epsilon: float,
+        self, spend: Spend, users: Sample, ball: Ball, mean: FloatArray, std: FloatArray
     ) -> None:
-        """Record the half-width of the mean of a single column, whose noise is Laplace's."""
-        assert self._interval is not None
+        """Keep the half-width of the mean of a single column, whose noise is Laplace's, if requested."""
+        if self.interval is None:
+            return
         entries = TruncatedEntries(
             lower=ball.center - ball.radius, upper=ball.center + ball.radius, mean=mean
         )
         squares = mean_squares(users, ball) / ball.radius**2
         spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
-        reach = std / np.sqrt(2) * normal_equivalent(1, self._interval)
-        spend = pure_spend(transcript, epsilon)
-        transcript.interval = entry_interval(spend, self._interval, entries, users.n_rows, spread, reach)
+        reach = std / np.sqrt(2) * normal_equivalent(1, self.interval)
+        columns = ColumnSpend(spend)
+        spend.keep_interval(entry_interval(columns, self.interval, entries, users.n_rows, spread, reach))
 
-    def _columns(self, n_users: float) -> tuple[Window, float]:
-        """Return the window of columns, and the ε of a column's range and of its mean."""
-        params, size, radius = self._params, self._rotation.size, self._params.concentration_radius
-        if params.calibration == "tight":
-            return FINE_WINDOW.times(radius), planned_halves(params, self._n_queries, self._interval)[0]
-        epsilon, delta = self._printed_budget()
+    def _window(self, n_users: float) -> Window:
+        """Return the window of columns that are winsorized one by one."""
+        size, radius = self._size, self.params.concentration_radius
+        if self.params.calibration == "tight":
+            return FINE_WINDOW.times(radius)
         if size > 1:  # τ' of Algorithm 2
             radius = 10 * radius * float(np.sqrt(np.log(size * n_users / LEAVING) / size))
-            epsilon /= float(np.sqrt(8 * size * np.log(1 / delta)))
-        return PRINTED_WINDOW.times(radius), epsilon / 2
+        return PRINTED_WINDOW.times(radius)
 
-    def _clipped_multiplier(self) -> float:
+    def _column_epsilon(self) -> tuple[float, float]:
+        """Return the ε of a column's range and of its mean, each, and of its interval."""
+        if self.params.calibration == "tight":
+            return planned_halves(self.params, self.n_queries, self.interval)
+        (epsilon, delta), size = self._printed_budget(), self._size
+        if size > 1:
+            epsilon /= float(np.sqrt(8 * size * np.log(1 / delta)))
+        return epsilon / 2, 0.0
+
+    def _clipped_multiplier(self, budget: SplitBudget) -> float:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
-        params = self._params
+        params = self.params
         if params.calibration == "tight":
-            return self._budget.gaussian_multiplier("steps", self._n_queries)
+            return budget.gaussian_multiplier("steps", self.n_queries)
         if params.aggregation == "group_privacy":
             assert params.samples_per_user is not None
             m = params.samples_per_user
             delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
             # A row moves the mean by 2B / (nm).
             budget = SplitBudget(epsilon=params.epsilon / m, delta=float(delta), shares={"steps": 1.0})
-            return budget.gaussian_multiplier("steps", self._n_queries) / m
+            return budget.gaussian_multiplier("steps", self.n_queries) / m
         epsilon, delta = self._printed_budget()
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
     def _printed_budget(self) -> tuple[float, float]:
-        epsilon, delta, queries = self._params.epsilon, self._params.delta, self._n_queries
+        epsilon, delta, queries = self.params.epsilon, self.params.delta, self.n_queries
         if queries == 1:
             return epsilon, delta
         return float(epsilon / (2 * np.sqrt(2 * queries * np.log(2 / delta)))), delta / (2 * queries)
 
 
-def planned_steps(params: AggregationParams, size: int, n_queries: int, interval: float | None) -> NoisePlan:
-    """Return the smallest noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
-
-    The releases for an interval are included.
-    """
-    reserved = SHARES if interval else {}
-    plan = split_plan(
-        params.split_budget(_SHARES, reserved, gaussian=False),
-        selected={"ranges": n_queries * size},
-        released=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
-    )
-    return least_noise(plan, many=True)
-
-
-def planned_halves(params: AggregationParams, n_queries: int, interval: float | None) -> tuple[float, float]:
+def planned_halves(
+    params: AggregatingEstimator, n_queries: int, interval: float | None
+) -> tuple[float, float]:
     """Return the ε of each range and of each mean of T winsorized means of one column, and of an interval."""
     reserved = {INTERVAL: CUBE_SHARE} if interval else {}
     budget = params.split_budget({"ranges": 0.5, "means": 0.5}, reserved)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from dpalgos.release.transcript import Transcript
+from dpalgos.core.spend import Spend
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray
@@ -84,7 +84,7 @@ def descend(
     objective: UserObjective,
     aggregation: UserAggregation,
     start: FloatArray,
-    transcript: Transcript,
+    spend: Spend,
     *,
     step_size: float,
     n_iterations: int,
@@ -92,7 +92,7 @@ def descend(
     """Return the last of the iterates from a start (d, 1), (d, 1)."""
     coef = start
     for _ in range(n_iterations):
-        released = aggregation.mean(transcript, objective.gradients(coef))
+        released = aggregation.mean(spend, objective.gradients(coef))
         descent = released + objective.ridge * (coef - start)
         coef = project_l2_ball(coef - step_size * descent, objective.radius)
     return coef

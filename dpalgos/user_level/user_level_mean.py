@@ -17,6 +17,15 @@ Why it is private. Replacing a user replaces one vector x̄_u. The rest is the p
 (:mod:`dpalgos.user_level.aggregation`). Ranges have scores of sensitivity 1. Means of clipped vectors move by
 at most twice the radius over n.
 
+    release                   sensitivity    share of ρ, winsorized    share, clipped
+    range of the mean         1 (a count)    0.1
+    first mean                2r/n           0.15
+    mean                      2r/n           0.75                      the rest
+    score moments             √2/n, 1/n      0.05, with an interval    0.05 of μ², with an interval
+    shares by size            √2/n, 2/n      0.12, with an interval    0.12 of μ², with an interval
+
+r is the radius of the ball to which vectors are clipped, or the half-width of the interval of a column.
+
 Interval (:mod:`dpalgos.intervals.means`): users are sampled. In a single column, whose noise is Laplace's, a
 share of ε pays for both releases.
 
@@ -24,45 +33,26 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import (
-    Form,
-    register,
-)
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.params import IntervalParams, positive
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.replicates import each_replicate
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import (
-    AggregationParams,
-    UserAggregation,
-    mean_releases,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserLevelMeanParams(IntervalParams, AggregationParams):
-    """Keywords of :func:`user_level_mean`."""
-
-    value_bound: float = positive("B: every coordinate of the mean lies in ±B")
-
+from dpalgos.user_level.aggregation import AggregatingEstimator, UserAggregation, mean_releases
 
 MEAN_RELEASES = mean_releases("mean")
-RELEASES = (
-    *MEAN_RELEASES,
-    PURE_SQUARES,
-    PURE_TAIL,
-    BALL_SQUARES,
-    BALL_TAIL,
-)
 
 
 @register(
+    name="user_level_mean",
     title="Winsorized mean over users",
     order=30,
     task="mean",
@@ -70,7 +60,6 @@ RELEASES = (
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2",
     summary="Averages each user's rows, locates the user means, and scales the noise to their spread.",
     example={"value_bound": 20.0, "concentration_radius": 1.0, "range_failure": 1.0},
-    releases=RELEASES,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}, calibrations=("tight", "paper")),
         "interval": Form(keywords={"interval": 0.95}),
@@ -80,17 +69,35 @@ RELEASES = (
         ),
     },
 )
-def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the mean, (d, R)."""
-    if sample.row_mask is not None:  # replicates with different rows have different users
-        return each_replicate(sample, transcript, lambda _, own, part: user_level_mean(own, params, part))
-    users = params.users(sample)
-    aggregation = UserAggregation(
-        params,
-        MEAN_RELEASES,
-        bound=float(np.sqrt(sample.n_features)) * params.value_bound,
-        n_features=sample.n_features,
-        n_queries=1,
-        interval=params.interval,
-    )
-    return aggregation.mean(transcript, users.means(users.X))
+@dataclass(frozen=True, kw_only=True)
+class UserLevelMean(IntervalParams, AggregatingEstimator):
+    """The mean over users of the means of their rows."""
+
+    value_bound: float = positive("B: every coordinate of the mean lies in ±B")
+
+    batch = True
+    batch_of_same_rows = True
+    lemmas: ClassVar[Lemmas] = {
+        **MEAN_RELEASES.lemmas,
+        PURE_SQUARES.label: (BALL_SQUARES.lemma, PURE_SQUARES.lemma),
+        PURE_TAIL.label: (BALL_TAIL.lemma, PURE_TAIL.lemma),
+    }
+
+    def plan(self, n: float, d: int) -> Plan:
+        return self.aggregation_of_means(d).plan(n)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        users, aggregation = self.users(rows.sample), self.aggregation_of_means(rows.d)
+        n_replicates = rows.sample.n_replicates if rows.is_batch else 1
+        return rows.by_replicate(aggregation.mean(spend, users.means(users.X), n_replicates))
+
+    def aggregation_of_means(self, d: int) -> UserAggregation:
+        """Return what releases the mean over users."""
+        return UserAggregation(
+            params=self,
+            releases=MEAN_RELEASES,
+            bound=float(np.sqrt(d)) * self.value_bound,
+            n_features=d,
+            n_queries=1,
+            interval=self.interval,
+        )

@@ -10,6 +10,11 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. The users of a phase are
 drawn in public.
 
+    release of a phase       sensitivity    share of ρ
+    range of the gradient    1 (a count)    0.1
+    first gradient           2r/n_t         0.15
+    gradient                 2r/n_t         0.75
+
 ``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
 phases. It stops if n_t users cannot find a range any more, because printed phases end with less than one
 user. Equal phases have the same rate from ⌈T/2⌉ on. Fewer are better in practice, and one if the loss is
@@ -24,32 +29,23 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import register
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan, Slot
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.params import choice, count, positive
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
-from dpalgos.user_level.user_level_regression import GRADIENT_RELEASES, GradientStepParams
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserLevelPhasedERMParams(GradientStepParams):
-    """Keywords of :func:`user_level_phased_erm`."""
-
-    n_iterations: int = count("gradient steps of a phase", default=6)
-    step_size: float = positive("1/H, H the smoothness of the mean loss; phases shorten it by their pull")
-    schedule: str = choice("'equal' phases, or 'halving' as printed", ("equal", "halving"), default="equal")
-    n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None)
+from dpalgos.user_level.user_level_regression import GradientStepsOverUsers
 
 
 @register(
+    name="user_level_phased_erm",
     title="Phased ERM over users",
     order=32,
     task="linear_regression",
     relation=Relation.USER,
-    one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithm 4",
     summary="Regularized fits on disjoint groups of users, each started where the last one ended.",
     no_interval="the distance of the last iterate from the minimum is not known",
@@ -63,56 +59,67 @@ class UserLevelPhasedERMParams(GradientStepParams):
         "n_phases": 2,
         "range_failure": 1.0,
     },
-    releases=GRADIENT_RELEASES,
 )
-def user_level_phased_erm(
-    sample: Sample, params: UserLevelPhasedERMParams, transcript: Transcript
-) -> FloatArray:
-    """Return the iterate at the end of the last phase, (d, 1)."""
-    users, d = params.users(sample), sample.n_features
-    sizes = phase_sizes(users.n_users, d, params)
-    ridge = printed_regularization(users.n_users, d, params)
-    groups = _groups(users.n_users, sizes)
-    coef: FloatArray = np.zeros((d, 1))
-    for t in range(len(sizes)):
-        pull = 4.0 ** (t + 1) * ridge
-        objective = UserObjective(
-            users=users.taken(groups == t), loss=LINEAR_LOSSES[params.loss], radius=params.radius, ridge=pull
-        )
-        aggregation = params.aggregation_of_gradients(d)
-        step, n_steps = 1 / (1 / params.step_size + pull), params.n_iterations
-        with transcript.among(t):
-            coef = descend(objective, aggregation, coef, transcript, step_size=step, n_iterations=n_steps)
-    return coef
+@dataclass(frozen=True, kw_only=True)
+class UserLevelPhasedERM(GradientStepsOverUsers):
+    """The iterate at the end of the last phase."""
 
+    n_iterations: int = count("gradient steps of a phase", default=6)
+    step_size: float = positive("1/H, H the smoothness of the mean loss; phases shorten it by their pull")
+    schedule: str = choice("'equal' phases, or 'halving' as printed", ("equal", "halving"), default="equal")
+    n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None)
 
-def phase_sizes(n_users: int, d: int, params: UserLevelPhasedERMParams) -> list[int]:
-    """Return the public numbers of users of the phases; too few users for the first are refused."""
-    if params.schedule == "equal":
-        n_phases = min(params.n_phases or 4, n_users)
-        return [n_users // n_phases] * n_phases
-    ratio = params.gradient_bound * n_users * params.epsilon / (params.concentration_radius * np.sqrt(d))
-    n_phases = params.n_phases or max(1, int(np.ceil(np.log2(ratio))))
-    sizes = [n_users >> t for t in range(1, n_phases + 1)]
-    aggregation = params.aggregation_of_gradients(d)
-    aggregation.check(max(sizes[0], 1))
-    return [size for size in sizes if size and _is_enough(aggregation, size)] or [n_users]
+    def plan(self, n: float, d: int) -> Plan:
+        plan: dict[str, Slot] = {}
+        for t, size in enumerate(self.phase_sizes(int(n), d)):
+            plan |= self.aggregation_of_gradients(d, t).plan(size)
+        return plan
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        users, d = self.users(rows.sample), rows.d
+        sizes = self.phase_sizes(users.n_users, d)
+        ridge = printed_regularization(users.n_users, d, self)
+        groups = _groups(users.n_users, sizes)
+        coef = rows.by_column(rows.zeros(d))
+        for t in range(len(sizes)):
+            pull = 4.0 ** (t + 1) * ridge
+            phase = users.taken(groups == t)
+            objective = UserObjective(
+                users=phase, loss=LINEAR_LOSSES[self.loss], radius=self.radius, ridge=pull
+            )
+            aggregation, step = self.aggregation_of_gradients(d, t), 1 / (1 / self.step_size + pull)
+            coef = descend(
+                objective, aggregation, coef, spend, step_size=step, n_iterations=self.n_iterations
+            )
+        return rows.by_replicate(coef)
+
+    def phase_sizes(self, n_users: int, d: int) -> list[int]:
+        """Return the public numbers of users of the phases; too few users for the first are refused."""
+        if self.schedule == "equal":
+            n_phases = min(self.n_phases or 4, n_users)
+            return [n_users // n_phases] * n_phases
+        ratio = self.gradient_bound * n_users * self.epsilon / (self.concentration_radius * np.sqrt(d))
+        n_phases = self.n_phases or max(1, int(np.ceil(np.log2(ratio))))
+        sizes = [n_users >> t for t in range(1, n_phases + 1)]
+        aggregation = self.aggregation_of_gradients(d)
+        aggregation.plan(max(sizes[0], 1))
+        return [size for size in sizes if size and _is_enough(aggregation, size)] or [n_users]
 
 
 def _is_enough(aggregation: UserAggregation, n_users: int) -> bool:
     try:
-        aggregation.check(n_users)
+        aggregation.plan(n_users)
     except InputError:
         return False
     return True
 
 
-def printed_regularization(n_users: int, d: int, params: UserLevelPhasedERMParams) -> float:
+def printed_regularization(n_users: int, d: int, estimator: UserLevelPhasedERM) -> float:
     """Return λ = √(G̲ G/(nm) + G̃²d/(n²mε²)) / radius, where τ = G̃/√m = σ√(d/m) and G̲ = min(G, G̃)."""
-    tau, m = params.concentration_radius, params.samples_per_user or 1
-    least = min(params.gradient_bound, tau * np.sqrt(m))
-    statistical = params.gradient_bound * least / (n_users * m)
-    return float(np.sqrt(statistical + d * (tau / (n_users * params.epsilon)) ** 2) / params.radius)
+    tau, m = estimator.concentration_radius, estimator.samples_per_user or 1
+    least = min(estimator.gradient_bound, tau * np.sqrt(m))
+    statistical = estimator.gradient_bound * least / (n_users * m)
+    return float(np.sqrt(statistical + d * (tau / (n_users * estimator.epsilon)) ** 2) / estimator.radius)
 
 
 def _groups(n_users: int, sizes: list[int]) -> IntArray:

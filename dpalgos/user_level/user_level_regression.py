@@ -11,6 +11,11 @@ Why it is private. θ_t follows from earlier releases. Given θ_t, replacing a u
 mean over users. The T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), for any
 loss. No gradient needs a bound: the balls to which vectors are clipped have one.
 
+    release                  sensitivity    share of ρ, winsorized
+    range of the gradient    1 (a count)    0.1
+    first gradient           2r/n           0.15
+    gradient                 2r/n           0.75; all, if clipped
+
 With ``aggregation="clipped"`` it is gradient descent with users' gradients clipped to G, the usual baseline.
 
 Each user counts once, for any number of rows. Users' rows may follow different laws, at most Δ in total
@@ -21,22 +26,25 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Th
 """
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import ClassVar
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
 from dpalgos.params import choice, count, positive
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, mean_releases
+from dpalgos.user_level.aggregation import AggregatingEstimator, UserAggregation, mean_releases
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend
+
+GRADIENT_RELEASES = mean_releases("gradient")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientStepParams(AggregationParams):
-    """Keywords of estimators that minimize a loss."""
+class GradientStepsOverUsers(AggregatingEstimator):
+    """An estimator that minimizes a loss by released mean gradients."""
 
     loss: str = choice("of the linear predictor", tuple(LINEAR_LOSSES))
     gradient_bound: float = positive("G: bounds the ℓ2 norm of the mean gradient")
@@ -44,26 +52,26 @@ class GradientStepParams(AggregationParams):
     n_iterations: int = count("T, number of gradient steps", default=8)
     step_size: float = positive("η; at most 1 / smoothness of the mean loss")
 
-    def aggregation_of_gradients(self, n_features: int) -> UserAggregation:
-        """Return the aggregation that releases the mean gradient over users, once for each step."""
+    lemmas: ClassVar[Lemmas] = GRADIENT_RELEASES.lemmas
+
+    def aggregation_of_gradients(self, d: int, group: int | None = None) -> UserAggregation:
+        """Return what releases the mean gradient over users, or over a group, once for each step."""
         return UserAggregation(
-            self,
-            GRADIENT_RELEASES,
+            params=self,
+            releases=GRADIENT_RELEASES,
             bound=self.gradient_bound,
-            n_features=n_features,
+            n_features=d,
             n_queries=self.n_iterations,
+            group=group,
         )
 
 
-GRADIENT_RELEASES = mean_releases("gradient")
-
-
 @register(
+    name="user_level_regression",
     title="Winsorized gradient descent over users",
     order=34,
     task="linear_regression",
     relation=Relation.USER,
-    one_replicate=True,
     reference="Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7",
     summary="Gradient descent on winsorized means of users' gradients.",
     example={
@@ -76,22 +84,24 @@ GRADIENT_RELEASES = mean_releases("gradient")
         "range_failure": 1.0,
     },
     no_interval="the distance of a few steps from the minimum is not known; use preconditioned_regression",
-    releases=GRADIENT_RELEASES,
     forms={
         "clipped": Form(keywords={"aggregation": "clipped"}),
         "Huber loss": Form(keywords={"loss": "huber", "n_iterations": 3}),
     },
 )
-def user_level_regression(sample: Sample, params: GradientStepParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, 1)."""
-    objective = UserObjective(
-        users=params.users(sample), loss=LINEAR_LOSSES[params.loss], radius=params.radius
-    )
-    return descend(
-        objective,
-        params.aggregation_of_gradients(sample.n_features),
-        np.zeros((sample.n_features, 1)),
-        transcript,
-        step_size=params.step_size,
-        n_iterations=params.n_iterations,
-    )
+@dataclass(frozen=True, kw_only=True)
+class UserLevelRegression(GradientStepsOverUsers):
+    """The last iterate of gradient steps, each by all users."""
+
+    def plan(self, n: float, d: int) -> Plan:
+        return self.aggregation_of_gradients(d).plan(n)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        objective = UserObjective(
+            users=self.users(rows.sample), loss=LINEAR_LOSSES[self.loss], radius=self.radius
+        )
+        aggregation = self.aggregation_of_gradients(rows.d)
+        start = rows.by_column(rows.zeros(rows.d))
+        step, n_steps = self.step_size, self.n_iterations
+        end = descend(objective, aggregation, start, spend, step_size=step, n_iterations=n_steps)
+        return rows.by_replicate(end)

@@ -11,34 +11,40 @@ thousands: the first pays 24τ/n and a larger logarithm.
 Guarantee: (ε, δ) under replacing one user with all of that user's rows; the number of users is public.
 Public: the candidates, B = ``loss_bound``, τ = ``concentration_radius``. Users count once each.
 
+    release    sensitivity                      cost
+    choice     B/n, exponential                 ε
+    choice     ε/3 each score, by its proof     ε, random stopping
+
 Departure: Lemma 1's radius, (B/2)√(log(2Kn/α)/m), is √2 too small; the caller gives it.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
-from dpalgos.accounting.events import Relation
+from dpalgos.accounting.events import ApproximateEvent, Relation
 from dpalgos.catalog import Form, Release, register
+from dpalgos.core.estimator import Lemmas
+from dpalgos.core.plans import least_noise_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan, Proved, Selection
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
 from dpalgos.mechanisms.sensitivity import interval
-from dpalgos.mechanisms.top_k import exponential_mechanism
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, Window, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import LARGEST_BOUND, check_probability
 from dpalgos.release.declared import lemma
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import UserLevelParams
+from dpalgos.user_level.aggregation import UserLevelEstimator
 from dpalgos.user_level.first_order import LINEAR_LOSSES
 
 _CANDIDATES_AT_ONCE = 16
@@ -56,9 +62,40 @@ def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, array.astype(float).tolist()))
 
 
+@lemma("B/n")
+def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
+    """Return B/n, for mean losses in [0, B]: a user of no loss against one of the largest.
+
+    With random stopping, a score is a winsorized mean that is ε/3-DP by its own releases, for any losses.
+    """
+    return np.asarray(interval(loss_bound, n_users))
+
+
+CHOICE = "choice"
+
+
+@register(
+    name="user_level_selection",
+    title="Selection over users",
+    order=33,
+    task="linear_regression",
+    relation=Relation.USER,
+    reference="Levy et al., Learning with User-Level Privacy, Algorithm 5",
+    summary="Chooses among public candidates by winsorized mean losses of users, with random stopping.",
+    no_interval="a support that was selected is not the one that a new sample would select",
+    example={
+        "candidates": ((1.0, -0.5, 0.25), (0.0, 0.0, 0.0), (0.5, -0.5, 0.5)),
+        "loss": "squared",
+        "loss_bound": 1.0,
+        "concentration_radius": 0.3,
+        "range_failure": 1.0,
+        "miss_probability": 0.5,
+    },
+    forms={"exponential": Form(keywords={"rule": "exponential"}, calibrations=("tight", "paper"))},
+)
 @dataclass(frozen=True, kw_only=True)
-class UserLevelSelectionParams(UserLevelParams):
-    """Keywords of :func:`user_level_selection`."""
+class UserLevelSelection(UserLevelEstimator):
+    """The candidate that is chosen by users' mean losses."""
 
     candidates: tuple[tuple[float, ...], ...] = checked(
         "(K, d), public: coefficients to choose from; or K: the columns of X, each a prediction",
@@ -75,109 +112,76 @@ class UserLevelSelectionParams(UserLevelParams):
         "α: the best candidate is left out with probability α/5 at most", check_probability, default=0.1
     )
 
+    lemmas: ClassVar[Lemmas] = {CHOICE: loss_sensitivity}
+
+    def plan(self, n: float, d: int) -> Plan:
+        columns = len(self.candidates[0])
+        if columns != d:
+            raise InputError(f"candidates must have one number per column of X ({d}), got {columns}")
+        if self.rule == "exponential":
+            plan = {CHOICE: Selection(self.epsilon)}
+            return plan if self.calibration == "paper" else least_noise_plan(self.epsilon, self.delta, plan)
+        n_bins = count_bins(self.loss_bound, self.window.bin_width)
+        self.check_range(n, n_bins, self.score_epsilon / 2, 1 / self.stop_probability)
+        whole = SCORE_FACTOR * self.score_epsilon
+        return {CHOICE: Proved(ApproximateEvent(label=CHOICE, epsilon=whole, delta=0.0))}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        losses = mean_losses(self.users(rows.sample), self)
+        if self.rule == "exponential":
+            scores = loss_sensitivity.of(-losses.mean(axis=0), self.loss_bound, rows.n)
+            chosen = spend.choose(CHOICE, scores)[0]
+        else:
+            chosen = self.stopped_at_random(spend, losses)
+        return np.asarray(np.array(self.candidates)[chosen])
+
+    def stopped_at_random(self, spend: Spend, losses: FloatArray) -> int:
+        """Return the candidate chosen by random stopping from losses (n, K), and note its released loss."""
+        bound, window, each = self.loss_bound, self.window, self.score_epsilon
+
+        def scores(candidates: IntArray, noise: Noise) -> FloatArray:
+            return repeated_winsorized_means(
+                losses, candidates, noise, bound=bound, window=window, epsilon=each / 2
+            )
+
+        chosen, loss = spend.mechanism(
+            CHOICE,
+            partial(
+                select_by_random_stopping,
+                release=Release(CHOICE, loss_sensitivity),
+                mean_scores=losses.mean(axis=0)[:, None],
+                scores=scores,
+                score_epsilon=each,
+                stop_probability=self.stop_probability,
+            ),
+        )
+        spend.note("mean loss of the chosen candidate", float(loss[0]))
+        return int(chosen[0])
+
     @property
     def stop_probability(self) -> float:
         """γ = α / (5K)."""
         return self.miss_probability / (5 * len(self.candidates))
 
+    @property
+    def score_epsilon(self) -> float:
+        """The ε of a score with random stopping."""
+        return self.epsilon / SCORE_FACTOR
 
-@lemma("B/n")
-def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
-    """Return B/n, for mean losses in [0, B]: a user of no loss against one of the largest.
-
-    With random stopping, a score is a winsorized mean that is ε/3-DP by its own releases, for any losses.
-    """
-    return np.asarray(interval(loss_bound, n_users))
-
-
-CHOICE = Release("choice", loss_sensitivity)
-
-
-@register(
-    title="Selection over users",
-    order=33,
-    task="linear_regression",
-    relation=Relation.USER,
-    one_replicate=True,
-    reference="Levy et al., Learning with User-Level Privacy, Algorithm 5",
-    summary="Chooses among public candidates by winsorized mean losses of users, with random stopping.",
-    no_interval="a support that was selected is not the one that a new sample would select",
-    example={
-        "candidates": ((1.0, -0.5, 0.25), (0.0, 0.0, 0.0), (0.5, -0.5, 0.5)),
-        "loss": "squared",
-        "loss_bound": 1.0,
-        "concentration_radius": 0.3,
-        "range_failure": 1.0,
-        "miss_probability": 0.5,
-    },
-    releases=(CHOICE,),
-    forms={"exponential": Form(keywords={"rule": "exponential"}, calibrations=("tight", "paper"))},
-)
-def user_level_selection(
-    sample: Sample, params: UserLevelSelectionParams, transcript: Transcript
-) -> FloatArray:
-    """Return the chosen candidate, (d, 1)."""
-    candidates = np.array(params.candidates)
-    if candidates.shape[1] != sample.n_features:
-        raise InputError(
-            f"candidates must have one number per column of X ({sample.n_features}), got "
-            f"{candidates.shape[1]}"
-        )
-    losses = mean_losses(params.users(sample), params)
-    select = _by_exponential_mechanism if params.rule == "exponential" else _by_random_stopping
-    return np.asarray(candidates[select(transcript, losses, params)].T)
+    @property
+    def window(self) -> Window:
+        """The window of winsorized mean losses."""
+        window = PRINTED_WINDOW if self.calibration == "paper" else FINE_WINDOW
+        return window.times(self.concentration_radius)
 
 
-def _by_exponential_mechanism(
-    transcript: Transcript, losses: FloatArray, params: UserLevelSelectionParams
-) -> IntArray:
-    """Return the candidate chosen by mean losses of users (n, K), (1,)."""
-    epsilon = params.epsilon
-    if params.calibration == "tight":
-        plan = NoisePlan(epsilon, params.delta, {CHOICE.label: selections(epsilon)})
-        epsilon = least_noise(plan).epsilon_of(CHOICE.label)
-    return exponential_mechanism(
-        transcript,
-        CHOICE,
-        -losses.mean(axis=0)[:, None],
-        sensitivity=loss_sensitivity(params.loss_bound, float(len(losses))),
-        epsilon=epsilon,
-    )
-
-
-def _by_random_stopping(
-    transcript: Transcript, losses: FloatArray, params: UserLevelSelectionParams
-) -> IntArray:
-    """Return the candidate chosen by random stopping, (1,), and note its released loss."""
-    window = PRINTED_WINDOW if params.calibration == "paper" else FINE_WINDOW
-    window, each = window.times(params.concentration_radius), params.epsilon / SCORE_FACTOR
-    n_bins = count_bins(params.loss_bound, window.bin_width)
-    params.check_range(len(losses), n_bins, each / 2, 1 / params.stop_probability)
-
-    def scores(candidates: IntArray, noise: Noise) -> FloatArray:
-        return repeated_winsorized_means(
-            losses, candidates, noise, bound=params.loss_bound, window=window, epsilon=each / 2
-        )
-
-    chosen, loss = select_by_random_stopping(
-        transcript,
-        CHOICE,
-        losses.mean(axis=0)[:, None],
-        scores,
-        score_epsilon=each,
-        stop_probability=params.stop_probability,
-    )
-    transcript.note("mean loss of the chosen candidate", loss)
-    return np.asarray(chosen.astype(np.int64))
-
-
-def mean_losses(users: UserRows, params: UserLevelSelectionParams) -> FloatArray:
+def mean_losses(users: UserRows, estimator: UserLevelSelection) -> FloatArray:
     """Return each user's mean truncated loss of each candidate, (n_users, K)."""
-    candidates, value = np.array(params.candidates), LINEAR_LOSSES[params.loss].value
+    candidates, value = np.array(estimator.candidates), LINEAR_LOSSES[estimator.loss].value
     losses = np.empty((users.n_users, len(candidates)))
     for start in range(0, len(candidates), _CANDIDATES_AT_ONCE):
         some = slice(start, start + _CANDIDATES_AT_ONCE)
         each = np.stack([value(users.predictors(coef), users.y) for coef in candidates[some]], axis=1)
         # Fmin: what is not a number counts as the largest loss.
-        losses[:, some] = users.means(np.maximum(np.fmin(each, params.loss_bound), 0.0))
+        losses[:, some] = users.means(np.maximum(np.fmin(each, estimator.loss_bound), 0.0))
     return losses

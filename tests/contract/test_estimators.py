@@ -513,8 +513,8 @@ def test_a_batch_equals_a_loop(estimator, calibration, sizes):
         single = answered(estimator, calibration, X[rows], y[rows], seed=rng, user_ids=ids)
         np.testing.assert_allclose(batch.estimate[..., replicate], single.estimate, rtol=1e-10, atol=1e-10)
         if (bins := batch.diagnostics.get("binned_fit")) is not None:
-            own = single.diagnostics["binned_fit"][..., 0]
-            np.testing.assert_allclose(bins[..., replicate], own, rtol=1e-10, atol=1e-10)
+            own = single.diagnostics["binned_fit"][0]
+            np.testing.assert_allclose(bins[replicate], own, rtol=1e-10, atol=1e-10)
         if batch.interval is not None:
             np.testing.assert_allclose(batch.interval[..., replicate], single.interval, rtol=1e-7, atol=1e-9)
         # Plans that differ prove the same ε up to the rounding of noise scales.

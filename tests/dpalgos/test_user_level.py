@@ -9,7 +9,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
-from dpalgos.user_level.user_level_selection import UserLevelSelectionParams, mean_losses
+from dpalgos.user_level.user_level_selection import UserLevelSelection, mean_losses
 from tests.contract.moves import largest_moves
 from tests.dpalgos.silence import estimated, recorded
 
@@ -81,7 +81,7 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
             users = Sample(X, y, user_ids=ids).users
             objective = UserObjective(users=users, loss=loss, radius=1.0)
             settings = {"candidates": (tuple(coef[:, 0]), (0.0,) * 8), "loss": name, "loss_bound": 1e20}
-            params = UserLevelSelectionParams(**SETTINGS, **settings, concentration_radius=1.0)
+            params = UserLevelSelection(**SETTINGS, **settings, concentration_radius=1.0)
             made = [users.means(users.X), objective.gradients(coef), mean_losses(users, params)]
             parts.append(np.concatenate(made, axis=1)[1:])
         for other in parts[1:]:
@@ -92,7 +92,7 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
 def test_a_loss_that_is_not_a_number_is_the_largest():
     users = Sample(np.full((1, 2), 1e60), np.ones(1), user_ids=[0]).users
     settings = {"candidates": ((1e30, -1e30), (0.0, 0.0)), "loss": "squared", "loss_bound": 4.0}
-    params = UserLevelSelectionParams(**SETTINGS, **settings, concentration_radius=1.0)
+    params = UserLevelSelection(**SETTINGS, **settings, concentration_radius=1.0)
     object.__setattr__(params, "candidates", ((1e250, -1e250), (0.0, 0.0)))  # refused by the class
     np.testing.assert_array_equal(mean_losses(users, params), [[4.0, 0.5]])
 

@@ -66,9 +66,8 @@ def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 
 
-def gradients(d=4, sparsity=2, **keywords):
-    params = ldp_iht.LDPIHTParams(**{**BOUNDS, "sparsity": sparsity, **keywords})
-    return ldp_iht.GradientRounds.of(params, d, 100)
+def gradients(sparsity=2, **keywords):
+    return ldp_iht.LDPIHT(**{**BOUNDS, "sparsity": sparsity, **keywords})
 
 
 def column(coef):
@@ -76,7 +75,7 @@ def column(coef):
 
 
 def longest(algorithm, coef, seed=0):
-    rng, part = np.random.default_rng(seed), algorithm.report_at(column(coef))
+    rng, part = np.random.default_rng(seed), algorithm.report_at(column(coef), BOUNDS["response_bound"])
     X = rng.standard_t(1.5, (4000, len(coef))) * 10.0 ** rng.integers(-1, 3, (4000, 1))
     X[:2000] = np.sign(X[:2000]) * 1.0
     X[0] = np.where(np.asarray(coef) >= 0, 1.0, -1.0)
@@ -94,7 +93,7 @@ RADII += [(PAPER, [0.5] * 4, 2 * (2.0 + 2.0)), (PAPER, [0.0] * 4, 2 * (2.0 + 2.0
 @pytest.mark.parametrize(("keywords", "coef", "radius"), RADII, ids=str)
 def test_the_radius_is_the_largest_clipped_gradient(keywords, coef, radius):
     algorithm = gradients(**keywords)
-    assert algorithm.radius(column(coef))[0] == pytest.approx(radius)
+    assert algorithm.radius(column(coef), BOUNDS["response_bound"])[0] == pytest.approx(radius)
     largest = longest(algorithm, coef)
     assert largest <= 1 + 1e-12
     if not (keywords.get("calibration") == "paper" and not any(coef)):  # attained at the worst iterate only

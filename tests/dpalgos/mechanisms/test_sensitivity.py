@@ -13,7 +13,9 @@ from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.core import rows as core_rows
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
+from dpalgos.mechanisms.private_range import private_range
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
+from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.release.declared import Release
@@ -78,8 +80,12 @@ RELEASES = Release("range", count), Release("mean", ball_mean)
 
 
 def by_column(transcript, values, tau, window):
-    settings = {"bound": 100.0, "window": window.times(tau), "epsilon": 0.5}
-    return winsorized.winsorized_columns(transcript, RELEASES, values, **settings)[0]
+    ranges, mean = RELEASES
+    window, settings = window.times(tau), {"bound": 100.0, "epsilon": 0.5}
+    center = private_range(transcript, ranges, values, bin_width=window.bin_width, **settings)
+    means = winsorized.truncated_means(values, center, window.half_width)
+    moved = 2 * window.half_width / len(values)
+    return release_laplace(transcript, mean, means, linf_sensitivity=moved, epsilon=0.5)
 
 
 def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
