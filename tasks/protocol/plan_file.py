@@ -222,7 +222,8 @@ def with_terms_of(question: PlanQuestion, request: ReleaseRequest) -> PlanQuesti
     """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
     if request.by_group:
         return question.with_terms(request.by_group.terms)
-    _, units, _ = public_plan(request)
+    public_plan(request)  # which an estimator may refuse
+    units = request.units
     terms = [each for each in units.coef_names if each != units.intercept]
     assert request.table is not None
     columns = [each.name for each in request.table.columns]

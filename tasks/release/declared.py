@@ -1,4 +1,8 @@
-"""The columns of a release as a study file declares them: how they become rows, and the way back."""
+"""The columns of a release as a study file declares them: how they become rows, and the way back.
+
+The release is converted to the units of the file, which is post-processing. Covariates are centered.
+Therefore the intercept is the estimate where all of them are at their centers.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,16 +62,25 @@ def faults_of_columns(table: AnalystTable, columns: ReleaseColumns) -> Iterator[
             )
 
 
-def units_as_declared(
-    analyst_table: AnalystTable, asked: ReleaseColumns, family: str, formula: FormulaDesign | None = None
-) -> tuple[RowDesign, FileUnits]:
-    """Return how rows are made from columns as a study file declares them, and the way back."""
+def row_design(
+    analyst_table: AnalystTable | None,
+    asked: ReleaseColumns,
+    family: str,
+    formula: FormulaDesign | None = None,
+) -> RowDesign:
+    """Return how rows are made from columns: as a study file declares them, or unchanged without one."""
+    if analyst_table is None:
+        return RowDesign(
+            columns=tuple(map(Column.in_units, asked.x)),
+            response=Column.in_units(asked.y) if asked.y else None,
+            user_id=asked.user_id or "",
+            weights=asked.weights or "",
+        )
     known = {column.name: column for column in analyst_table.columns}
     for fault in faults_of_columns(analyst_table, asked):
         raise SpecError(fault)
     declaration = analyst_table.declaration(known[name] for name in asked.xy)
     columns = {column.name: column for column in analyst_table.fitted}
-    groups = {known[name].term: known[name].table_columns for name in asked.x}
     response = None
     if asked.y:
         one, *others = [asked.y] if family == "multinomial" else known[asked.y].table_columns
@@ -77,8 +90,8 @@ def units_as_declared(
                 "another, or params.family = 'multinomial'"
             )
         response = Column.in_units(one) if family else columns[one]
-    design = RowDesign(
-        columns=tuple(columns[name] for group in groups.values() for name in group),
+    return RowDesign(
+        columns=tuple(columns[each] for name in asked.x for each in known[name].table_columns),
         response=response,
         user_id=analyst_table.user_id,
         weights=analyst_table.weights,
@@ -86,9 +99,22 @@ def units_as_declared(
         declaration=declaration,
         formula=formula.described if formula else None,
     )
+
+
+def units_of_file(
+    design: RowDesign,
+    analyst_table: AnalystTable | None,
+    asked: ReleaseColumns,
+    formula: FormulaDesign | None = None,
+) -> FileUnits:
+    """Return how an estimate from the rows of a design is converted to the units of the file."""
+    if analyst_table is None:
+        return FileUnits.unchanged(design.names)
     if numbers := analyst_table.group_numbers_of(asked.x):
-        return design, FileUnits.unchanged(numbers.released_names)
-    units = file_units(design.columns, response)
-    if response is not None:
+        return FileUnits.unchanged(numbers.released_names)
+    units = file_units(design.columns, design.response)
+    if design.response is not None:
+        known = {column.name: column for column in analyst_table.columns}
+        groups = {known[name].term: known[name].table_columns for name in asked.x}
         units = replace(units, groups=groups, columns=asked.xy)
-    return design, units.by_formula(formula) if formula else units
+    return units.by_formula(formula) if formula else units

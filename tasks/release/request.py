@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,10 @@ from dpalgos.hardened_release import releasable
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.file_units import FileUnits
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.release.declared import ReleaseColumns, units_as_declared
+from tasks.release.declared import ReleaseColumns, row_design, units_of_file
+from tasks.release.design import RowDesign
 from tasks.release.faults import (
     NO_COVARIATE,
     check_columns,
@@ -97,6 +100,21 @@ class ReleaseRequest:
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.own.data if self.own else None
+
+    @cached_property
+    def design(self) -> RowDesign:
+        """How the estimator's rows are made from the file."""
+        return row_design(self.table, self.columns, self.family, self.by_formula)
+
+    @cached_property
+    def units(self) -> FileUnits:
+        """How the estimate is converted to the units of the file."""
+        return units_of_file(self.design, self.table, self.columns, self.by_formula)
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether a declared row may add zeros: to the sums of a regression, or to counts by group."""
+        return self.table is not None and bool(self.columns.y or self.by_group)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -311,7 +329,8 @@ def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[
         if not faults:
             families = [params.get("family"), *(each.params.get("family") for each in own.estimators)]
             family = families[0] or ("multinomial" if "multinomial" in families else "")
-            _, units = units_as_declared(own.data, columns, family, design)
+            rows = row_design(own.data, columns, family, design)
+            units = units_of_file(rows, own.data, columns, design)
             if "coef" in params:
                 has_offset = bool(design and design.offset_bounds)
                 units.answer_of(_released_model(path, params["coef"])[0], has_offset=has_offset)

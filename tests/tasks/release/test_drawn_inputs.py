@@ -214,15 +214,15 @@ def drawn_from(plan):
 
     The columns between an offset and an intercept are in order of their names.
     """
-    rows, sample, params = plan.rows, plan.sample, plan.drawing.params
-    names, k = rows.units.coef_names, sample.X.shape[1]
+    request, sample, params = plan.request, plan.sample, plan.drawing.params
+    names, k = request.units.coef_names, sample.X.shape[1]
     free = slice(int(params.offset_bounds is not None), k - int(params.intercept))
     order = np.arange(k)
-    if rows.design.formula is None:
+    if request.design.formula is None:
         order[free] = sorted(order[free], key=lambda j: names[j])
-    codes = None if rows.users is None else rows.users.tobytes()
+    codes = None if sample.user_codes is None else sample.user_codes.tobytes()
     arrays = sample.X[:, order].tobytes(), None if sample.y is None else sample.y.tobytes(), codes
-    back = [each.tobytes() for each in rows.units.affine] if rows.design.formula else []
+    back = [each.tobytes() for each in request.units.affine] if request.design.formula else []
     return repr((plan.drawing.estimator.name, params, sorted(names), arrays, back))
 
 
