@@ -191,7 +191,6 @@ def complete_request(
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
             raise SpecError(stated_by_column(stated[0], config.dataset.study))
-        columns = _with_covariates(columns, own.data)
         # The plan says that there is a constant, and an offset.
         known = {*bounds, *params, INTERCEPT, MAX_WEIGHT, OFFSET}
         for key, value in _settings_of_study(own, config.dataset, columns, estimator).items():
@@ -234,20 +233,13 @@ def complete_request(
     )
 
 
-def _with_covariates(columns: ReleaseColumns, table: AnalystTable) -> ReleaseColumns:
-    """Return the columns of a release; by default, all declared ones are covariates or the response."""
-    if columns.x:
-        return columns
-    names = tuple(column.name for column in table.columns if column.name != columns.y)
-    return columns.model_copy(update={"x": names})
+def with_declared_columns(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
+    """Return the table and the release file with all columns.
 
-
-def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseColumns]:
-    """Return the table and the columns with those of the file's formula or table by group, or the study's.
-
-    A question without weights has a table without them.
+    They are those of the file's formula or table by group, or of the study's formula. Without any, all
+    declared columns are covariates or the response. A question without weights has a table without them.
     """
-    columns, update = config.columns, dict[str, Any]()
+    columns, table, update = config.columns, own.data, dict[str, Any]()
     tables = {key: text for key in ("survival", "table1") if (text := getattr(config, key))}
     formula = config.formula or own.formula
     if tables:
@@ -257,27 +249,21 @@ def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseC
             raise SpecError(
                 f"{kind} must be alone in a release, without columns and settings, got {also[0]!r}, too"
             )
-        table, numbers = expand_group_numbers(kind, text, own.data)
+        table, numbers = expand_group_numbers(kind, text, table)
         update = {"x": numbers.names}
-    elif not formula or (columns.x and not config.formula):
-        return _of_weights(own, columns)
-    else:
-        table, design = expand_formula(formula, own.data)
+    elif config.formula or (formula and not columns.x):
+        table, design = expand_formula(formula, table)
         update = {"x": design.covariates, "y": design.response_column}
         if columns.x or columns.y not in (None, update["y"]):
             raise SpecError("columns must leave x and y to the formula, got both; take one out")
-    return _of_weights(own.model_copy(update={"data": table}), columns.model_copy(update=update))
-
-
-def _of_weights(own: OwnData, columns: ReleaseColumns) -> tuple[OwnData, ReleaseColumns]:
-    """Return the table without its weights if the question has none: means, tables, or ``weights = ""``."""
-    if columns.weights or (columns.y and columns.weights is None):
-        return own, columns
-    unweighted = {
-        "data": own.data.model_copy(update={"weights": "", "max_weight": None}),
-        "guesses": own.guesses.without(own.data.weights),
-    }
-    return own.model_copy(update=unweighted), columns.model_copy(update={"weights": None})
+    elif not columns.x:
+        update = {"x": tuple(column.name for column in table.columns if column.name != columns.y)}
+    columns, guesses = columns.model_copy(update=update), own.guesses
+    if not columns.weights and (columns.weights is not None or not columns.y):  # "", a mean or a table
+        columns, guesses = columns.model_copy(update={"weights": None}), guesses.without(table.weights)
+        table = table.model_copy(update={"weights": "", "max_weight": None})
+    own = own.model_copy(update={"data": table, "guesses": guesses})
+    return own, config.model_copy(update={"columns": columns})
 
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
@@ -299,9 +285,8 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
         of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
     elif own and config and not of_study:
         try:
-            own, columns = with_formula(own, config)
-            config = config.model_copy(update={"columns": columns})
-            of_study += unknown_columns(columns, own.data)
+            own, config = with_declared_columns(own, config)
+            of_study += unknown_columns(config.columns, own.data)
             faults += [] if of_study or undeclared else _faults_of_release(config, own, path)
         except SpecError as error:
             faults.append(str(error))
@@ -319,7 +304,7 @@ def _faults_without_study(config: ReleaseConfig) -> Iterator[str]:
 
 def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[str]:
     """Return the declarations and settings for which a release is refused, whatever its estimator is."""
-    columns, params = _with_covariates(config.columns, own.data), dict(config.params)
+    columns, params = config.columns, dict(config.params)
     faults = [*faults_of_declarations(own.data, config.dataset.study, columns, config.bounds, params)]
     design = own.data.formula_of(columns.x)
     try:
