@@ -20,7 +20,6 @@ from tasks.errors import SpecError
 from tasks.own_table.row_simulator import PREDICTED, RowSimulator, UsualTables, matters_most, table_count
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
-from tasks.release.release import keywords_of
 from tasks.release.request import ReleaseRequest
 
 T = TypeVar("T")
@@ -138,7 +137,7 @@ class SimulatedRelease:
 
     def release(self, epsilon: float, number: int) -> Result | None:
         """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
-        keywords = {**keywords_of(self.request), "epsilon": epsilon}
+        keywords = {**self.request.keywords, "epsilon": epsilon}
         rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
         keywords = keywords if self.request.by_group else {"interval": LEVEL, **keywords}
         try:

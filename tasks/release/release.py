@@ -38,7 +38,7 @@ from tasks.release.design import model_of, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in
-from tasks.study.estimators import OFFSET, check_offset, structure_of
+from tasks.study.estimators import OFFSET
 from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
@@ -214,24 +214,7 @@ def public_plan(request: ReleaseRequest) -> ReleasePlan:
     """Plan a release by its declarations alone."""
     assert request.table is not None
     name, shape = request.estimator.name, (request.table.units[0], request.design.n_columns)
-    return rehearse_release(name, *shape, keywords_of(request), n_users=request.n_users)
-
-
-def keywords_of(request: ReleaseRequest) -> dict[str, Any]:
-    """Return the estimator's keywords, with the budget and what the declarations add."""
-    design, units = request.design, request.units
-    name, offset_bounds = request.estimator.name, request.offset_bounds
-    keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
-    if offset_bounds:
-        check_offset(name, units.names[0])
-    if design.intercept:
-        max_weight = request.table.max_weight if request.table else None
-        keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
-    if "coef" in keywords:
-        keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
-        if keywords.get("residual_bound") is not None and design.response:  # of the response's own unit
-            keywords["residual_bound"] /= design.response.scale or 1.0
-    return keywords
+    return rehearse_release(name, *shape, request.keywords, n_users=request.n_users)
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
@@ -264,7 +247,7 @@ def _drawing(request: ReleaseRequest, rows: ReleaseRows) -> tuple[ReleasePlan, S
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
-    name, keywords = request.estimator.name, keywords_of(request)
+    name, keywords = request.estimator.name, request.keywords
     shape, table = (rows.n_rows, request.design.n_columns), rows.X
     if isinstance(table, StreamedTable):
         try:

@@ -31,7 +31,7 @@ from tasks.release.faults import (
     unknown_columns,
 )
 from tasks.release.spending import unit_of
-from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
+from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET, check_offset, structure_of
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
 if TYPE_CHECKING:
@@ -78,13 +78,26 @@ class ReleaseRequest:
     by_formula: FormulaDesign | None  # if response and covariates are those of a formula
     by_group: "GroupNumbers | None"  # if the columns are those of a table by group
 
-    @property
+    @cached_property
     def keywords(self) -> dict[str, Any]:
-        """The estimator's keywords, except the budget."""
-        declared = {**self.bounds, **self.params}
-        if self.by_group:  # limits follow from its numbers
-            declared = self.by_group.keywords
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
+        """The estimator's keywords: the budget, what the files state, and what follows from declarations."""
+        name, offset_bounds, response = self.estimator.name, self.offset_bounds, self.design.response
+        # Limits by group follow from their numbers.
+        stated = self.by_group.keywords if self.by_group else {**self.bounds, **self.params}
+        keywords: dict[str, Any] = {
+            key: tuple(each) if isinstance(each, list) else each for key, each in stated.items()
+        }
+        keywords |= {"epsilon": self.epsilon, "delta": self.delta}
+        if offset_bounds:
+            check_offset(name, self.units.names[0])
+        if self.design.intercept:
+            max_weight = self.table.max_weight if self.table else None
+            keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
+        if "coef" in keywords:
+            keywords["coef"] = self.units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
+            if keywords.get("residual_bound") is not None and response:  # of the response's own unit
+                keywords["residual_bound"] /= response.scale or 1.0
+        return keywords
 
     @property
     def family(self) -> str:
