@@ -93,14 +93,11 @@ class StoredRelease:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        units, stored = self.plan.request.units, self.answer["estimate"]
-        rank = {name: (j, 0) for j, name in enumerate(units.coef_names)}
-
-        def order(name: str) -> tuple[int, int]:
-            column, _, k = name.rpartition(", class ")
-            return rank[name] if name in rank else (rank[column][0], int(k))
-
-        return {name: stored[name] for name in sorted(stored, key=order)}
+        names, stored = self.plan.request.units.coef_names, self.answer["estimate"]
+        if names[0] not in stored:
+            classes = range(len(stored) // len(names))
+            names = tuple(f"{name}, class {k}" for name in names for k in classes)
+        return {name: stored[name] for name in names}
 
     @property
     def interval(self) -> dict[str, list[float | None]]:
