@@ -183,8 +183,11 @@ def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
     return sorted(map(list, codes))
 
 
-# Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.
-_LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
+# Keywords that version 2.1 or 3.0 lacks, at values that mean what it did: questions stay the same questions.
+_LATER = {
+    **{"person_weight": "equal", "max_rows": None, "max_weight": None},  # since 3.0
+    **{"single_event": False, "with_times": False},  # since 4.0
+}
 
 
 def question_parameters(

@@ -143,6 +143,20 @@ def test_a_question_of_version_2_1_is_the_same_question():
     assert digest == "b3eeb7511c717f80c52868b5a5a3a8b4cefbbcf0cd7de7a5f92d6872ab5eb802"
 
 
+def test_a_question_of_version_3_0_has_its_keywords():
+    settings = {"preconditioned_glm": {"family": "logistic"}, "cumulative_counts": {"chain": 2}}
+    found = {
+        name: set(
+            question_parameters(each, build_params(each, {**BUDGET, **settings[name]}), DESIGN)["keywords"]
+        )
+        for name in settings
+        for each in [dpalgos.get_estimator(name)]
+    }
+    of_glm = {"family", "n_classes", "interval", "interval_target", "intercept", "offset_bounds"}
+    assert {*BUDGET, "calibration", *of_glm} == found["preconditioned_glm"]
+    assert {*BUDGET, "calibration", "chain"} == found["cumulative_counts"]
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.label)
 def test_every_keyword_of_an_estimator_is_part_of_the_question(form):
     params = build_params(form, keywords(form, "tight"))
