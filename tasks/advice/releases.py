@@ -4,7 +4,7 @@ import math
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,13 +17,9 @@ from dpalgos.formula.person_rows import PersonRows
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
-from tasks.own_table.file_units import FileUnits
 from tasks.own_table.row_simulator import PREDICTED, RowSimulator, UsualTables, matters_most, table_count
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
-from tasks.release.declared import units_as_declared
-from tasks.release.design import RowDesign
-from tasks.release.release import keywords_of
 from tasks.release.request import ReleaseRequest
 
 T = TypeVar("T")
@@ -64,8 +60,6 @@ class SimulatedRelease:
     """A release on synthetic tables, which are the same for every ε."""
 
     request: ReleaseRequest
-    design: RowDesign
-    units: FileUnits
     simulator: RowSimulator
     drawn: Sequence[Mapping[str, float]]  # the random quantities of each table's distribution
     samples: Sequence[Sample]
@@ -74,7 +68,7 @@ class SimulatedRelease:
     def names(self) -> tuple[str, ...]:
         """The columns, without offset and intercept; groups and times of survival curves."""
         numbers = self.request.by_group
-        return numbers.terms if numbers else self.design.names[self._first :]
+        return numbers.terms if numbers else self.request.design.names[self._first :]
 
     @property
     def _first(self) -> int:
@@ -112,7 +106,7 @@ class SimulatedRelease:
         """Return half-widths (…, k) by term in the units of the file."""
         names: Sequence[str] = self.names
         if not self.request.by_group:
-            names, widths = self.units.half_widths(names, widths)
+            names, widths = self.request.units.half_widths(names, widths)
         return dict(zip(names, widths.T, strict=True))
 
     def results(self, epsilon: float) -> list[Result]:
@@ -143,7 +137,7 @@ class SimulatedRelease:
 
     def release(self, epsilon: float, number: int) -> Result | None:
         """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
-        keywords = keywords_of(replace(self.request, epsilon=epsilon), self.units, self.design)
+        keywords = {**self.request.keywords, "epsilon": epsilon}
         rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
         keywords = keywords if self.request.by_group else {"interval": LEVEL, **keywords}
         try:
@@ -200,7 +194,7 @@ def simulate_release(
     table, guesses = own.data, own.guesses
     if request.keywords.get("interval_target", ROBUST) != ROBUST:
         guesses = guesses.model_copy(update={"skewed": True})
-    design, units = units_as_declared(table, columns, family, request.by_formula)
+    design = request.design
     response = design.response.name if design.response else ""
     column = table.dataset(request.dataset).column
     derived = request.by_formula or request.by_group
@@ -247,9 +241,7 @@ def simulate_release(
         warnings.simplefilter("ignore", UserWarning)
         tables = made_up(sample, table.units[0], n_tables, request.dataset, simulator.rows_each)
         samples, drawn = zip(*tables, strict=True)
-    return SimulatedRelease(
-        request=request, design=design, units=units, simulator=simulator, samples=samples, drawn=drawn
-    )
+    return SimulatedRelease(request=request, simulator=simulator, samples=samples, drawn=drawn)
 
 
 def made_up(

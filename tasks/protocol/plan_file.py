@@ -27,7 +27,7 @@ from tasks.release.request import (
     ReleaseConfig,
     ReleaseRequest,
     complete_request,
-    with_formula,
+    with_declared_columns,
 )
 from tasks.report.coefficients import means_formula, table_format
 from tasks.study.own_data import OwnData, checked_data, read_toml
@@ -194,11 +194,10 @@ def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnDa
         config = ReleaseConfig(**plain)
     except ValidationError as error:
         raise SpecError(numbered(sentences(error))) from None
-    own, columns = with_formula(own.model_copy(update={"formula": question.formula}), config)
-    config = config.model_copy(update={"columns": columns})
-    if faults := [*unknown_columns(columns, own.data)]:
+    own, config = with_declared_columns(own.model_copy(update={"formula": question.formula}), config)
+    if faults := [*unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
-    design = own.data.formula_of(columns.x)
+    design = own.data.formula_of(config.columns.x)
     if design and len(design.times) > 1:
         raise SpecError(
             f"formula must be of persons with one row each, like Surv(time, event) ~ …, got "
@@ -222,7 +221,8 @@ def with_terms_of(question: PlanQuestion, request: ReleaseRequest) -> PlanQuesti
     """Return a question with targets by terms; refuse terms of targets and tests that it lacks."""
     if request.by_group:
         return question.with_terms(request.by_group.terms)
-    _, units, _ = public_plan(request)
+    public_plan(request)  # which an estimator may refuse
+    units = request.units
     terms = [each for each in units.coef_names if each != units.intercept]
     assert request.table is not None
     columns = [each.name for each in request.table.columns]

@@ -143,8 +143,8 @@ def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
     name = charge.reserve.partition("/")[2]
     with plan.naming(name):
         request = plan.request(name, charge.epsilon)
-        design, _, drawing = public_plan(request)
-    parameters = question_parameters(request.estimator, drawing.params, design)
+        drawing = public_plan(request)
+    parameters = question_parameters(request.estimator, drawing.params, request.design)
     known = charge.question
     asked = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
     return asked.id == known.id
@@ -169,7 +169,7 @@ def check_reservable(prepared: PreparedPlan, account: Account | None) -> None:
             raise _changed(plan, name, charge)
     kept = [each for each in account.charges if each not in registration.reserved.values()]
     costs = [
-        public_plan(plan.request(name, epsilon))[2].cost
+        public_plan(plan.request(name, epsilon)).cost
         for name, epsilon in prepared.split.epsilons.items()
         if name not in registration.charged
     ]
@@ -207,7 +207,7 @@ class _Simulated:
 
     def cost(self, epsilon: float) -> Spending:
         with self._plan.naming(self._name):
-            return public_plan(self._plan.request(self._name, epsilon))[2].cost
+            return public_plan(self._plan.request(self._name, epsilon)).cost
 
     def half_widths(self, epsilon: float) -> dict[str, FloatArray]:
         widths = self._kept.value("half-widths", epsilon, self._half_widths)
@@ -238,7 +238,7 @@ class _Simulated:
         tables = [
             submodel_by_formula(model, formula, self._request.by_formula).coefficients()
             for result in self._tables.results(epsilon)
-            if (model := released_model(result, self._request, self._tables.units))
+            if (model := released_model(result, self._request))
         ]
         if not tables:
             return {"terms": [], "none": 1.0}

@@ -107,11 +107,11 @@ def _scale(question: PlanQuestion, records: Mapping[str, Mapping[str, Any]]) -> 
 
 def _records(plan: PlanFile, folder: Path, failures: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return the record of each question, titled by its name, without those that failed."""
-    records: dict[str, dict[str, Any]] = {}
+    names = [each.name for each in plan.plan.released if each.name not in failures]
+    stored, records = {name: read_record(folder / name) for name in names}, dict[str, dict[str, Any]]()
     for each in plan.plan.questions:
-        if (source := each.submodel or each.name) in failures:
+        if (record := stored.get(each.submodel or each.name)) is None:
             continue
-        record = read_record(folder / source)
         if each.submodel:
             try:
                 record = nested_record(record, each.formula)

@@ -1,4 +1,4 @@
-"""All public facts that decide which rows an estimator gets, and the question that the ledger stores.
+"""The columns of a release: how they become rows, the way back, and the question that the ledger stores.
 
 The rows of a release are computed from a `RowDesign` and from nothing else that is public. The estimator runs
 with its `Params`. The ledger hashes everything of the two that decides the estimate, so two requests are one
@@ -9,6 +9,9 @@ question only if they draw from the same inputs. A question has one form for all
 - Cut points of a time are stated once, by the columns that are computed from it.
 - Spellings of a category that mean the same code, such as 7 and 7.0, are stated once.
 - A constant for missing cells is left out where they are counted.
+
+The release is converted to the units of the file, which is post-processing. Covariates are centered.
+Therefore the intercept is the estimate where all of them are at their centers.
 """
 
 import hashlib
@@ -17,15 +20,40 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from data.columns import Column, Declaration, Derived, rows_in_units
 from data.formats.canonical import MISSING, meanings
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
 from dpalgos.formula.allowed import plain_code
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.params import Params
 from dpalgos.typing import FloatArray
+from tasks.errors import SpecError
+from tasks.file_schema import Strict
+from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.file_units import FileUnits, file_units
 from tasks.study.estimators import OFFSET
+
+
+class ReleaseColumns(Strict):
+    """The columns of a release's file: covariates, the response, and whose rows they are."""
+
+    x: tuple[str, ...] = Field(default=(), min_length=1)
+    y: str | None = None
+    user_id: str | None = None
+    weights: str | None = None  # "": a regression without the weights that the study file declares
+
+    @property
+    def all_numbers(self) -> tuple[str, ...]:
+        """The covariates, the weights and the response, as far as there are any."""
+        return (*self.x, *filter(None, [self.weights, self.y]))
+
+    @property
+    def xy(self) -> tuple[str, ...]:
+        """The covariates, and the response if there is one."""
+        return (*self.x, self.y) if self.y else self.x
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +110,62 @@ class RowDesign:
         }
 
 
+def row_design(
+    analyst_table: AnalystTable | None,
+    asked: ReleaseColumns,
+    family: str,
+    formula: FormulaDesign | None = None,
+) -> RowDesign:
+    """Return how rows are made from columns: as a study file declares them, or unchanged without one."""
+    if analyst_table is None:
+        return RowDesign(
+            columns=tuple(map(Column.in_units, asked.x)),
+            response=Column.in_units(asked.y) if asked.y else None,
+            user_id=asked.user_id or "",
+            weights=asked.weights or "",
+        )
+    known = {column.name: column for column in analyst_table.columns}
+    declaration = analyst_table.declaration(known[name] for name in asked.xy)
+    columns = {column.name: column for column in analyst_table.fitted}
+    response = None
+    if asked.y:
+        one, *others = [asked.y] if family == "multinomial" else known[asked.y].table_columns
+        if others:
+            raise SpecError(
+                f"columns.y must be a column of numbers or of two categories, got {asked.y!r}; choose "
+                "another, or params.family = 'multinomial'"
+            )
+        response = Column.in_units(one) if family else columns[one]
+    return RowDesign(
+        columns=tuple(columns[each] for name in asked.x for each in known[name].table_columns),
+        response=response,
+        user_id=analyst_table.user_id,
+        weights=analyst_table.weights,
+        intercept=response is not None,
+        declaration=declaration,
+        formula=formula.described if formula else None,
+    )
+
+
+def units_of_file(
+    design: RowDesign,
+    analyst_table: AnalystTable | None,
+    asked: ReleaseColumns,
+    formula: FormulaDesign | None = None,
+) -> FileUnits:
+    """Return how an estimate from the rows of a design is converted to the units of the file."""
+    if analyst_table is None:
+        return FileUnits.unchanged(design.names)
+    if numbers := analyst_table.group_numbers_of(asked.x):
+        return FileUnits.unchanged(numbers.released_names)
+    units = file_units(design.columns, design.response)
+    if design.response is not None:
+        known = {column.name: column for column in analyst_table.columns}
+        groups = {known[name].term: known[name].table_columns for name in asked.x}
+        units = replace(units, groups=groups, columns=asked.xy)
+    return units.by_formula(formula) if formula else units
+
+
 def _unit(column: Column) -> dict[str, Any]:
     return {"name": column.name, "center": column.center, "scale": column.scale}
 
@@ -99,8 +183,11 @@ def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
     return sorted(map(list, codes))
 
 
-# Keywords that version 2.1 lacks, at values that mean what it did: its questions stay the same questions.
-_LATER = {"person_weight": "equal", "max_rows": None, "max_weight": None}
+# Keywords that version 2.1 or 3.0 lacks, at values that mean what it did: questions stay the same questions.
+_LATER = {
+    **{"person_weight": "equal", "max_rows": None, "max_weight": None},  # since 3.0
+    **{"single_event": False, "with_times": False},  # since 4.0
+}
 
 
 def question_parameters(

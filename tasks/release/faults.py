@@ -10,7 +10,7 @@ from dpalgos.models.families import Family, family_class, get_family
 from dpalgos.params import check_settings
 from tasks.errors import SpecError, require_once
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.release.declared import ReleaseColumns, faults_of_columns
+from tasks.release.design import ReleaseColumns
 from tasks.study.estimators import MAX_WEIGHT, OFFSET
 
 NO_COVARIATE = 'columns.x must name at least one column, got none; add e.g. x = ["age"]'
@@ -66,6 +66,31 @@ def faults_of_declarations(
                 _check_response(table, columns.y, get_family(name, n_classes=n_classes), design)
         except InputError as error:
             yield str(error)
+
+
+def faults_of_columns(table: AnalystTable, columns: ReleaseColumns) -> Iterator[str]:
+    """Yield what a study file declares otherwise than a release of these columns needs."""
+    for key in ("user_id", "weights"):
+        stated, declared = getattr(columns, key) or "none", getattr(table, key) or "none"
+        if stated != declared:
+            others = ', or "" for a regression without weights' * (key == "weights")
+            yield f"columns.{key} must be the study file's, {declared!r}{others}, got {stated!r}; correct it"
+    if table.missing == "drop" and columns.user_id:
+        yield (
+            'data.missing must be "refuse" for a release that protects users, got "drop": a user\'s rows '
+            "count by their number; give columns with missing cells impute = a public constant"
+        )
+    numbers = table.group_numbers_of(columns.x)
+    if table.missing == "drop" and (columns.y or numbers):
+        return
+    known = {column.name: column for column in table.columns}
+    counted = numbers.counts_missing if numbers else ()
+    for column in table.declaration(known[name] for name in columns.xy).columns:
+        if column.missing and column.impute is None and column.name not in counted:
+            yield (
+                f"column {column.name!r} has codes for missing cells: refusing the file would reveal the "
+                'cell; give it impute = a public constant, or for regressions missing = "drop"'
+            )
 
 
 def stated_by_column(bound: str, study: str) -> str:

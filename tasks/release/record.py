@@ -112,7 +112,7 @@ def _by_group(released: StoredRelease, numbers: "GroupNumbers") -> dict[str, Any
     (event,) = released.answer["events"]
     estimate = [released.answer["estimate"][name] for name in numbers.released_names]
     noise_std = event["noise_multiplier"] * event["sensitivity"]
-    result = numbers.result(estimate, noise_std, released.plan.rows.n_units, released.plan.request.level)
+    result = numbers.result(estimate, noise_std, released.plan.n_units, released.plan.request.level)
     content = {"declaration": numbers.declaration, "estimate": estimate, "noise_std": noise_std}
     answer = [{**row, "shrunk": row["estimate"]} for row in result.rows()]
     cautions = [*released.answer.get("cautions", []), *getattr(result, "cautions", [])]
@@ -219,7 +219,7 @@ def _public(released: StoredRelease) -> Iterator[dict[str, str]]:
     def fact(what: str, value: object, source: str) -> dict[str, str]:
         return {"what": what, "value": str(value), "source": source}
 
-    yield fact(f"number of {unit}s", released.plan.rows.n_units, "shared by all neighboring data")
+    yield fact(f"number of {unit}s", released.plan.n_units, "shared by all neighboring data")
     for name, value in {**request.bounds, **request.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
     if table and table.weights:
@@ -252,7 +252,7 @@ def _model_facts(released: StoredRelease) -> dict[str, Any]:
     declared = request.table.columns if request.table else ()
     is_time = bool(request.by_formula and request.by_formula.survival)
     return {
-        "n": released.plan.rows.n_units,
+        "n": released.plan.n_units,
         "counted": "rows in the file" if _drops_rows(request) else f"{request.relation.unit_of_privacy}s",
         "preparation": prepared_text(_preparation(request)),
         "parts": list(_preparation(request)),
@@ -323,9 +323,7 @@ def _coded_response(request: ReleaseRequest, used: Sequence[Column]) -> Iterator
 
 def _drops_rows(request: ReleaseRequest) -> bool:
     """Return whether rows with a missing value are left out: fewer rows are used than the file has."""
-    table, columns = request.table, request.columns
-    is_sum = columns.y or request.by_group
-    return bool(table and table.missing == "drop" and is_sum)
+    return request.is_sum and request.table is not None and request.table.missing == "drop"
 
 
 def _cells(

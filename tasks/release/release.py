@@ -34,13 +34,11 @@ from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
-from tasks.own_table.file_units import FileUnits
-from tasks.release.declared import units_as_declared
-from tasks.release.design import RowDesign, model_of, question_parameters
+from tasks.release.design import model_of, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in
-from tasks.study.estimators import OFFSET, check_offset, structure_of
+from tasks.study.estimators import OFFSET
 from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
@@ -53,11 +51,10 @@ class PlannedRelease:
     """A release that can be charged and drawn."""
 
     request: ReleaseRequest
-    rows: ReleaseRows
+    n_units: int  # how many rows or users are protected, which is public
     drawing: ReleasePlan
     sample: Sample
     question: Question
-    question_of_3_0: Question  # the same, as version 3.0 identified it
     cost: PrivacyCost
 
     @property
@@ -66,11 +63,17 @@ class PlannedRelease:
         return self.drawing.params
 
     @property
+    def question_of_3_0(self) -> Question:
+        """The same question, as version 3.0 identified it."""
+        asked = self.request.estimator, self.params, self.request.design
+        return replace(self.question, parameters=question_parameters(*asked, as_in_3_0=True))
+
+    @property
     def offset(self) -> str:
         """The offset of a rate model, as its formula writes it or by its column; "" if there is none."""
         if design := self.request.by_formula:
             return design.offset_code
-        return self.rows.units.names[0] if getattr(self.params, OFFSET, None) else ""
+        return self.request.units.names[0] if getattr(self.params, OFFSET, None) else ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,14 +93,11 @@ class StoredRelease:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        units, stored = self.plan.rows.units, self.answer["estimate"]
-        rank = {name: (j, 0) for j, name in enumerate(units.coef_names)}
-
-        def order(name: str) -> tuple[int, int]:
-            column, _, k = name.rpartition(", class ")
-            return rank[name] if name in rank else (rank[column][0], int(k))
-
-        return {name: stored[name] for name in sorted(stored, key=order)}
+        names, stored = self.plan.request.units.coef_names, self.answer["estimate"]
+        if names[0] not in stored:
+            classes = range(len(stored) // len(names))
+            names = tuple(f"{name}, class {k}" for name in names for k in classes)
+        return {name: stored[name] for name in names}
 
     @property
     def interval(self) -> dict[str, list[float | None]]:
@@ -174,28 +174,25 @@ def plan_on_rows(
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     """Check everything, and return what will be asked, what it costs, and how it is drawn."""
     _check_one_row(request, rows)
-    name, keywords = request.estimator.name, keywords_of(request, rows.units, rows.design)
-    drawing, sample = _drawing(name, keywords, rows)
+    drawing, sample = _drawing(request, rows)
     _check_plan(drawing, request)
     _warn_of_large_delta(request.delta, rows)
     check_data(drawing.estimator, drawing.params, sample)
-    inputs = request.estimator, drawing.params, rows.design
     question = Question(
         dataset=request.dataset,
         content=rows.content,
-        estimator=name,
-        parameters=question_parameters(*inputs),
+        estimator=request.estimator.name,
+        parameters=question_parameters(request.estimator, drawing.params, request.design),
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
     )
     return PlannedRelease(
         request=request,
-        rows=rows,
+        n_units=rows.n_units,
         drawing=drawing,
         sample=sample,
         question=question,
-        question_of_3_0=replace(question, parameters=question_parameters(*inputs, as_in_3_0=True)),
         cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request)),
     )
 
@@ -210,29 +207,11 @@ def _check_one_row(request: ReleaseRequest, rows: ReleaseRows) -> None:
         )
 
 
-def public_plan(request: ReleaseRequest) -> tuple[RowDesign, FileUnits, ReleasePlan]:
-    """Plan a release by its declarations alone; return how its rows are made, its units and its drawing."""
-    table = request.table
-    assert table is not None
-    design, units = units_as_declared(table, request.columns, request.family, request.by_formula)
-    keywords = keywords_of(request, units, design)
-    shape = table.units[0], design.n_columns
-    return design, units, rehearse_release(request.estimator.name, *shape, keywords, n_users=request.n_users)
-
-
-def keywords_of(request: ReleaseRequest, units: FileUnits, design: RowDesign) -> dict[str, Any]:
-    name, offset_bounds = request.estimator.name, request.offset_bounds
-    keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
-    if offset_bounds:
-        check_offset(name, units.names[0])
-    if design.intercept:
-        max_weight = request.table.max_weight if request.table else None
-        keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
-    if "coef" in keywords:
-        keywords["coef"] = units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
-        if keywords.get("residual_bound") is not None and design.response:  # of the response's own unit
-            keywords["residual_bound"] /= design.response.scale or 1.0
-    return keywords
+def public_plan(request: ReleaseRequest) -> ReleasePlan:
+    """Plan a release by its declarations alone."""
+    assert request.table is not None
+    name, shape = request.estimator.name, (request.table.units[0], request.design.n_columns)
+    return rehearse_release(name, *shape, request.keywords, n_users=request.n_users)
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
@@ -260,12 +239,13 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
             )
 
 
-def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
+def _drawing(request: ReleaseRequest, rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
     """Plan the drawing and return its data: streamed where file and estimator allow it, else in memory.
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
-    shape, table = (rows.n_rows, rows.design.n_columns), rows.X
+    name, keywords = request.estimator.name, request.keywords
+    shape, table = (rows.n_rows, request.design.n_columns), rows.X
     if isinstance(table, StreamedTable):
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
@@ -320,7 +300,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
     refused; noise may have been drawn by then. Therefore the charge stays.
     """
-    units = plan.rows.units
+    units = plan.request.units
     try:
         drawn = draw_release(plan.drawing, plan.sample)
     except DataError as error:
@@ -333,27 +313,25 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         "events": event_entries(drawn.events),
     }
     answer |= {"cautions": drawn.cautions} if drawn.cautions else {}
-    answer |= _fit(plan.rows, drawn)
+    answer |= _fit(plan.request, drawn)
     if drawn.intervals is not None:
         pairs, why = units.limits_of(drawn.intervals, drawn.estimate)
         limits = [[None if np.isnan(limit) else float(limit) for limit in pair] for pair in pairs]
         answer["interval"] = dict(zip(units.coef_names, limits, strict=True))
         if why.any():
             answer["interval_note"] = why_none(why, units.coef_names)
-        model = released_model(drawn, plan.request, units, plan.offset)
+        model = released_model(drawn, plan.request, plan.offset)
         content = plain_model(model) if model else None
         answer |= {"released_model": content} if content else {}
     return answer
 
 
-def released_model(
-    drawn: Result, request: ReleaseRequest, units: FileUnits, offset: str = ""
-) -> ReleasedModel | None:
+def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> ReleasedModel | None:
     """Return what was released of a regression with intervals, from which further answers follow."""
     if not drawn.has_model:
         return None
+    units, design = request.units, request.by_formula
     matrix, shift = units.affine
-    design = request.by_formula
     return drawn.released_model(
         units.coef_names,
         matrix=matrix,
@@ -367,10 +345,9 @@ def released_model(
     )
 
 
-def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:
+def _fit(request: ReleaseRequest, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
-    units = rows.units
-    intercept = rows.design.intercept
+    units, intercept = request.units, request.design.intercept
     unit, center = (units.factor[-1], units.offset[-1]) if intercept else (1.0, 0.0)
     ones = len(units.names) - 1 if intercept else None
     released = drawn.goodness(ones, units.reach)

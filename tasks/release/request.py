@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from dpalgos.hardened_release import releasable
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.file_units import FileUnits
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.release.declared import ReleaseColumns, units_as_declared
+from tasks.release.design import ReleaseColumns, RowDesign, row_design, units_of_file
 from tasks.release.faults import (
     NO_COVARIATE,
     check_columns,
@@ -29,7 +31,7 @@ from tasks.release.faults import (
     unknown_columns,
 )
 from tasks.release.spending import unit_of
-from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET
+from tasks.study.estimators import INTERCEPT, MAX_WEIGHT, OFFSET, check_offset, structure_of
 from tasks.study.own_data import OwnData, checked_data, read_toml
 
 if TYPE_CHECKING:
@@ -76,13 +78,26 @@ class ReleaseRequest:
     by_formula: FormulaDesign | None  # if response and covariates are those of a formula
     by_group: "GroupNumbers | None"  # if the columns are those of a table by group
 
-    @property
+    @cached_property
     def keywords(self) -> dict[str, Any]:
-        """The estimator's keywords, except the budget."""
-        declared = {**self.bounds, **self.params}
-        if self.by_group:  # limits follow from its numbers
-            declared = self.by_group.keywords
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
+        """The estimator's keywords: the budget, what the files state, and what follows from declarations."""
+        name, offset_bounds, response = self.estimator.name, self.offset_bounds, self.design.response
+        # Limits by group follow from their numbers.
+        stated = self.by_group.keywords if self.by_group else {**self.bounds, **self.params}
+        keywords: dict[str, Any] = {
+            key: tuple(each) if isinstance(each, list) else each for key, each in stated.items()
+        }
+        keywords |= {"epsilon": self.epsilon, "delta": self.delta}
+        if offset_bounds:
+            check_offset(name, self.units.names[0])
+        if self.design.intercept:
+            max_weight = self.table.max_weight if self.table else None
+            keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
+        if "coef" in keywords:
+            keywords["coef"] = self.units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
+            if keywords.get("residual_bound") is not None and response:  # of the response's own unit
+                keywords["residual_bound"] /= response.scale or 1.0
+        return keywords
 
     @property
     def family(self) -> str:
@@ -97,6 +112,21 @@ class ReleaseRequest:
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.own.data if self.own else None
+
+    @cached_property
+    def design(self) -> RowDesign:
+        """How the estimator's rows are made from the file."""
+        return row_design(self.table, self.columns, self.family, self.by_formula)
+
+    @cached_property
+    def units(self) -> FileUnits:
+        """How the estimate is converted to the units of the file."""
+        return units_of_file(self.design, self.table, self.columns, self.by_formula)
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether a declared row may add zeros: to the sums of a regression, or to counts by group."""
+        return self.table is not None and bool(self.columns.y or self.by_group)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -174,7 +204,6 @@ def complete_request(
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
             raise SpecError(stated_by_column(stated[0], config.dataset.study))
-        columns = _with_covariates(columns, own.data)
         # The plan says that there is a constant, and an offset.
         known = {*bounds, *params, INTERCEPT, MAX_WEIGHT, OFFSET}
         for key, value in _settings_of_study(own, config.dataset, columns, estimator).items():
@@ -217,20 +246,13 @@ def complete_request(
     )
 
 
-def _with_covariates(columns: ReleaseColumns, table: AnalystTable) -> ReleaseColumns:
-    """Return the columns of a release; by default, all declared ones are covariates or the response."""
-    if columns.x:
-        return columns
-    names = tuple(column.name for column in table.columns if column.name != columns.y)
-    return columns.model_copy(update={"x": names})
+def with_declared_columns(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
+    """Return the table and the release file with all columns.
 
-
-def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseColumns]:
-    """Return the table and the columns with those of the file's formula or table by group, or the study's.
-
-    A question without weights has a table without them.
+    They are those of the file's formula or table by group, or of the study's formula. Without any, all
+    declared columns are covariates or the response. A question without weights has a table without them.
     """
-    columns, update = config.columns, dict[str, Any]()
+    columns, table, update = config.columns, own.data, dict[str, Any]()
     tables = {key: text for key in ("survival", "table1") if (text := getattr(config, key))}
     formula = config.formula or own.formula
     if tables:
@@ -240,27 +262,21 @@ def with_formula(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseC
             raise SpecError(
                 f"{kind} must be alone in a release, without columns and settings, got {also[0]!r}, too"
             )
-        table, numbers = expand_group_numbers(kind, text, own.data)
+        table, numbers = expand_group_numbers(kind, text, table)
         update = {"x": numbers.names}
-    elif not formula or (columns.x and not config.formula):
-        return _of_weights(own, columns)
-    else:
-        table, design = expand_formula(formula, own.data)
+    elif config.formula or (formula and not columns.x):
+        table, design = expand_formula(formula, table)
         update = {"x": design.covariates, "y": design.response_column}
         if columns.x or columns.y not in (None, update["y"]):
             raise SpecError("columns must leave x and y to the formula, got both; take one out")
-    return _of_weights(own.model_copy(update={"data": table}), columns.model_copy(update=update))
-
-
-def _of_weights(own: OwnData, columns: ReleaseColumns) -> tuple[OwnData, ReleaseColumns]:
-    """Return the table without its weights if the question has none: means, tables, or ``weights = ""``."""
-    if columns.weights or (columns.y and columns.weights is None):
-        return own, columns
-    unweighted = {
-        "data": own.data.model_copy(update={"weights": "", "max_weight": None}),
-        "guesses": own.guesses.without(own.data.weights),
-    }
-    return own.model_copy(update=unweighted), columns.model_copy(update={"weights": None})
+    elif not columns.x:
+        update = {"x": tuple(column.name for column in table.columns if column.name != columns.y)}
+    columns, guesses = columns.model_copy(update=update), own.guesses
+    if not columns.weights and (columns.weights is not None or not columns.y):  # "", a mean or a table
+        columns, guesses = columns.model_copy(update={"weights": None}), guesses.without(table.weights)
+        table = table.model_copy(update={"weights": "", "max_weight": None})
+    own = own.model_copy(update={"data": table, "guesses": guesses})
+    return own, config.model_copy(update={"columns": columns})
 
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
@@ -282,9 +298,8 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
         of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
     elif own and config and not of_study:
         try:
-            own, columns = with_formula(own, config)
-            config = config.model_copy(update={"columns": columns})
-            of_study += unknown_columns(columns, own.data)
+            own, config = with_declared_columns(own, config)
+            of_study += unknown_columns(config.columns, own.data)
             faults += [] if of_study or undeclared else _faults_of_release(config, own, path)
         except SpecError as error:
             faults.append(str(error))
@@ -302,7 +317,7 @@ def _faults_without_study(config: ReleaseConfig) -> Iterator[str]:
 
 def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[str]:
     """Return the declarations and settings for which a release is refused, whatever its estimator is."""
-    columns, params = _with_covariates(config.columns, own.data), dict(config.params)
+    columns, params = config.columns, dict(config.params)
     faults = [*faults_of_declarations(own.data, config.dataset.study, columns, config.bounds, params)]
     design = own.data.formula_of(columns.x)
     try:
@@ -311,7 +326,8 @@ def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[
         if not faults:
             families = [params.get("family"), *(each.params.get("family") for each in own.estimators)]
             family = families[0] or ("multinomial" if "multinomial" in families else "")
-            _, units = units_as_declared(own.data, columns, family, design)
+            rows = row_design(own.data, columns, family, design)
+            units = units_of_file(rows, own.data, columns, design)
             if "coef" in params:
                 has_offset = bool(design and design.offset_bounds)
                 units.answer_of(_released_model(path, params["coef"])[0], has_offset=has_offset)

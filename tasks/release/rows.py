@@ -1,12 +1,10 @@
-"""Read the rows of a release once, rescale them as a study file declares, and convert answers back.
+"""Read the rows of a release once, and rescale them as a study file declares.
 
 Declared columns are put into public units, (value − center) / scale. Categories become columns of 0 and 1,
 and a regression gets an intercept. All constants are public: a row stays a row, and the guarantee is
 unchanged. If the study leaves out a row for a missing value, it becomes a row of zeros, its intercept
 included. Such a row adds nothing to the sums of a regression, and the number of rows stays the public one.
 A declared user without a row has one row of zeros.
-The release is converted to the units of the file, which is post-processing. Covariates are centered.
-Therefore the intercept is the estimate where all of them are at their centers.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,23 +29,20 @@ from dpalgos.formula.design import FormulaDesign
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
-from tasks.own_table.analyst_table import AnalystTable, require_clusters
-from tasks.own_table.file_units import AT_CENTERS, FileUnits
-from tasks.release.declared import ReleaseColumns, units_as_declared
+from tasks.own_table.analyst_table import require_clusters
+from tasks.own_table.file_units import AT_CENTERS
 from tasks.release.design import RowDesign
 from tasks.release.request import ReleaseRequest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleaseRows:
-    """The rows of a file in public units, and how to convert an estimate back."""
+    """The rows of a file in public units."""
 
     X: FloatArray | StreamedTable | StreamedRows  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     weights: FloatArray | None = None  # (n,)
-    units: FileUnits
-    design: RowDesign  # how X and y are made from the file
     clipped: "ClippedCells | np.ndarray | None" = None  # None if no cell was clipped at a bound
     content: str = ""  # the fingerprint of the whole file
     exact: str = ""  # the digest of what the answer reads of it
@@ -206,7 +201,7 @@ def read_rows(
     progress: Callable[[int], None] | None = None,
 ) -> ReleaseRows:
     """Read and check the file once; of a large file without users keep no number."""
-    columns, analyst_table = request.columns, request.table
+    columns, design, formula = request.columns, request.design, request.by_formula
     if isinstance(data, Query) and columns.user_id and not data.is_ordered:
         raise SpecError(
             f"{data} must state the order of its rows, since at most max_rows of a user's rows are used; add "
@@ -219,44 +214,16 @@ def read_rows(
         if progress and not columns.user_id:  # how many rows users have is private
             progress(reader.n_rows)
 
-    if analyst_table:
-        model: dict[str, Any] = {"family": request.family, "formula": request.by_formula}
-        rows = table_as_declared(data, analyst_table, columns, watch=watch, **model)
+    if request.table:
+        require_clusters(data, request.table)
+    if formula and formula.joins_rows:
+        rows = _person_rows(data, design, formula, watch)
     else:
-        design = RowDesign(
-            columns=tuple(map(Column.in_units, columns.x)),
-            response=Column.in_units(columns.y) if columns.y else None,
-            user_id=columns.user_id or "",
-            weights=columns.weights or "",
-        )
-        rows = _rows_of(data, design, FileUnits.unchanged(design.names), watch)
+        rows = rows_of(data, design, watch, drops=request.is_sum)
     return replace(rows, content=reader.fingerprint(), exact=reader.exact(), n_rows=reader.n_rows)
 
 
-def table_as_declared(
-    path: Source,
-    analyst_table: AnalystTable,
-    columns: ReleaseColumns,
-    *,
-    family: str,
-    watch: Watch,
-    formula: FormulaDesign | None = None,
-) -> ReleaseRows:
-    """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
-
-    The responses of a generalized linear model (``family``) stay as they are.
-    """
-    design, units = units_as_declared(analyst_table, columns, family, formula)
-    require_clusters(path, analyst_table)
-    counts_none = bool(columns.y or analyst_table.group_numbers_of(columns.x))  # a row of zeros
-    if formula and formula.joins_rows:
-        return _person_rows(path, design, formula, units, watch)
-    return _rows_of(path, design, units, watch, drops=counts_none)
-
-
-def _person_rows(
-    path: Source, design: RowDesign, formula: FormulaDesign, units: FileUnits, watch: Watch
-) -> ReleaseRows:
+def _person_rows(path: Source, design: RowDesign, formula: FormulaDesign, watch: Watch) -> ReleaseRows:
     """Return the person-periods of a time to an event, as `dpalgos.formula.phreg` makes them of a frame."""
     from dpalgos.formula.person_rows import person_sample  # loaded if a response is a time
 
@@ -281,15 +248,11 @@ def _person_rows(
         y=sample["y"],
         users=sample["user_ids"],
         weights=sample["row_weights"],
-        units=units,
-        design=design,
         clipped=sample["moved"],
     )
 
 
-def _rows_of(
-    path: Source, design: RowDesign, units: FileUnits, watch: Watch, *, drops: bool = False
-) -> ReleaseRows:
+def rows_of(path: Source, design: RowDesign, watch: Watch, *, drops: bool) -> ReleaseRows:
     """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
 
     A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean.
@@ -312,8 +275,6 @@ def _rows_of(
         y=y,
         users=reader.users,
         weights=reader.weights,
-        units=units,
-        design=design,
         clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
     )
     return rows.with_users(reader.without_rows)

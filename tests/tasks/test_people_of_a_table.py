@@ -15,7 +15,7 @@ import tasks.protocol.prepare
 import tasks.release.rows
 from data.errors import LedgerError
 from data.ledger import open_ledger
-from data.tables.streams import StreamedTable
+from dpalgos.rows.blocks import StreamedRows
 from flows.studies.find_study import find_study
 from tasks.advice.releases import simulate_release
 from tasks.problems.registered_table import RegisteredTable
@@ -367,5 +367,5 @@ def test_weights_of_a_streamed_file_are_those_of_a_held_one(tmp_path, home, monk
     held = released(tmp_path, home, epsilon=3.0)
     monkeypatch.setattr(tasks.release.rows, "HELD_NUMBERS", 10)
     streamed = released(tmp_path, home, epsilon=3.0 + 1e-12)
-    assert isinstance(streamed.plan.rows.X, StreamedTable)
+    assert isinstance(streamed.plan.sample.rows, StreamedRows)
     assert streamed.estimate == pytest.approx(held.estimate, rel=1e-6)

@@ -28,7 +28,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     assert spec.head_panel.problem.covariates == ("dose", "weight")
     assert "p001" not in file.read_text()
     release = checked_request(tmp_path / "mine-release.toml")[0]
-    assert (release.columns.user_id, release.columns.x) == ("patient", ())
+    assert (release.columns.user_id, release.columns.x) == ("patient", ("dose", "weight"))
 
 
 @pytest.mark.parametrize("response", ["", "effect"])

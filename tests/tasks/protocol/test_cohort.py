@@ -115,7 +115,7 @@ def test_declared_persons_without_a_row_count_as_zeros(tmp_path, monkeypatch, es
         config.write_text(f"{ASKED[estimator]}{columns}[params]\n{family}")
         asked = {"epsilon": 1e4, "delta": 1e-6, "interval": None if "sums" in estimator else 0.95}
         found.append(release(ledger, estimator, folder / "table.csv", config, **asked))
-    assert [each.plan.rows.n_units for each in found] == [N - 400, N]
+    assert [each.plan.n_units for each in found] == [N - 400, N]
     few, every = (np.array(list(each.estimate.values())) for each in found)
     np.testing.assert_allclose(every, few, rtol=0.05, atol=2.0 if "sums" in estimator else 0.02)
 

@@ -101,7 +101,7 @@ def test_a_plan_is_checked_without_data_and_fits_its_budget(file):
     assert nested[1] == "0"
     assert float(nested[3]) > 0
     requests = itertools.starmap(prepared.plan.request, prepared.split.epsilons.items())
-    rho, _, failure = rho_of([event for each in requests for event in public_plan(each)[2].events])
+    rho, _, failure = rho_of([event for each in requests for event in public_plan(each).events])
     assert failure == 0
     assert 2.9 < epsilon_of_rho(rho, 1e-6) <= 3.0
 

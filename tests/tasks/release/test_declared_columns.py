@@ -15,10 +15,10 @@ from flows.cli.release import text_of_release
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
-from tasks.release.declared import ReleaseColumns
+from tasks.release.design import ReleaseColumns, row_design
 from tasks.release.record import record_of, write_record
 from tasks.release.request import checked_request, read_request
-from tasks.release.rows import table_as_declared
+from tasks.release.rows import rows_of
 from tasks.report.coefficients import nested_record, text_of
 from tasks.run.datasets import analyst_parquet
 from tests import builders
@@ -169,11 +169,11 @@ def test_a_calibration_is_of_the_family_of_its_record(tmp_path, ledger):
 
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     spec, table = find_study(str(study(tmp_path, response="cost"))), people()
-    asked = tmp_path / "table.csv", spec.analyst_table, COST
-    before = table_as_declared(*asked, family="", watch=lambda batch: None)
+    asked = tmp_path / "table.csv", row_design(spec.analyst_table, COST, ""), lambda batch: None
+    before = rows_of(*asked, drops=True)
     table.loc[7] = [110.0, "west", "no", 9000.0]
     table.to_csv(tmp_path / "table.csv", index=False)
-    after = table_as_declared(*asked, family="", watch=lambda batch: None)
+    after = rows_of(*asked, drops=True)
     changed = (before.X != after.X).any(axis=1) | (before.y != after.y)
     assert np.flatnonzero(changed).tolist() == [7]
     south, west = -0.333 / 0.472, 0.667 / 0.472
@@ -187,7 +187,7 @@ def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tm
     file = study(tmp_path, table, response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     declared, gap = find_study(str(file)).analyst_table, table["age"].isna().to_numpy()
-    read = table_as_declared(tmp_path / "table.csv", declared, COST, family="", watch=lambda batch: None)
+    read = rows_of(tmp_path / "table.csv", row_design(declared, COST, ""), lambda batch: None, drops=True)
     assert len(read.X) == len(gap)
     assert not read.X[gap].any()
     assert not read.y[gap].any()

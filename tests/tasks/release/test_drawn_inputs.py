@@ -143,6 +143,20 @@ def test_a_question_of_version_2_1_is_the_same_question():
     assert digest == "b3eeb7511c717f80c52868b5a5a3a8b4cefbbcf0cd7de7a5f92d6872ab5eb802"
 
 
+def test_a_question_of_version_3_0_has_its_keywords():
+    settings = {"preconditioned_glm": {"family": "logistic"}, "cumulative_counts": {"chain": 2}}
+    found = {
+        name: set(
+            question_parameters(each, build_params(each, {**BUDGET, **settings[name]}), DESIGN)["keywords"]
+        )
+        for name in settings
+        for each in [dpalgos.get_estimator(name)]
+    }
+    of_glm = {"family", "n_classes", "interval", "interval_target", "intercept", "offset_bounds"}
+    assert {*BUDGET, "calibration", *of_glm} == found["preconditioned_glm"]
+    assert {*BUDGET, "calibration", "chain"} == found["cumulative_counts"]
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.label)
 def test_every_keyword_of_an_estimator_is_part_of_the_question(form):
     params = build_params(form, keywords(form, "tight"))
@@ -214,15 +228,15 @@ def drawn_from(plan):
 
     The columns between an offset and an intercept are in order of their names.
     """
-    rows, sample, params = plan.rows, plan.sample, plan.drawing.params
-    names, k = rows.units.coef_names, sample.X.shape[1]
+    request, sample, params = plan.request, plan.sample, plan.drawing.params
+    names, k = request.units.coef_names, sample.X.shape[1]
     free = slice(int(params.offset_bounds is not None), k - int(params.intercept))
     order = np.arange(k)
-    if rows.design.formula is None:
+    if request.design.formula is None:
         order[free] = sorted(order[free], key=lambda j: names[j])
-    codes = None if rows.users is None else rows.users.tobytes()
+    codes = None if sample.user_codes is None else sample.user_codes.tobytes()
     arrays = sample.X[:, order].tobytes(), None if sample.y is None else sample.y.tobytes(), codes
-    back = [each.tobytes() for each in rows.units.affine] if rows.design.formula else []
+    back = [each.tobytes() for each in request.units.affine] if request.design.formula else []
     return repr((plan.drawing.estimator.name, params, sorted(names), arrays, back))
 
 

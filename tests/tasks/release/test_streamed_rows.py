@@ -164,14 +164,14 @@ def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypa
             np.testing.assert_array_equal(X, held)
             np.testing.assert_array_equal(y, responses)
             known = (table.cost != -9).to_numpy()
-            at = {name: X[:, j] for j, name in enumerate(rows.units.names)}
+            at = {name: X[:, j] for j, name in enumerate(asked.units.names)}
             np.testing.assert_allclose(at["age"], np.where(known, (age - 54) / 18, 0), atol=1e-12)
             south = at["region=south"]
             assert len(np.unique(south[known & table.region.isin(["south", "S."]).to_numpy()])) == 1
             assert not X[~known].any()
             assert not y[~known].any()
             clipped = rows.clipped[slice(None)]
-            np.testing.assert_array_equal(clipped[:, rows.units.names.index("age")], is_clipped)
+            np.testing.assert_array_equal(clipped[:, asked.units.names.index("age")], is_clipped)
     assert len(contents) == 1
 
 

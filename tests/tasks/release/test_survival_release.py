@@ -89,7 +89,7 @@ def test_rows_of_a_person_in_a_file_are_joined_by_period_as_those_of_a_frame(
     config = release_file(tmp_path, file, formula, more='[columns]\nuser_id = "person"')
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, interval=0.95, **budget)
     assert got.plan.request.params["max_rows"] == 4
-    assert got.plan.rows.n_units == 3000
+    assert got.plan.n_units == 3000
     declared = {"bounds": {"age": (45, 75)}, "levels": ARMS, "periods": [0, 1, 2, 3, 5]}
     rng = np.random.default_rng(0)
     plain = phreg(formula, frame, user="person", **declared, **budget, random_state=rng)
@@ -130,7 +130,7 @@ def test_a_person_without_a_value_stays_one_of_the_number_of_persons(ledger, tmp
     study = tmp_path / "mine.toml"
     study.write_text(study.read_text().replace('missing = "refuse"', 'missing = "drop"'))
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, **BUDGET)
-    assert got.plan.rows.n_units == N
+    assert got.plan.n_units == N
     assert np.flatnonzero(~got.plan.sample.X.any(axis=1)).tolist() == list(range(0, N, 10))
     assert got.estimate["arm[T.drug]"] == pytest.approx(-0.5, abs=0.25)
 
