@@ -19,7 +19,6 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
-    BoxNoiseEvent,
     EpsilonEvent,
     Event,
     GaussianEvent,
@@ -129,11 +128,6 @@ def gaussians(noise_multiplier: float, count: int = 1) -> GaussianEvent:
 def laplace(epsilon: float, count: int = 1) -> PureEvent:
     """Return the event of planned releases with Laplace noise, of ``epsilon`` each."""
     return PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
-
-
-def in_cube(epsilon: float) -> BoxNoiseEvent:
-    """Return the event of a planned release with noise in a cube."""
-    return BoxNoiseEvent(label="", epsilon=epsilon, sensitivity=1.0)
 
 
 def split_plan(

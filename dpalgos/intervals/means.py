@@ -28,7 +28,7 @@ from dpalgos.intervals.tails import (
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, box, interval, outer_product
 from dpalgos.params import IntervalParams
-from dpalgos.release.spend import Planned, Releaser
+from dpalgos.release.spend import Releaser
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
@@ -64,11 +64,6 @@ class RowSpread(NamedTuple):
     squares: FloatArray
     above: FloatArray
     unseen: Unseen = NONE_UNSEEN
-
-
-def interval_plan(params: IntervalParams, squares: Release, tail: Release) -> dict[Release, Planned]:
-    """Return the releases of an interval with their shares of μ²; none without one."""
-    return {} if params.interval is None else {each: Planned(SHARES[each.label]) for each in (squares, tail)}
 
 
 def interval_epsilon(params: IntervalParams) -> dict[str, float]:

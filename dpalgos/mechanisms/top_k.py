@@ -27,7 +27,6 @@ Durfee & Rogers (2019), Practical differentially private top-k selection with pa
 Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,26 +38,6 @@ from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 _GROUP_ELEMENTS = 40_000
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SparseRelease:
-    """A released sparse vector of length d per replicate.
-
-    ``support`` (k, R) has the selected coordinates in the order of selection, ``values`` (k, R) their values.
-    ``noise_std`` (R,) is the standard deviation of the noise in them.
-    """
-
-    support: IntArray
-    values: FloatArray
-    n_features: int
-    noise_std: FloatArray | float = np.nan
-
-    def dense(self) -> FloatArray:
-        """Return the vectors with their exact zeros, (d, R)."""
-        vectors = np.zeros((self.n_features, self.values.shape[1]))
-        np.put_along_axis(vectors, self.support, self.values, axis=0)
-        return vectors
 
 
 def gumbel_top_k(

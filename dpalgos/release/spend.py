@@ -60,11 +60,6 @@ def counts_needed(n_candidates: int) -> int:
     return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
-def left_of(plan: Mapping[Release, Planned]) -> float:
-    """Return the share that a plan leaves to further releases."""
-    return 1.0 - sum(planned.share for planned in plan.values())
-
-
 def planned_events(
     epsilon: float, delta: float, plan: Mapping[Release, Planned], *, pure: bool = False
 ) -> dict[str, Event]:

@@ -15,7 +15,6 @@ import numpy as np
 from dpalgos.accounting.events import (
     BoxNoiseEvent,
     Event,
-    FailureEvent,
     GaussianNoiseEvent,
     GaussianSketchEvent,
     Relation,
@@ -263,10 +262,6 @@ class Transcript:
             return sketched(gram, np.moveaxis(self._noise.normal(n_rows, n_columns), -1, 0))
 
         return self._publish(gram, rows)
-
-    def may_fail(self, delta: float, label: str) -> None:
-        """Charge a probability ``delta`` that the rest of the record does not hold."""
-        self.record(FailureEvent(label=label, delta=delta))
 
     def unprotected(self, label: str) -> None:
         """Record that something private is used without any protection: the run proves nothing."""

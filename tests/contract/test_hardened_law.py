@@ -8,7 +8,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.calibration import gaussians, in_cube, laplace
+from dpalgos.accounting.calibration import gaussians, laplace
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
@@ -246,7 +246,8 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
     assert run_estimator(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
 
 
-RELEASES = {"gaussian": gaussians(1.0), "laplace": laplace(1.0), "box": in_cube(1.0)}
+BOX = kinds.BoxNoiseEvent(label="", epsilon=1.0, sensitivity=1.0)
+RELEASES = {"gaussian": gaussians(1.0), "laplace": laplace(1.0), "box": BOX}
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -298,7 +299,7 @@ def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
     assert transcript.noise_std(gaussians(1.0), 1 / n_rows, 4).item() >= moved + 4 * step
-    assert transcript.noise_scale(in_cube(1.0), 1 / n_rows, 4).item() >= moved + 2 * step
+    assert transcript.noise_scale(BOX, 1 / n_rows, 4).item() >= moved + 2 * step
     assert 1 / step <= 2**39
 
 

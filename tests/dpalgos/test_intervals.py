@@ -7,8 +7,9 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
-from dpalgos.accounting.calibration import gaussians, in_cube
+from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.composition import budget_shares
+from dpalgos.accounting.events import BoxNoiseEvent
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from dpalgos.coefficients import guarantee_of
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
@@ -347,7 +348,7 @@ def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
     for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
         std = transcript.noise_std(gaussians(3.0), 0.01, 4)
         assert 0.03 * factor <= std <= 0.03 * factor * 1.01
-        scale = transcript.noise_scale(in_cube(0.5), 0.01, 4)
+        scale = transcript.noise_scale(BoxNoiseEvent(label="", epsilon=0.5, sensitivity=1.0), 0.01, 4)
         assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
     draws = [hardened.add_noise(np.zeros((1, 1)), gaussians(3.0), 0.01, "v").item() for _ in range(2000)]
     assert np.std(draws) == pytest.approx(float(hardened.noise_std(gaussians(3.0), 0.01, 1)), rel=0.11)
