@@ -75,6 +75,7 @@ def _protocols() -> str:
     links = [", ".join(f":doc:`{name}`" for name in names) for names in (moved, others)]
     return "\n".join(
         [
+            "",
             heading("Two protocols until the move is complete", "-"),
             f"{len(moved)} of {len(entries)} private estimators state a plan, from which their cost and "
             f"their tables of releases follow: {links[0]}.",
