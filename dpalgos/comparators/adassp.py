@@ -37,9 +37,10 @@ from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.core.slots import Gaussian, Plan
-from dpalgos.core.spend import Spend, symmetric_of
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, outer_product_sum
 from dpalgos.params import positive
+from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import FloatArray
@@ -161,7 +162,7 @@ def release_gram(
     d = gram.shape[-1]
     first, second = np.triu_indices(d)
     triangle = spend(GRAM, outer_product_sum.of(gram[..., first, second], row_bound)).value
-    return symmetric_of(triangle, d), smallest
+    return from_upper_triangles(triangle, d), smallest
 
 
 def solve_ridge(gram: FloatArray, ridge: FloatArray, cross: FloatArray) -> FloatArray:

@@ -94,7 +94,7 @@ class Block:
         if weight is not None and weight.ndim == 1:
             first, second, _ = svec_layout(values.shape[1])
             sums = weight @ (values[:, first] * values[:, second])
-            return self._leading(from_upper_triangles(sums[None], values.shape[1])[0], 2)
+            return self._leading(from_upper_triangles(sums, values.shape[1]), 2)
         columns = np.ascontiguousarray(values.T)
         return self._leading(products_of_columns(columns, None if weight is None else weight.T), 2)
 

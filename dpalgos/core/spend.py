@@ -26,11 +26,12 @@ from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, release_laplace
 from dpalgos.release.declared import Bounded, Lemma, Release
 from dpalgos.release.spend import Noisy, counts_needed
-from dpalgos.release.symmetric import svec_layout
+from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray, Number
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Slot)
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
 _COST_BY_EPSILON = (BoundedRangeEvent, PureEvent)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
@@ -64,17 +65,11 @@ class Spend:
 
     def multiplier(self, label: str) -> float:
         """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
-        slot = self.plan[label]
-        if not isinstance(slot, Gaussian):
-            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not with Gaussian noise")
-        return slot.noise_multiplier
+        return self._slot(label, Gaussian).noise_multiplier
 
     def epsilon(self, label: str) -> float:
         """Return the ε of each choice of a slot of selections."""
-        slot = self.plan[label]
-        if not isinstance(slot, Selection):
-            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a selection")
-        return slot.epsilon
+        return self._slot(label, Selection).epsilon
 
     def times_left(self, label: str) -> int:
         """Return how many releases of a label the plan still allows, 0 if it has none."""
@@ -104,7 +99,7 @@ class Spend:
         p = query.value.shape[-1]
         first, second, scale = svec_layout(p)
         released = self(label, query._replace(value=query.value[..., first, second] * scale), form=form)
-        return Noisy(symmetric_of(released.value / scale, p), released.std)
+        return Noisy(from_upper_triangles(released.value / scale, p), released.std)
 
     def search(self, label: str, n_rows_above: FloatArray, target: Number) -> IntArray:
         """Release for p searches the first of m candidates that at most about ``target`` rows exceed, (…, p).
@@ -124,9 +119,7 @@ class Spend:
 
     def choose(self, label: str, scores: Bounded) -> IntArray:
         """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
-        slot = self.plan[label]
-        if not isinstance(slot, Selection):
-            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a selection")
+        slot = self._slot(label, Selection)
         self._check_lemma(quantity(label), scores)
         columns, _ = self._columns(np.asarray(scores.value, dtype=float))
         release = Release(quantity(label), self._lemmas[quantity(label)][0])
@@ -162,9 +155,7 @@ class Spend:
 
         The smallest eigenvalue of that matrix is at least the slot's ridge times ``row_bound_squared``.
         """
-        slot = self.plan[label]
-        if not isinstance(slot, Sketch):
-            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as a sketch")
+        slot = self._slot(label, Sketch)
         every = gram if self.is_batch else gram[None]
         every = np.broadcast_to(every, (self._transcript.n_replicates, *gram.shape[-2:]))
         rows = self.mechanism(
@@ -205,6 +196,13 @@ class Spend:
         """Check that each planned release was made as often as planned."""
         if left := {label: k for label in self.plan if (k := self.times_left(label))}:
             raise RuntimeError(f"planned releases were not made: {left}")
+
+    def _slot(self, label: str, kind: type[S]) -> S:
+        """Return the slot of a label, or refuse another kind."""
+        slot = self.plan[label]
+        if not isinstance(slot, kind):
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as {kind.__name__}")
+        return slot
 
     def _columns(self, value: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
         """Return values as columns, one for each replicate, (k, R), and the shape of the release."""
@@ -272,11 +270,3 @@ def is_within(event: Event, planned: Event) -> bool:
         return event.n_rows <= planned.n_rows and left >= right * (1 - 1e-9)
     is_cheap = event.renyi(_ORDERS) <= planned.renyi(_ORDERS) * (1 + 1e-9)
     return bool(is_cheap.all()) and event.failure <= planned.failure * (1 + 1e-9)
-
-
-def symmetric_of(triangles: FloatArray, p: int) -> FloatArray:
-    """Return symmetric matrices (…, p, p) from their upper triangles (…, p(p + 1)/2), row by row."""
-    first, second, _ = svec_layout(p)
-    matrices = np.empty((*triangles.shape[:-1], p, p))
-    matrices[..., first, second] = matrices[..., second, first] = triangles
-    return matrices

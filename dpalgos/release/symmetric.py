@@ -24,11 +24,10 @@ def unsvec(vectors: FloatArray, p: int) -> FloatArray:
 
 
 def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
-    """Return the symmetric matrices (R, p, p) with upper triangles (R, p(p + 1)/2), row by row."""
+    """Return the symmetric matrices (…, p, p) with upper triangles (…, p(p + 1)/2), row by row."""
     first, second, _ = svec_layout(p)
-    matrices = np.empty((len(entries), p, p))
-    matrices[:, first, second] = entries
-    matrices[:, second, first] = entries
+    matrices = np.empty((*entries.shape[:-1], p, p))
+    matrices[..., first, second] = matrices[..., second, first] = entries
     return matrices
 
 
