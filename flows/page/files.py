@@ -118,7 +118,9 @@ def _study_of(written: str, folder: Path) -> Path:
     """Return the study file of a table; if another table has the name, the name with a number."""
     name = _name(written, folder)
     studies = (folder / f"{name}{f'-{number}' * (number > 1)}.toml" for number in count(1))
-    return next(each for each in studies if not each.exists() or _data_of(each).get("path") == written)
+    return next(
+        each for each in studies if not each.exists() or _declared(each)["data"].get("path") == written
+    )
 
 
 def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], int]:
@@ -129,7 +131,8 @@ def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], 
 
 def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
     """Read both files; the types of the table's columns, too, if they are not known."""
-    data, declared = _data_of(study), read_toml(study)[1]
+    declared = _declared(study)
+    data = declared["data"]
     declared.setdefault("guesses", {})
     if kinds is None:
         kinds, _ = _kinds_of(source_of(str(data.get("path", "")), study.parent), data)
@@ -143,11 +146,12 @@ def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
     return files
 
 
-def _data_of(study: Path) -> dict[str, Any]:
-    data = read_toml(study)[1].get("data")
-    if not isinstance(data, dict):
+def _declared(study: Path) -> dict[str, Any]:
+    """Return the content of a study file; refuse one without [data]."""
+    declared = read_toml(study)[1]
+    if not isinstance(declared.get("data"), dict):
         raise SpecError(f"{study.name} has no [data]; open a table, or a study file of one")
-    return data
+    return declared
 
 
 def _name(written: str, folder: Path) -> str:

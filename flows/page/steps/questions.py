@@ -61,12 +61,12 @@ def screen(state: State) -> ui.Tag:
 
 def _first(state: State, is_event: bool) -> str | None:
     """Return the first column that, by its bounds, may be an event or a time from 0 on."""
-    events = [
+    fitting = (
         each["name"]
         for each in state.files.columns
         if each.get("lower") == 0 and (each["upper"] == 1) == is_event
-    ]
-    return next(iter(events), None)
+    )
+    return next(fitting, None)
 
 
 def serve(input: Inputs, state: State) -> None:
