@@ -70,9 +70,12 @@ class WaldResults:
     """A joint test of several hypotheses: its statistic has a χ² distribution with ``df_num``."""
 
     statistic: float
-    pvalue: float
     df_num: int
     note: str = ""
+
+    @property
+    def pvalue(self) -> float:
+        return float(scipy.special.chdtrc(self.df_num, self.statistic))
 
 
 def constraints_of(
@@ -156,9 +159,4 @@ def joint_test(off: FloatArray, sd: FloatArray, covariance: FloatArray, note: st
     scale = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(scale, scale)
     statistic = float((off / sd) @ np.linalg.solve(correlation, off / sd))
-    return WaldResults(
-        statistic=statistic,
-        pvalue=float(scipy.special.chdtrc(len(off), statistic)),
-        df_num=len(off),
-        note=note,
-    )
+    return WaldResults(statistic=statistic, df_num=len(off), note=note)

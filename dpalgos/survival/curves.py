@@ -45,6 +45,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event
+from dpalgos.answers.contrasts import WaldResults
 from dpalgos.answers.names import cut_names
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
@@ -251,15 +252,6 @@ def _monotone(counts: FloatArray) -> FloatArray:
     return np.diff(np.maximum(sums, 0.0), prepend=0.0)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LogrankResult:
-    """A logrank test: its statistic, p-value and degrees of freedom."""
-
-    statistic: float
-    pvalue: float
-    df: int
-
-
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SurvivalCurves:
     """Released survival curves by group.
@@ -383,14 +375,14 @@ class SurvivalCurves:
         """The last cut point at which every group is shown."""
         return self.periods[int(min(table.visible.sum() for table in self._tables))]
 
-    def logrank(self) -> LogrankResult:
+    def logrank(self) -> WaldResults:
         """Test that all groups have the same survival, by the periods that are shown in all of them."""
         tables, n_groups = self._tables, len(self.groups)
         if n_groups < 2:
             raise InputError("logrank must have two groups or more, got one; name a group after ~")
         used = np.logical_and.reduce([table.visible for table in tables])
         if not used.any():
-            return LogrankResult(statistic=np.nan, pvalue=np.nan, df=n_groups - 1)
+            return WaldResults(statistic=np.nan, df_num=n_groups - 1)
         times = np.array([table.time_at_risk for table in tables])
         events = np.sum([table.events for table in tables], axis=0)
         shares, rate = times / times.sum(axis=0), events / times.sum(axis=0)
@@ -401,11 +393,7 @@ class SurvivalCurves:
         noise = sum(table.noise_of_excess(weights[:, h], rate) for h, table in enumerate(tables))
         covariance = (sampling + noise)[1:, 1:]
         statistic = float(excess[1:] @ np.linalg.solve(covariance, excess[1:]))
-        return LogrankResult(
-            statistic=statistic,
-            pvalue=float(scipy.special.chdtrc(n_groups - 1, statistic)),
-            df=n_groups - 1,
-        )
+        return WaldResults(statistic=statistic, df_num=n_groups - 1)
 
     def restricted_means(self, until: float | None = None) -> Any:
         """Return mean survival times up to a cut point, and differences to the first group.

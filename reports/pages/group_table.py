@@ -39,7 +39,7 @@ def _notes(curves: SurvivalCurves) -> list[str]:
         notes[0] += " The first numbers at risk are the sizes of the groups in the baseline table."
     if len(curves.groups) > 1 and not math.isnan((test := curves.logrank()).pvalue):
         p = p_text(test.pvalue) if test.pvalue < 0.001 else f"= {p_text(test.pvalue)}"
-        notes.append(f"Logrank test: χ² = {num(test.statistic)}, df = {test.df}, p {p}.")
+        notes.append(f"Logrank test: χ² = {num(test.statistic)}, df = {test.df_num}, p {p}.")
     ratios = [
         f"{row['group']} {num_in(row['hazard_ratio'], row['ci_low'], row['ci_high'])} "
         f"{interval_text(row['ci_low'], row['ci_high'])}"
