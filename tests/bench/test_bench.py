@@ -12,7 +12,7 @@ import pytest
 from data.collections.league import GROUPS
 from data.store.folders import PROJECT_ROOT
 from tests.bench import __main__ as bench
-from tests.bench import unseen
+from tests.bench import unseen, unseen_people
 from tests.bench.compared import __main__ as compared
 from tests.bench.goals import Goal, Measurement
 from tests.bench.speed import Speed, judged
@@ -140,3 +140,14 @@ def test_a_table_is_named_nowhere_else(name):
     command = ["git", "grep", "--untracked", "-lP", rf"(?<![\w.]){re.escape(item)}(?!\.?\w)"]
     files = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False).stdout
     assert set(files.split()) - {"docs/measured/unseen.json"} == {"tests/bench/unseen.toml"}
+
+
+def test_the_first_five_tables_of_times_and_of_people_are_taken():
+    reasons = {"named", "other", "misnamed", "dates", "few", "family"}
+    taken = []
+    for names in unseen_people.CANDIDATES.values():
+        assert list(names) == sorted(names, key=unseen.place)
+        taken.append({table: name for name, table in names.items() if table not in reasons})
+    assert list(map(len, taken)) == [5, 5]
+    sources = {table: "/".join(about["source"]) for table, about in unseen_people.TABLES.items()}
+    assert {**taken[0], **taken[1]} == sources
