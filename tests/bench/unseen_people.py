@@ -1,9 +1,9 @@
 """Regressions of persons on public tables that were not used before: for docs/guide/compared.md.
 
-The tables were chosen before their first fit, by the rule in ``unseen_people.toml``: five of a time to an
-event, and five in which persons or firms have several rows. The private estimate protects each person. It is
-compared with the estimate without privacy on the same rows: Cox regression, or a regression in which each
-person counts once, with standard errors by person.
+The tables were chosen before their first fit, by the rule in ``unseen_people.toml``. Five have a time to an
+event. In the other five, persons or firms have several rows. The private estimate protects each person. It is
+compared with Cox regression of the same rows, or with a regression in which each person counts once. Their
+standard errors are by person.
 
 Files are read from the folder ``R_DATASETS``, a checkout of vincentarelbundock/Rdatasets.
 """
@@ -123,7 +123,7 @@ def errors(about: dict[str, Any], repetitions: int) -> Iterator[dict[str, float]
 
 
 def bench_unseen_people(small: bool = False) -> Measurement:
-    """Compare with estimates without privacy on the tables; the smallest size is two repetitions of one."""
+    """Compare with estimates without privacy; the smallest size is two repetitions of one table."""
     tables = {"heart": SMALL} if small else TABLES
     facts = {}
     for name, about in tables.items():
