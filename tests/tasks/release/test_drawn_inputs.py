@@ -220,7 +220,7 @@ def asked(folder, *, x='["a", "one"]', bounds="", params="", family="logistic", 
 def planned(folder, config, ledger, data="t.csv"):
     request = read_request(config, "preconditioned_glm", **BUDGET)
     reader = ledger.fingerprinter({}, "t", read=columns_read(request))
-    return plan_release(request, read_rows(reader, folder / data, request))
+    return plan_release(request, read_rows(reader, folder / data, request), reader)
 
 
 def drawn_from(plan):
