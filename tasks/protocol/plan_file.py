@@ -17,8 +17,8 @@ from dpalgos.formula.nested import check_nested
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.row_design import ReleaseColumns
 from tasks.protocol.questions import PlanQuestion, QuestionSet
-from tasks.release.design import ReleaseColumns
 from tasks.release.faults import unknown_columns
 from tasks.release.release import public_plan
 from tasks.release.request import (

@@ -14,7 +14,7 @@ from dpalgos.answers.names import find_name
 from dpalgos.errors import InputError, shown
 from dpalgos.models.families import family_class
 from tasks.file_schema import Positive, Strict
-from tasks.release.design import ReleaseColumns
+from tasks.own_table.row_design import ReleaseColumns
 from tasks.release.request import ReleaseQuestion
 
 Name = Annotated[str, Field(pattern=r"^[^/.\s][^/\x00-\x1f]*$")]  # questions name folders

@@ -31,7 +31,7 @@ from dpalgos.result import Result
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
-from tasks.release.design import model_of, question_parameters
+from tasks.release.identity import model_of, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in

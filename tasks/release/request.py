@@ -20,7 +20,7 @@ from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_ke
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.release.design import ReleaseColumns, RowDesign, row_design, units_of_file
+from tasks.own_table.row_design import ReleaseColumns, RowDesign, row_design, units_of_file
 from tasks.release.faults import (
     NO_COVARIATE,
     check_columns,

@@ -34,7 +34,7 @@ from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import require_clusters
 from tasks.own_table.file_units import AT_CENTERS
-from tasks.release.design import RowDesign
+from tasks.own_table.row_design import RowDesign
 from tasks.release.request import ReleaseRequest
 from tasks.workers import map_on_workers
 

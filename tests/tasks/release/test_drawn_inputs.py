@@ -26,7 +26,8 @@ from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tasks.errors import SpecError
-from tasks.release.design import RowDesign, question_parameters
+from tasks.own_table.row_design import RowDesign
+from tasks.release.identity import question_parameters
 from tasks.release.release import plan_release
 from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
