@@ -92,34 +92,50 @@ def estimate(
     AccuracyWarning
         If released numbers show that the estimate may be far off.
     """
-    estimator = get_estimator(name)
-    params = build_params(estimator, keywords)
+    params = build_params(estimator := get_estimator(name), keywords)
     generators = replicate_generators(rng, replicates)
-    check_same_order(X=X, y=y, user_ids=user_ids, weights=weights, row_mask=row_mask)
-    for keyword, value in keywords.items():
-        check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
+    _check_order(X, keywords, y=y, user_ids=user_ids, weights=weights, row_mask=row_mask)
     sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights)
     estimator = estimator.for_unit(people=sample.user_codes is not None)
-    if user_ids is not None:
-        _check_unit(estimator)
+    _check_sample(estimator, params, sample, has_ids=user_ids is not None)
+    seeded = estimator.private and any(map(is_seeded, generators))
+    if (counted := _counted_in(budget, estimator)) is not None:
+        generators = [_generator_within(counted, generators)]
+    transcript = Transcript(Noise(generators), _relation(estimator, sample))
+    with nullcontext() if counted is None else counted.counting(transcript.events):
+        released = run_estimator(estimator, sample, params, transcript)
+    _warn(estimator, sample, params, transcript, seeded=seeded)
+    proved = _certified(estimator, params, transcript)
+    return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved, seeded=seeded)
+
+
+def _certified(estimator: Estimator, params: Params, transcript: Transcript) -> float:
+    """Return the ε that the events of a run prove at its δ; NaN without privacy."""
+    if not estimator.private:
+        return math.nan
+    return certified_epsilon(transcript.events, getattr(params, "delta", math.nan))
+
+
+def _check_order(X: object, keywords: dict[str, Any], **parts: object) -> None:
+    """Refuse frames whose rows, and keywords whose columns, have another order than X."""
+    check_same_order(X=X, **parts)
+    for keyword, value in keywords.items():
+        check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
+
+
+def _check_sample(estimator: Estimator, params: Params, sample: Sample, *, has_ids: bool) -> None:
+    """Refuse parts of the data that an estimator does not take, and data of a single user."""
+    name = estimator.name
+    if has_ids and estimator.private and estimator.relation is not Relation.USER:
+        raise InputError(
+            f"user_ids must be left out for {name}, whose unit of privacy is a "
+            f"{estimator.unit_of_privacy}; choose a user-level estimator to protect whole users"
+        )
     if sample.row_weights is not None and not hasattr(params, "max_weight"):
         raise InputError(f"weights must be left out for {name}, which does not take them")
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
-    seeded = estimator.private and any(map(is_seeded, generators))
-    counted = _counted_in(budget, estimator)
-    if counted is not None:
-        generators = [_generator_within(counted, generators)]
-    transcript = Transcript(Noise(generators), _relation(estimator, sample))
-    with nullcontext() if counted is None else counted.counting(transcript.events):
-        released = run_estimator(estimator, sample, params, transcript)
-    _warn(estimator, sample, params, seeded=seeded)
-    for caution in cautions(transcript.diagnostics):
-        warnings.warn(caution, AccuracyWarning, stacklevel=2)
-    delta = getattr(params, "delta", math.nan)
-    proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
-    return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved, seeded=seeded)
 
 
 def _counted_in(budget: Budget | None, estimator: Estimator) -> Budget | None:
@@ -245,8 +261,10 @@ def check_number_of_users(estimator: Estimator, n_users: int) -> None:
         )
 
 
-def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool) -> None:
-    """Warn of seeded noise, of an ε or δ that protects nobody, and of fewer rows than coefficients."""
+def _warn(
+    estimator: Estimator, sample: Sample, params: Params, transcript: Transcript, *, seeded: bool
+) -> None:
+    """Warn of seeded noise, an ε or δ that protects nobody, few rows, and what released numbers show."""
     if seeded:
         warnings.warn(
             f"{SEEDED}. Anybody who knows the seed can subtract the noise; use seeds in studies and tests "
@@ -281,14 +299,8 @@ def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool)
             UserWarning,
             stacklevel=3,
         )
-
-
-def _check_unit(estimator: Estimator) -> None:
-    if estimator.private and estimator.relation is not Relation.USER:
-        raise InputError(
-            f"user_ids must be left out for {estimator.name}, whose unit of privacy is a "
-            f"{estimator.unit_of_privacy}; choose a user-level estimator to protect whole users"
-        )
+    for caution in cautions(transcript.diagnostics):
+        warnings.warn(caution, AccuracyWarning, stacklevel=3)
 
 
 def replicate_generators(rng: object, replicates: object) -> list[np.random.Generator]:

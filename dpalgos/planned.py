@@ -13,6 +13,7 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import made_up_rows
+from dpalgos.models.families import family_class
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -20,6 +21,7 @@ from dpalgos.release.transcript import Transcript
 EXAMPLE_SIZES, EXAMPLE_BUDGET = {"n": 10_000, "d": 3}, {"epsilon": 1.0, "delta": 1e-8}
 EXAMPLE_NUMBERS = "n = 10,000, d = 3, ε = 1, δ = 1e-8"
 FAMILIES = ("gaussian", "logistic", "poisson")
+_EXAMPLE_CONSTANT = 3  # of a family, where an estimator's example has another family
 
 
 class PlanLine(NamedTuple):
@@ -62,7 +64,23 @@ def planned_releases(
     estimator = get_estimator(name).for_unit(people=people)
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which makes no releases")
-    return _planned(estimator, n, d, {**estimator.example, **keywords})
+    example = example_of(estimator, str(keywords.get("family", "")))
+    return _planned(estimator, n, d, {**example, **keywords})
+
+
+def example_of(estimator: Estimator, family: str = "") -> dict[str, Any]:
+    """Return the keywords of an estimator's example, for another family with the constants that it needs."""
+    example = dict(estimator.example)
+    if family and estimator.takes("family"):
+        example["family"], known = family, family_class(family)
+        constants = dict.fromkeys(("response_bound", "residual_bound"), known.needs_response_bound)
+        constants["n_classes"] = known.needs_classes
+        for name, is_needed in constants.items():
+            if not is_needed:
+                example.pop(name, None)
+            elif estimator.takes(name):
+                example.setdefault(name, _EXAMPLE_CONSTANT)
+    return example
 
 
 def worked_examples(estimator: Estimator) -> Iterator[tuple[str, list[PlanLine]]]:

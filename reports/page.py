@@ -52,15 +52,15 @@ class DataCard:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a macro of ``templates/sections.jinja``, which has the words, and its facts."""
+    """A part of a page: a macro of ``templates/sections.jinja``, and the values that it shows."""
 
     kind: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class AttackFacts:
-    """The facts about attacks that the results table does not hold, by cell and metric.
+class AttackFindings:
+    """Findings about attacks that the results table does not hold, by cell and metric.
 
     Intervals of rates treat candidates as independent; those of AUCs are over datasets. `exceeding` lists
     where the certificate is contradicted, at 99% confidence for all tests together.
@@ -114,7 +114,7 @@ class StudyPage:
     populations: Mapping[str, int] = field(default_factory=dict)  # of panels in which it is another
     without_signal: tuple[str, ...] = ()  # panels whose truth is no larger than chance explains
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`
-    layout_facts: AttackFacts | Mapping[str, Any] | None = None  # what its layout shows beyond errors
+    beyond_errors: AttackFindings | Mapping[str, Any] | None = None  # what its layout shows beyond errors
     data_cards: tuple[DataCard, ...] = ()
     simulated: str = ""  # what is simulated, in some panels or in all
     panel_sources: Mapping[str, str] = field(default_factory=dict)  # panel → its data source

@@ -126,7 +126,7 @@ def _environment(form: str) -> Environment:
     """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
     env = environment(autoescape=form == "html")
     env.filters.update(text=page_text if form == "html" else markdown_text, href=safe_href, banner=banner)
-    env.filters["pretty"] = lambda facts: json.dumps(facts, indent=1, ensure_ascii=False)
+    env.filters["pretty"] = lambda value: json.dumps(value, indent=1, ensure_ascii=False)
     env.globals.update(drawn=_drawn, Table=PageTable)
     return env
 

@@ -14,7 +14,7 @@ import pytest
 from data.columns import Column
 from data.tables.declared import read_declared
 from data.tables.streams import StreamedTable
-from tasks.release.design import RowDesign
+from tasks.own_table.row_design import RowDesign
 from tasks.release.rows import _DesignReader
 
 PROJECT = Path(__file__).resolve().parents[1]

@@ -103,7 +103,7 @@ ROW_MAKERS = [
     *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
     *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products", "replicates")),
     *("dpalgos/rows/sample.py", "dpalgos/rows/units.py", "dpalgos/survival/periods.py"),
-    *("tasks/release/design.py", "tasks/release/rows.py"),
+    *("tasks/own_table/row_design.py", "tasks/release/rows.py"),
 ]
 PRODUCTS = {"dot", "einsum", "inner", "matmul", "multi_dot", "tensordot", "vdot"}
 

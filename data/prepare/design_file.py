@@ -16,9 +16,9 @@ def design_bytes(design: Any) -> bytes:
     """Serialize a dataclass of arrays, numbers and texts."""
     values = {field.name: getattr(design, field.name) for field in fields(design)}
     arrays: dict[str, Any] = {name: each for name, each in values.items() if isinstance(each, np.ndarray)}
-    facts = {name: to_jsonable_python(value) for name, value in values.items() if name not in arrays}
+    metadata = {name: to_jsonable_python(value) for name, value in values.items() if name not in arrays}
     buffer = io.BytesIO()
-    np.savez(buffer, facts=np.array(json.dumps(facts)), **arrays)
+    np.savez(buffer, facts=np.array(json.dumps(metadata)), **arrays)
     return buffer.getvalue()
 
 
@@ -26,6 +26,6 @@ def read_design(path: Path, kind: type[T]) -> T:
     """Return the dataclass that `design_bytes` serialized; its sequences are tuples."""
     with np.load(path) as stored:
         arrays = {name: stored[name] for name in stored.files if name != "facts"}
-        facts = json.loads(str(stored["facts"]))
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
+        metadata = json.loads(str(stored["facts"]))
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in metadata.items()}
     return kind(**plain, **arrays)

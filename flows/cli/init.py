@@ -102,23 +102,17 @@ def init(
         raise SpecError(f"--family must be left out with times to an event, got {family}")
     _check_weights(schema, weights, response, user_id, has_times=bool(times))
     users = count_users(source, user_id, marks) if user_id else None
-    n, units = (found.n_rows, "rows") if users is None else (users, "users")
-    if n < FEWEST_ROWS:
-        raise SpecError(f"{source} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
+    sizes = _size_values(source, found.n_rows, users)
     columns = _columns(source, schema, response, special, formula)
-    facts = {
+    values = {
         **asdict(marks),
-        **_facts_of_model(model, response, schema.get(response, ""), reading),
-        **_facts_of_columns(columns, schema, found),
+        **_model_values(model, response, schema.get(response, ""), reading),
+        **_column_values(columns, schema, found),
+        **sizes,
         "name": name,
         "file": name_of(source),
         "path": str(data),
         "version": STUDY_FILE_VERSION,
-        "n": n,
-        "users": users,
-        "units": units,
-        "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "largest_epsilon": LARGEST_EPSILON,
         "formula": toml(formula),
         "times": [toml(column) for column in times[:-1]],
         "event": toml(times[-1]) if times else "",
@@ -126,18 +120,24 @@ def init(
         "weights": toml(weights),
     }
     for file, template in zip(files, ("study", "release"), strict=True):
-        atomic_write(file, f"{rendered(f'{template}.toml.jinja', **facts)}\n".encode())
-    about = {
-        "study": files[0],
-        "n_columns": len(schema),
-        "whole_numbers": "" if family or schema.get(response) != "whole number" else response,
-        "needed": _needed_epsilon(n, len(columns)) if users and facts["has_interval"] else 0.0,
-    }
-    typer.echo(rendered("written.txt.jinja", **facts, **about))
+        atomic_write(file, f"{rendered(f'{template}.toml.jinja', **values)}\n".encode())
+    needed = _needed_epsilon(users, len(columns)) if users and values["has_interval"] else 0.0
+    whole = "" if family or schema.get(response) != "whole number" else response
+    about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole, "needed": needed}
+    typer.echo(rendered("written.txt.jinja", **values, **about))
 
 
-def _facts_of_model(model: str, response: str, column_type: str, reading: "Reading | None") -> dict[str, Any]:
-    """Return the facts of the model and its response, for both files."""
+def _size_values(source: "Source", n_rows: int, users: int | None) -> dict[str, Any]:
+    """Return what templates show of the numbers of rows or users, and the sizes of the study."""
+    n, units = (n_rows, "rows") if users is None else (users, "users")
+    if n < FEWEST_ROWS:
+        raise SpecError(f"{source} has {n} {units}, a study needs at least {FEWEST_ROWS}; use a larger file")
+    sizes = sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)})
+    return {"n": n, "users": users, "units": units, "sizes": sizes, "largest_epsilon": LARGEST_EPSILON}
+
+
+def _model_values(model: str, response: str, column_type: str, reading: "Reading | None") -> dict[str, Any]:
+    """Return what templates show of the model and its response."""
     from dpalgos import get_estimator
 
     answer, task, estimator = _MODELS[model]
@@ -158,10 +158,10 @@ def _facts_of_model(model: str, response: str, column_type: str, reading: "Readi
     }
 
 
-def _facts_of_columns(
+def _column_values(
     columns: Mapping[str, str], schema: Mapping[str, str], found: "TableSchema"
 ) -> dict[str, Any]:
-    """Return the facts of the columns, for both files."""
+    """Return what templates show of the columns."""
     from tasks.own_table.file_units import AT_CENTERS
 
     return {

@@ -1,4 +1,4 @@
-"""Exhibits: sections that are drawn from results and facts, a module each, with ``draw``."""
+"""Exhibits: sections that are drawn from results, a module each, with ``draw``."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def draw_exhibits(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> l
     sections: list[Section] = []
     for each in filter(is_drawn, page.sections):
         draw = importlib.import_module(f"{__name__}.{each.kind}").draw
-        sections += filter(None, draw(page, cells, head, each.facts))
+        sections += filter(None, draw(page, cells, head, each.context))
     return sections

@@ -36,8 +36,10 @@ def draw(
     panels = [(row, np.abs(genome.estimates[row.cell])) for row in rows[:_MOST_PANELS]]
     truth = np.abs(genome.truth)
     true_support = set(_largest(truth, genome.s))
-    facts = [(row.label, len(true_support & set(_largest(answer, genome.s)))) for row, answer in panels]
-    text = render_sentence("genome_map", page=page, head=head, n_snps=len(truth), s=genome.s, facts=facts)
+    overlaps = [(row.label, len(true_support & set(_largest(answer, genome.s)))) for row, answer in panels]
+    text = render_sentence(
+        "genome_map", page=page, head=head, n_snps=len(truth), s=genome.s, overlaps=overlaps
+    )
     figure = _map_figure(genome, truth, panels)
     picture = draw_chart(figure, "genome", f"Differences along the genome. {text}", page.data_source)
     return (Section("genome_map", {"text": text, "picture": picture}),)

@@ -48,8 +48,8 @@ def draw(
     fails = [each for each in first if not math.isfinite(each[-1])]
     answer = render_sentence("group_panels_answer", page=page, head=head, works=works, fails=fails)
     text = render_sentence("group_panels", page=page, head=head)
-    facts = {"heading": heading, "text": f"{text} {answer}", "table": PageTable(columns, lines, heading)}
-    return (Section("drawing", facts),)
+    context = {"heading": heading, "text": f"{text} {answer}", "table": PageTable(columns, lines, heading)}
+    return (Section("drawing", context),)
 
 
 def _best(rows: Sequence[Row], m: float) -> TableCell:

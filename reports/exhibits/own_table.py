@@ -41,7 +41,7 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
             sign = "known" if low * exact > 0 else "wrong"
         row = column, num(coef) if low is None else num_in(coef, low, high), limits, num(exact)
         rows.append(row if content["numbers"] == "means" else (*row, sign))
-    facts = {
+    context = {
         "name": page.estimator(content["estimator"]).title,
         "n": content["n"],
         "epsilon": content["epsilon"],
@@ -52,4 +52,4 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         "same": same,
         "rows": rows,
     }
-    return Section("own_coefficients", facts)
+    return Section("own_coefficients", context)

@@ -27,8 +27,8 @@ def draw(
     for about in content["tables"]:
         table = _of_results(cells, about) if about["metric"] else _of_lines(about)
         if table is not None:
-            facts = {"heading": about["title"], "text": about["text"], "table": table}
-            tables.append(Section("drawing", facts))
+            context = {"heading": about["title"], "text": about["text"], "table": table}
+            tables.append(Section("drawing", context))
     return tuple(tables)
 
 

@@ -15,7 +15,7 @@ from reports.cells import Row, errors_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures_of
-from reports.page import AttackFacts, Guide, Section, StudyPage
+from reports.page import AttackFindings, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
 from reports.ranking import PageHeadline
@@ -69,8 +69,8 @@ def strongest(attacks: Attacks, epsilon: float) -> tuple[Row | None, Row | None]
 def draw_attacks(
     page: StudyPage, cells: pd.DataFrame, head: PageHeadline, panels: Sequence[Attacks]
 ) -> Pictures:
-    facts, epsilon, title = _facts(page), head.where.epsilon, panels[0][0].title
-    ceilings = facts.ceilings
+    findings, epsilon, title = _findings(page), head.where.epsilon, panels[0][0].title
+    ceilings = findings.ceilings
     ends = (ceilings[0].n[0], ceilings[0].n[-1]) if ceilings else ()
     guides = (*ceilings, *([Guide("a coin toss", ends, (_COIN_TOSS,) * 2)] if ends else []))
     without, best = strongest(panels[0], epsilon)
@@ -83,14 +83,14 @@ def draw_attacks(
 
 
 def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
-    facts, first = _facts(page), attacks[0]
+    findings, first = _findings(page), attacks[0]
     lines, reached = [], []
     for row in at_epsilon(attacks, epsilon):
         rates = [(rate, _mean(row, metric)) for metric, rate in TRUE_POSITIVE_RATES.items()]
         if points := [(rate, hits) for rate, hits in rates if hits > 0]:
             lines.append(Line(row.line, [*points, (1.0, 1.0)], replace(row.look, shape="")))
             reached.append((row.label, *points[0][::-1]))
-    of_panel = [each for each in facts.roc_ceilings if each.panel == f"{first.panel}:{first.n}"]
+    of_panel = [each for each in findings.roc_ceilings if each.panel == f"{first.panel}:{first.n}"]
     ends = (_LOWEST_RATE, 1.0)
     lines += [
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
@@ -105,9 +105,9 @@ def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
     return draw_chart(line_chart(lines, axes), key, text, page.source_of(first.panel))
 
 
-def _facts(page: StudyPage) -> AttackFacts:
-    assert isinstance(page.layout_facts, AttackFacts)
-    return page.layout_facts
+def _findings(page: StudyPage) -> AttackFindings:
+    assert isinstance(page.beyond_errors, AttackFindings)
+    return page.beyond_errors
 
 
 def _mean(row: Row, metric: str) -> float:
@@ -122,10 +122,10 @@ def _with_error(row: Row, metric: str) -> str:
 
 def attack_table(page: StudyPage, attacks: Attacks) -> PageTable:
     """Return the attacks on a panel, a row per estimator and ε."""
-    facts = _facts(page)
+    findings = _findings(page)
     rates = {metric: rate for metric, rate in TRUE_POSITIVE_RATES.items() if rate in _TABLE_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
-    claimed = facts.claimed_sums.get(attacks[0].panel)  # where the truth is known
+    claimed = findings.claimed_sums.get(attacks[0].panel)  # where the truth is known
     claim = "" if claimed is None else render_sentence("attack_claim", claimed=claimed)
     rows: list[tuple[str | TableCell, ...]] = [
         (
@@ -135,8 +135,8 @@ def attack_table(page: StudyPage, attacks: Attacks) -> PageTable:
                 hollow=row.calibration == "paper",
             ),
             setting(row.epsilon) if row.calibration != "none" else "∞",
-            TableCell(_with_error(row, AUC), _with_bounds("predicted {}", facts.predicted.get(row.cell))),
-            *(_value(facts, row, metric) for metric in (POOLED_AUC, *metrics)),
+            TableCell(_with_error(row, AUC), _with_bounds("predicted {}", findings.predicted.get(row.cell))),
+            *(_value(findings, row, metric) for metric in (POOLED_AUC, *metrics)),
             TableCell(_with_error(row, _SUM_RATIO), claim),
         )
         for row in attacks
@@ -152,15 +152,15 @@ def _with_bounds(words: str, *bounds: float | None) -> str:
     return words.format(*known) if len(known) == len(bounds) else ""
 
 
-def _value(facts: AttackFacts, row: Row, metric: str) -> TableCell:
+def _value(findings: AttackFindings, row: Row, metric: str) -> TableCell:
     """Write a number with its interval and its bounds."""
     if not math.isfinite(_mean(row, metric)):
         return TableCell("not resolved", kind="missing")
     key = (row.cell, metric)
     parts = [
-        _with_bounds("{} to {}", *facts.intervals.get(key, (None, None))),
-        _with_bounds("≤ {}", facts.allowed.get(key)),
-        _with_bounds("Gaussian {}", facts.allowed_gaussian.get(key)),
+        _with_bounds("{} to {}", *findings.intervals.get(key, (None, None))),
+        _with_bounds("≤ {}", findings.allowed.get(key)),
+        _with_bounds("Gaussian {}", findings.allowed_gaussian.get(key)),
     ]
     return TableCell(num(_mean(row, metric)), ", ".join(filter(None, parts)))
 
@@ -169,15 +169,15 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
         return Layout("No attack has run in this study yet.")
-    facts, epsilon, title = _facts(page), head.where.epsilon, panels[0][0].title
+    findings, epsilon, title = _findings(page), head.where.epsilon, panels[0][0].title
     other, best = strongest(panels[0], epsilon)
     key = (best.cell, AUC) if best else ("", "")
     numbers = {
         "without": other,
         "best": best,
-        "broken": list(dict.fromkeys(cell for cell, _ in facts.exceeding)),
-        "allowed": facts.allowed.get(key, math.nan),
-        "gaussian": facts.allowed_gaussian.get(key, math.nan),
+        "broken": list(dict.fromkeys(cell for cell, _ in findings.exceeding)),
+        "allowed": findings.allowed.get(key, math.nan),
+        "gaussian": findings.allowed_gaussian.get(key, math.nan),
     }
     return Layout(
         render_sentence("attack_headline", title=title, without=other, epsilon=epsilon, best=best),

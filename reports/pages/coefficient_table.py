@@ -43,13 +43,13 @@ class Model:
 
     ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value and note. Rows of
     logistic and Poisson regressions also have a ratio with its limits. A value is None where there is no
-    number. ``facts`` are shown below the terms. ``notes`` say what was protected, and how the table is read.
+    number. ``footer`` is shown below the terms. ``notes`` say what was protected, and how the table is read.
     """
 
     title: str
     rows: Sequence[Mapping[str, Any]]
     level: float | None
-    facts: Mapping[str, str]
+    footer: Mapping[str, str]
     notes: Sequence[str]
     n_of_mean: str = ""  # the sample size, if the rows are means, which are not compared with zero
     by_group: PageTable | None = None  # a table by group, which has a form of its own
@@ -78,18 +78,18 @@ def _one(model: Model) -> PageTable:
             cells.append(_number(row, ratio, f"{ratio}_low", f"{ratio}_high"))
             cells += [_interval(row, f"{ratio}_low", f"{ratio}_high")] if has_interval else []
         rows.append(cells)
-    facts = [[name, value, *[""] * (len(head) - 2)] for name, value in model.facts.items()]
+    footer = [[name, value, *[""] * (len(head) - 2)] for name, value in model.footer.items()]
     notes = [*_missing(model), *filter(None, [" ".join(model.notes)])]
-    return PageTable(head, rows + facts, model.title, notes=notes)
+    return PageTable(head, rows + footer, model.title, notes=notes)
 
 
 def _means(models: Sequence[Model]) -> PageTable:
     """Return a row for each variable, with its mean, interval, sample size and ε."""
     levels = dict.fromkeys(f"{100 * model.level:g}% interval" for model in models if model.level)
     head, rows = ["", "mean", words(levels) or "interval", "n"], []
-    has_budget = any("ε" in model.facts for model in models)
+    has_budget = any("ε" in model.footer for model in models)
     for model in models:
-        budget = [model.facts.get("ε", "")] * has_budget
+        budget = [model.footer.get("ε", "")] * has_budget
         for row in model.rows:
             number, interval = _number(row, "estimate", *_LIMITS), _interval(row, *_LIMITS)
             rows.append([row["term"], number, interval, model.n_of_mean, *budget])
@@ -108,10 +108,10 @@ def _side_by_side(models: Sequence[Model]) -> PageTable:
         rows.append([term, *("" if row is None else _number(row, *_keys(row)) for row in cells)])
         if any(model.level is not None for model in models):
             rows.append(["", *("" if row is None else _interval(row, *_keys(row)[1:]) for row in cells)])
-    names = list(dict.fromkeys(name for model in models for name in model.facts))
-    facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
+    names = list(dict.fromkeys(name for model in models for name in model.footer))
+    footer = [[name, *(model.footer.get(name, "") for model in models)] for name in names]
     notes = [*filter(None, map(_unit_note, models)), *_footnotes(models)]
-    return PageTable(["", *(model.title for model in models)], rows + facts, notes=notes)
+    return PageTable(["", *(model.title for model in models)], rows + footer, notes=notes)
 
 
 def _footnotes(models: Sequence[Model]) -> list[str]:

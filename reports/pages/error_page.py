@@ -106,7 +106,7 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         number_to_quote(page, head) if has_errors else None,
         render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
         sections,
-        [each.facts["answer"] for each in exhibits if "answer" in each.facts],
+        [each.context["answer"] for each in exhibits if "answer" in each.context],
         compared if {"private", "zero"} <= set(compared) else None,
         _why_not(compared, has_errors),
         repeat_figures(page, cells),

@@ -59,7 +59,7 @@ def _table(release: Mapping[str, Any]) -> PageTable | None:
     )
     title = "Coefficients, with intervals where there are any"
     n = f"{release['model']['n']:,}" if get_estimator(release["estimator"]).task == "mean" else ""
-    model = Model(title=title, rows=coefficients.rows(), level=level, facts={}, notes=(), n_of_mean=n)
+    model = Model(title=title, rows=coefficients.rows(), level=level, footer={}, notes=(), n_of_mean=n)
     table = table_of([model])
     return replace(table, columns=("Term", *table.columns[1:]), notes=(), stacked=True)
 

@@ -60,7 +60,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         Section("failures", failures_of(results, page)),
         Section("again", {"seconds": seconds_of(page.manifest), "manifest": page.manifest}),
     ]
-    drawn = [fact for each in sections for fact in each.facts.values() if isinstance(fact, Picture)]
+    drawn = [fact for each in sections for fact in each.context.values() if isinstance(fact, Picture)]
     files: dict[str, bytes] = {}
     printed = [each.picture for each in layout.repeated if each.picture]
     for picture in (*layout.pictures.files(), *printed, *drawn):

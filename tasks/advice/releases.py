@@ -17,7 +17,7 @@ from dpalgos.formula.person_rows import PersonRows
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
-from tasks.own_table.row_simulator import PREDICTED, RowSimulator, UsualTables, matters_most, table_count
+from tasks.own_table.row_simulator import STUDIED, RowSimulator, matters_most, table_count
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.request import ReleaseRequest
@@ -182,12 +182,12 @@ def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
     return np.array([by_name.get(name, (np.nan, np.nan)) for name in numbers.terms]).T
 
 
-def simulate_release(
-    request: ReleaseRequest, n_tables: int = _TABLES, usual: UsualTables = PREDICTED
-) -> SimulatedRelease:
-    """Simulate the tables of a release from declared columns and guesses; ``usual`` if none is stated.
+def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> SimulatedRelease:
+    """Simulate the tables of a release from declared columns and guesses.
 
-    Where least squares' coefficients are covered, positive responses are taken to have a long tail.
+    A question with intervals is about effects, in a file and on a frame. If nothing else is stated, the
+    tables are those of a study of effects. If least squares' coefficients are covered, positive responses
+    are taken to have a long tail.
     """
     own, columns, family = request.own, request.columns, request.family
     assert own is not None
@@ -213,7 +213,7 @@ def simulate_release(
             formula=table.formula_of(columns.x),
             family=family,
             offset=design.names[0] if request.offset_bounds else "",
-            usual=usual,
+            usual=STUDIED,
         )
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None

@@ -13,7 +13,7 @@ from tasks.cache import FOLDER, digest
 
 _CODE = (
     *("tasks.protocol.prepare", "tasks.advice.releases"),
-    *("tasks.release.release", "tasks.release.request", "tasks.release.design"),
+    *("tasks.release.release", "tasks.release.request", "tasks.own_table.row_design"),
 )
 
 

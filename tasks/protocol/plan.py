@@ -29,7 +29,7 @@ from tasks.advice.releases import SimulatedRelease, simulate_release
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.guesses import Guesses
-from tasks.own_table.row_simulator import STUDIED, matters_most
+from tasks.own_table.row_simulator import matters_most
 from tasks.protocol.plan_file import check_nested_question, request_of, with_terms_of
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.protocol.split import Curve, likely_half_width, split_budget
@@ -171,7 +171,7 @@ class AnalysisPlan(QuestionSet):
             for each in self.released:
                 self._check_kind(each)
                 request = self._request(each)
-                self._simulated[each.name] = simulated = simulate_release(request, _TABLES, STUDIED)
+                self._simulated[each.name] = simulated = simulate_release(request, _TABLES)
                 cost = partial(self._cost, each)
                 curves[each.name] = Curve(half_widths=cache(simulated.half_widths), cost=cost)
                 questions.append(with_terms_of(each, request))

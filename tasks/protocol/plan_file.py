@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from data.errors import numbered
 from data.store.folders import sha256_file
 from data.tables.sources import Source, source_of
@@ -18,13 +16,14 @@ from dpalgos.formula.group_table import BaselineNumbers, SurvivalCells
 from dpalgos.formula.nested import check_nested
 from reports.writing import words
 from tasks.errors import SpecError
-from tasks.file_schema import sentences
 from tasks.own_table.analyst_table import AnalystTable
+from tasks.own_table.row_design import ReleaseColumns
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.release.faults import unknown_columns
 from tasks.release.release import public_plan
 from tasks.release.request import (
     ReleaseConfig,
+    ReleaseDataset,
     ReleaseRequest,
     complete_request,
     with_declared_columns,
@@ -176,24 +175,16 @@ def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnDa
         default, defaults = "box_mean", {} if question.estimator else {"noise": "gaussian"}
     else:
         default = "preconditioned_glm" if question.family else "preconditioned_regression"
-    plain: dict[str, Any] = {
-        "dataset": {"name": plan.dataset, "study": plan.study, "form": question.form},
-        "columns": {
-            **question.columns,
-            **({"x": question.mean} if question.mean else {}),
-            **({"user_id": user_id} if user_id else {}),
-            **_weights_of(question, own.data),
-        },
-        "formula": question.formula,
-        "survival": question.survival,
-        "table1": question.table1,
-        "bounds": question.bounds,
-        "params": {**defaults, **({"family": question.family} if question.family else {}), **question.params},
-    }
-    try:
-        config = ReleaseConfig(**plain)
-    except ValidationError as error:
-        raise SpecError(numbered(sentences(error))) from None
+    family = {"family": question.family} if question.family else {}
+    config = ReleaseConfig(
+        dataset=ReleaseDataset(name=plan.dataset, study=plan.study, form=question.form),
+        columns=_columns_of(question, own.data),
+        formula=question.formula,
+        survival=question.survival,
+        table1=question.table1,
+        bounds=question.bounds,
+        params={**defaults, **family, **question.params},
+    )
     own, config = with_declared_columns(own.model_copy(update={"formula": question.formula}), config)
     if faults := [*unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
@@ -209,12 +200,18 @@ def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnDa
     return complete_request(config, own, question.estimator or default, path, **budget)
 
 
-def _weights_of(question: PlanQuestion, table: AnalystTable) -> dict[str, str]:
-    """Return the column of weights: the study's for regressions, if the question names no other or none."""
-    stated = question.columns.get("weights", question.weights)
-    is_regression = question.formula or "y" in question.columns
-    weights = table.weights if stated is None and is_regression else stated
-    return {"weights": weights} if weights is not None else {}
+def _columns_of(question: PlanQuestion, table: AnalystTable) -> ReleaseColumns:
+    """Return the columns of a question, with the user ids of the study file.
+
+    A regression has its weights, too, if the question names no others or none.
+    """
+    columns, update = question.columns, dict[str, Any]()
+    weights = question.weights if columns.weights is None else columns.weights
+    if weights is None and (question.formula or columns.y):
+        weights = table.weights
+    update |= {"x": question.mean} if question.mean else {}
+    update |= {"user_id": table.user_id} if table.user_id else {}
+    return columns.model_copy(update={**update, "weights": weights})
 
 
 def with_terms_of(question: PlanQuestion, request: ReleaseRequest) -> PlanQuestion:

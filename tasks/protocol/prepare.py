@@ -26,7 +26,7 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.protocol.split import Curve, Split, split_budget
-from tasks.release.design import question_parameters
+from tasks.release.identity import question_parameters
 from tasks.release.release import plan_on_rows, public_plan, released_model
 from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon
 

@@ -14,28 +14,25 @@ from dpalgos.answers.names import find_name
 from dpalgos.errors import InputError, shown
 from dpalgos.models.families import family_class
 from tasks.file_schema import Positive, Strict
+from tasks.own_table.row_design import ReleaseColumns
+from tasks.release.request import ReleaseQuestion
 
 Name = Annotated[str, Field(pattern=r"^[^/.\s][^/\x00-\x1f]*$")]  # questions name folders
 _BY_GROUP = "survival", "table1"
 _RELATIVE = "a target relative to the estimate depends on the data"
 
 
-class PlanQuestion(Strict):
-    """One question of a plan: a regression by formula, means, other columns of a release, or a nested model.
+class PlanQuestion(ReleaseQuestion):
+    """One question of a plan: that of a release file, means, or a nested model; with targets.
 
     ``precision`` is the target half-width by term. Questions without a target divide what is left by
     ``weight``; ``weights`` names the column of the rows' weights. A ``test`` is a hypothesis about
     coefficients, such as ``age - 10 * smoker = 0``. A ``submodel`` names the question that it is nested in,
-    and costs nothing; one of curves has their hazard ratios. ``columns``, ``bounds``
-    and ``params`` are those of a release file.
+    and costs nothing; one of curves has their hazard ratios.
     """
 
     name: Name
-    formula: Text = ""
-    survival: Text = ""  # survival curves by group
-    table1: Text = ""  # the baseline table of a paper
     mean: Annotated[tuple[Text, ...], Field(min_length=1)] = ()
-    columns: dict[str, Any] = Field(default={})
     submodel: str = ""
     family: str = ""  # of a generalized linear model
     estimator: str = ""
@@ -45,8 +42,6 @@ class PlanQuestion(Strict):
     weight: Positive | None = None  # of the question, when what is left of the budget is divided
     weights: str | None = None  # the study file's column for a regression; "": rows weigh the same
     test: tuple[Text, ...] = ()  # hypotheses about the coefficients of a formula, which cost nothing
-    bounds: dict[str, Any] = Field(default={})
-    params: dict[str, Any] = Field(default={})
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +71,8 @@ class PlanQuestion(Strict):
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> PlanQuestion:
-        kinds = [name for name in ("formula", "mean", "columns", *_BY_GROUP) if getattr(self, name)]
+        kinds = [name for name in ("formula", "mean", *_BY_GROUP) if getattr(self, name)]
+        kinds += ["columns"] * self.has_columns
         if self.submodel and (others := [*self.declared.keys() - {"name", "submodel", "formula", "test"}]):
             raise ValueError(f"a submodel costs nothing, so leave out {min(others)!r}")
         if len(kinds) != 1 or (self.submodel and not self.formula):
@@ -87,13 +83,18 @@ class PlanQuestion(Strict):
             )
         if self.weights is not None and not self.formula:
             raise ValueError(f"weights must be of a question with a formula, got {self.weights!r}")
-        if self.columns and not self.estimator:
+        if self.has_columns and not self.estimator:
             raise ValueError("estimator must be stated with columns, got none; see dpcost estimators")
         if self.precision and self.interval is None:
             raise ValueError("precision needs an interval, got interval = 0")
         if self.test and (not self.formula or self.interval is None):
             raise ValueError("test must be of a question with a formula and an interval, got another")
         return self
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether columns are stated, as in a release file."""
+        return self.columns != ReleaseColumns()
 
     @property
     def declared(self) -> dict[str, Any]:

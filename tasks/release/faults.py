@@ -10,7 +10,7 @@ from dpalgos.models.families import Family, family_class, get_family
 from dpalgos.params import check_settings
 from tasks.errors import SpecError, require_once
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.release.design import ReleaseColumns
+from tasks.own_table.row_design import ReleaseColumns
 from tasks.study.estimators import MAX_WEIGHT, OFFSET
 
 NO_COVARIATE = 'columns.x must name at least one column, got none; add e.g. x = ["age"]'

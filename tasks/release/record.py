@@ -43,7 +43,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
     plan, charge, answer = released.plan, released.charge, released.answer
     request = plan.request
     facts, events = released.facts, answer["events"]
-    estimator, model, spent = request.estimator, _model_facts(released), spent_of(released.account)
+    estimator, model, spent = request.estimator, _model_part(released), spent_of(released.account)
     target = str(getattr(plan.params, "interval_target", ""))
     covers = covered(target, request.family) if request.level is not None and target else ""
     content = answer.get("released_model")
@@ -247,7 +247,7 @@ def _declared(column: Column, is_counted: bool) -> str:
     return f"{known}; blank cells are {blank}"
 
 
-def _model_facts(released: StoredRelease) -> dict[str, Any]:
+def _model_part(released: StoredRelease) -> dict[str, Any]:
     request = released.plan.request
     declared = request.table.columns if request.table else ()
     is_time = bool(request.by_formula and request.by_formula.survival)

@@ -15,10 +15,9 @@ import numpy as np
 
 import dpalgos
 from data.errors import AnswerLost, DataError
-from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
+from data.ledger import Account, Charge, Fingerprinter, Ledger, PrivacyCost, Question
 from data.ledger.charges import PENDING, RESERVED
-from data.tables.sources import Source, is_folder
-from data.tables.streams import StreamedTable
+from data.tables.sources import Source
 from dpalgos import Sample
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
@@ -29,17 +28,14 @@ from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehe
 from dpalgos.interval import why_none
 from dpalgos.params import Params
 from dpalgos.result import Result
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
-from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
-from tasks.release.design import model_of, question_parameters
+from tasks.release.identity import model_of, question_parameters
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import ReleaseRows, columns_read, read_rows
+from tasks.release.rows import columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET
-from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
 
@@ -168,28 +164,39 @@ def plan_on_rows(
     reader = ledger.fingerprinter(
         account.contents, request.dataset, read=columns_read(request), allow_new_content=allow_new_content
     )
-    return plan_release(request, read_rows(reader, data, request, progress))
+    return plan_release(request, read_rows(reader, data, request, progress), reader)
 
 
-def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
+def plan_release(request: ReleaseRequest, sample: Sample, reader: Fingerprinter) -> PlannedRelease:
     """Check everything, and return what will be asked, what it costs, and how it is drawn."""
-    _check_one_row(request, rows)
-    drawing, sample = _drawing(request, rows)
+    content, n_users = reader.fingerprint(), None
+    if sample.user_codes is not None:
+        n_users = int(sample.n_users.min())
+        _check_one_row(request, sample, n_users)
+    drawing = rehearse_release(
+        request.estimator.name,
+        reader.n_rows,
+        request.design.n_columns,
+        request.keywords,
+        n_users=n_users,
+        streamed=sample.rows.streamed,
+    )
     _check_plan(drawing, request)
-    _warn_of_large_delta(request.delta, rows)
+    n_units = n_users or reader.n_rows
+    _warn_of_large_delta(request.delta, n_units, "users" if n_users else "rows")
     check_data(drawing.estimator, drawing.params, sample)
     question = Question(
         dataset=request.dataset,
-        content=rows.content,
+        content=content,
         estimator=request.estimator.name,
         parameters=question_parameters(request.estimator, drawing.params, request.design),
         epsilon=request.epsilon,
         delta=request.delta,
-        exact=rows.exact,
+        exact=reader.exact(),
     )
     return PlannedRelease(
         request=request,
-        n_units=rows.n_units,
+        n_units=n_units,
         drawing=drawing,
         sample=sample,
         question=question,
@@ -197,10 +204,10 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     )
 
 
-def _check_one_row(request: ReleaseRequest, rows: ReleaseRows) -> None:
+def _check_one_row(request: ReleaseRequest, sample: Sample, n_users: int) -> None:
     """Refuse curves of persons with several rows, as the library does."""
     is_of_curves = request.by_group is not None and request.by_group.survival is not None
-    if is_of_curves and rows.users is not None and rows.n_units < len(rows.users):
+    if is_of_curves and n_users < len(sample.rows):
         raise DataError(
             "columns.user_id must be a column in which each person has one row, got a person with several; "
             "survival needs the follow-up of a person in one row: join the rows"
@@ -239,28 +246,6 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
             )
 
 
-def _drawing(request: ReleaseRequest, rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
-    """Plan the drawing and return its data: streamed where file and estimator allow it, else in memory.
-
-    The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
-    """
-    name, keywords = request.estimator.name, request.keywords
-    shape, table = (rows.n_rows, request.design.n_columns), rows.X
-    if isinstance(table, StreamedTable):
-        try:
-            plan = rehearse_release(name, *shape, keywords, streamed=True)
-            is_whole = not is_folder(table.source)
-            parts = table.partitions
-            streamed = StreamedRows(*parts[0]) if is_whole else PartitionedRows(parts, map_on_workers)
-            return plan, Sample(streamed, moved=rows.clipped, row_weights=rows.weights)
-        except StreamRefused:
-            pass
-    is_streamed = isinstance(table, StreamedRows)  # person-periods
-    plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users, streamed=is_streamed)
-    X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
-    return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped, row_weights=rows.weights)
-
-
 def _check_plan(plan: ReleasePlan, request: ReleaseRequest) -> None:
     """Stop before the charge if the plan differs from the request, which would be a fault of the program."""
     budget = request.epsilon, request.delta
@@ -269,8 +254,7 @@ def _check_plan(plan: ReleasePlan, request: ReleaseRequest) -> None:
         raise AssertionError(f"planned {planned} at {plan.cost.epsilon(request.delta)}, asked {budget}")
 
 
-def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
-    n, units = rows.n_units, "users" if rows.n_users else "rows"
+def _warn_of_large_delta(delta: float, n: int, units: str) -> None:
     if delta * n >= 1:
         _log.warning(
             "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "

@@ -20,7 +20,7 @@ from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_ke
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.release.design import ReleaseColumns, RowDesign, row_design, units_of_file
+from tasks.own_table.row_design import ReleaseColumns, RowDesign, row_design, units_of_file
 from tasks.release.faults import (
     NO_COVARIATE,
     check_columns,
@@ -38,28 +38,35 @@ if TYPE_CHECKING:
     from dpalgos.formula.group_table import GroupNumbers
 
 
-class _Dataset(Strict):
+class ReleaseDataset(Strict):
     name: str
     study: str = ""
     form: str = ""
 
 
-class ReleaseConfig(Strict):
-    """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
+class ReleaseQuestion(Strict):
+    """A question about the data: columns or a formula, public bounds and settings.
 
-    ``dataset.study`` is the path of a study file that declares the columns. They are put into its public
-    units, and a regression gets an intercept. Columns, bounds and settings that are left out here are the
-    study's (of ``dataset.form``, where it has several forms). A ``formula``, or the study's, stands for
-    the columns.
+    A release file has one, a plan several. A ``formula``, or the study's, stands for the columns.
     """
 
-    dataset: _Dataset
     columns: ReleaseColumns = ReleaseColumns()
     formula: str = ""
     survival: str = ""  # survival curves by group, such as "Surv(time, event) ~ arm"
     table1: str = ""  # the baseline table of a paper, such as "arm ~ age + stage"
     bounds: dict[str, Any] = Field(default={})
     params: dict[str, Any] = Field(default={})
+
+
+class ReleaseConfig(ReleaseQuestion):
+    """A release's TOML file: a question, and the ledger's name for the data.
+
+    ``dataset.study`` is the path of a study file that declares the columns. They are put into its public
+    units, and a regression gets an intercept. Columns, bounds and settings that are left out here are the
+    study's (of ``dataset.form``, where it has several forms).
+    """
+
+    dataset: ReleaseDataset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,7 +344,7 @@ def _faults_of_release(config: ReleaseConfig, own: OwnData, path: Path) -> list[
 
 
 def _settings_of_study(
-    own: OwnData, dataset: _Dataset, columns: ReleaseColumns, estimator: str
+    own: OwnData, dataset: ReleaseDataset, columns: ReleaseColumns, estimator: str
 ) -> dict[str, Any]:
     """Return the settings with which a study measures an estimator, in the form that a release names."""
     table, settings = own.data, dict[str, Any]()

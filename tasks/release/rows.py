@@ -8,7 +8,7 @@ A declared user without a row has one row of zeros.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
 from typing import Any
@@ -22,55 +22,21 @@ from data.ledger import Fingerprinter
 from data.tables.declared import DeclaredReader, DeclaredTable
 from data.tables.queries import Query
 from data.tables.reading import Numbers, Watch, n_rows_stated
-from data.tables.sources import Part, Source
+from data.tables.sources import Part, Source, is_folder
 from data.tables.streams import HELD_NUMBERS, StreamedTable
+from dpalgos import Sample
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.rows.blocks import StreamedRows
+from dpalgos.hardened_release import rehearse_release
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import require_clusters
 from tasks.own_table.file_units import AT_CENTERS
-from tasks.release.design import RowDesign
+from tasks.own_table.row_design import RowDesign
 from tasks.release.request import ReleaseRequest
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ReleaseRows:
-    """The rows of a file in public units."""
-
-    X: FloatArray | StreamedTable | StreamedRows  # (n, k); what is streamed brings responses, too
-    y: FloatArray | None = None
-    users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
-    weights: FloatArray | None = None  # (n,)
-    clipped: "ClippedCells | np.ndarray | None" = None  # None if no cell was clipped at a bound
-    content: str = ""  # the fingerprint of the whole file
-    exact: str = ""  # the digest of what the answer reads of it
-    n_rows: int = 0
-
-    @property
-    def n_units(self) -> int:
-        """How many rows or users are protected, which is public."""
-        return self.n_users or self.n_rows
-
-    @property
-    def n_users(self) -> int | None:
-        return None if self.users is None else int(self.users.max()) + 1
-
-    def with_users(self, more: range) -> "ReleaseRows":
-        """Return the rows with a row of zeros for each of some further users."""
-        if not more:
-            return self
-        assert isinstance(self.X, np.ndarray)  # rows of users are held in memory
-        assert self.users is not None
-        zeros = np.zeros(len(more))
-        return replace(
-            self,
-            X=np.vstack([self.X, np.zeros((len(more), self.X.shape[1]))]),
-            y=None if self.y is None else np.append(self.y, zeros),
-            users=np.append(self.users, np.array(more)),
-            weights=None if self.weights is None else np.append(self.weights, zeros),
-        )
+from tasks.workers import map_on_workers
 
 
 class ClippedCells:
@@ -199,7 +165,7 @@ def read_rows(
     data: Source,
     request: ReleaseRequest,
     progress: Callable[[int], None] | None = None,
-) -> ReleaseRows:
+) -> Sample:
     """Read and check the file once; of a large file without users keep no number."""
     columns, design, formula = request.columns, request.design, request.by_formula
     if isinstance(data, Query) and columns.user_id and not data.is_ordered:
@@ -217,13 +183,21 @@ def read_rows(
     if request.table:
         require_clusters(data, request.table)
     if formula and formula.joins_rows:
-        rows = _person_rows(data, design, formula, watch)
-    else:
-        rows = rows_of(data, design, watch, drops=request.is_sum)
-    return replace(rows, content=reader.fingerprint(), exact=reader.exact(), n_rows=reader.n_rows)
+        return _person_rows(data, design, formula, watch)
+    return rows_of(data, design, watch, drops=request.is_sum, streams=partial(_takes_streams, request))
 
 
-def _person_rows(path: Source, design: RowDesign, formula: FormulaDesign, watch: Watch) -> ReleaseRows:
+def _takes_streams(request: ReleaseRequest, n_rows: int) -> bool:
+    """Return whether the estimator reads so many rows in passes over a file."""
+    try:
+        shape = n_rows, request.design.n_columns
+        rehearse_release(request.estimator.name, *shape, request.keywords, streamed=True)
+    except StreamRefused:
+        return False
+    return True
+
+
+def _person_rows(path: Source, design: RowDesign, formula: FormulaDesign, watch: Watch) -> Sample:
     """Return the person-periods of a time to an event, as `dpalgos.formula.phreg` makes them of a frame."""
     from dpalgos.formula.person_rows import person_sample  # loaded if a response is a time
 
@@ -235,28 +209,31 @@ def _person_rows(path: Source, design: RowDesign, formula: FormulaDesign, watch:
     for column in reader.categories:
         rows[column.name] = np.array(column.categories)[rows[column.name].astype(int)]
     is_complete, is_clipped = map(np.concatenate, (reader.is_complete, reader.is_clipped))
-    sample = person_sample(
-        formula,
-        rows,
-        np.arange(len(numbers)) if reader.users is None else reader.users,
-        is_clipped=is_clipped if is_clipped.any() else None,
-        row_weights=reader.weights,
-        is_complete=None if is_complete.all() else is_complete,
-    )
-    return ReleaseRows(
-        X=sample["X"],
-        y=sample["y"],
-        users=sample["user_ids"],
-        weights=sample["row_weights"],
-        clipped=sample["moved"],
+    return Sample(
+        **person_sample(
+            formula,
+            rows,
+            np.arange(len(numbers)) if reader.users is None else reader.users,
+            is_clipped=is_clipped if is_clipped.any() else None,
+            row_weights=reader.weights,
+            is_complete=None if is_complete.all() else is_complete,
+        )
     )
 
 
-def rows_of(path: Source, design: RowDesign, watch: Watch, *, drops: bool) -> ReleaseRows:
-    """Return the rows of a design, held in memory where persons or users are protected, or rows are few.
+def rows_of(
+    path: Source,
+    design: RowDesign,
+    watch: Watch,
+    *,
+    drops: bool,
+    streams: Callable[[int], bool] = lambda _: False,
+) -> Sample:
+    """Return the rows of a design. Many rows without users are streamed if ``streams`` allows their number.
 
     A missing cell is refused where rows of zeros would not do (``drops`` is false): they would move a mean.
-    A declared user without a row gets a row of zeros.
+    A declared user without a row gets a row of zeros. Workers of a cluster make the partial sums of a
+    folder's files.
     """
     make = partial(_DesignReader, path, design, drops)
     reader = make()
@@ -268,16 +245,23 @@ def rows_of(path: Source, design: RowDesign, watch: Watch, *, drops: bool) -> Re
             "since the number of rows left is private; give the column impute = a public constant, or "
             'release means of groups by a formula such as "age ~ region"'
         )
-    X, y = table.in_memory() if table.is_held else (table, None)
-    reader.clipped_cells.add_unclipped(len(reader.without_rows))
-    rows = ReleaseRows(
-        X=X,
-        y=y,
-        users=reader.users,
-        weights=reader.weights,
-        clipped=reader.clipped_cells if reader.clipped_cells.any() else None,
-    )
-    return rows.with_users(reader.without_rows)
+    more = reader.without_rows
+    reader.clipped_cells.add_unclipped(len(more))
+    clipped = reader.clipped_cells if reader.clipped_cells.any() else None
+    parts = table.partitions
+    if not table.is_held and streams(sum(n_rows for _, n_rows in parts)):
+        rows = PartitionedRows(parts, map_on_workers) if is_folder(path) else StreamedRows(*parts[0])
+        return Sample(rows, moved=clipped, row_weights=reader.weights)
+    X, y, weights = (_with_zeros(each, len(more)) for each in (*table.in_memory(), reader.weights))
+    users = None if reader.users is None else np.append(reader.users, np.array(more, dtype=int))
+    return Sample(X, y, user_ids=users, row_weights=weights, moved=clipped)
+
+
+def _with_zeros(values: FloatArray | None, count: int) -> FloatArray | None:
+    """Return numbers with so many more rows of zeros."""
+    if values is None or not count:
+        return values
+    return np.concatenate([values, np.zeros((count, *values.shape[1:]))])
 
 
 def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from reports.writing import num
 from tasks.papers import paper_names
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, RowSource
-from tasks.report.attack_facts import attack_facts
+from tasks.report.attack_findings import attack_findings
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.spec import Panel, StudySpec
@@ -48,9 +48,9 @@ def build_page(
     )
     known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
     sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
-    facts: Any = None
+    findings: Any = None
     if measure.layout == "attack_page":
-        facts = attack_facts(spec, results)
+        findings = attack_findings(spec, results)
     label_guide = []
     if rate := _label_rate(exhibits):
         label = f"the more frequent label: {num(rate)} (not private)"
@@ -85,7 +85,7 @@ def build_page(
         populations={p.name: _population(p.problem, manifest["data"])[0] for p in spec.panels},
         without_signal=_without_signal(results),
         layout=measure.layout,
-        layout_facts=facts,
+        beyond_errors=findings,
         data_cards=cards,
         simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
         panel_sources=sources,

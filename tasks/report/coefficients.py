@@ -222,7 +222,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         intercept=next((name for name in INTERCEPTS if name in names), ""),
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
-    facts = {
+    footer = {
         "response": about.get("response", ""),
         "offset": about.get("offset", ""),
         about.get("counted", f"{unit}s"): f"{about['n']:,}" if "n" in about else "",
@@ -251,7 +251,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         rows=by_group.frame().to_dict("records") if by_group else table.rows(),
         by_group=group_table(by_group) if by_group else None,
         level=level,
-        facts={name: value for name, value in facts.items() if value},
+        footer={name: value for name, value in footer.items() if value},
         notes=[*filter(None, notes)],
     )
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import dpalgos
 from data.results.table import noise_off_metric, validate_results
 from data.store.references import DatasetRef
-from tasks.cache import FACTS, Target, Written
+from tasks.cache import METADATA, Target, Written
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -225,14 +225,14 @@ def write_block(result: Target, block: Block, design: Written | None) -> Written
         prepared = block.problem.load(design.stored_path())
     rows, selected = timed_block(block, prepared)
     timed = validate_results(rows.drop(columns="seconds")).assign(seconds=rows["seconds"])
-    return result.write(table_with_facts(timed, {"selected": selected}))
+    return result.write(table_with_metadata(timed, {"selected": selected}))
 
 
-def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
-    """Return a table as a Parquet file with checksums, which says the facts of itself."""
+def table_with_metadata(rows: pd.DataFrame, metadata: dict[str, Any]) -> bytes:
+    """Return a table as a Parquet file with checksums, with metadata."""
     table, buffer = pa.Table.from_pandas(rows, preserve_index=False), io.BytesIO()
-    facts_of_file = {FACTS: json.dumps(facts, sort_keys=True).encode()}
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts_of_file})
+    of_file = {METADATA: json.dumps(metadata, sort_keys=True).encode()}
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **of_file})
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from data.store.references import DatasetRef
-from tasks.cache import Target, Written, facts_of
+from tasks.cache import Target, Written, metadata_of
 from tasks.cells import one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -25,7 +25,7 @@ def write_exhibits(
     one_blas_thread()
     selected: dict[str, Counter[str]] = defaultdict(Counter)
     for part in parts:
-        for cell, counts in facts_of(part.path).get("selected", {}).items():
+        for cell, counts in metadata_of(part.path).get("selected", {}).items():
             selected[cell].update(counts)
     run = HeadlineRun(
         table=table,

@@ -9,6 +9,8 @@ from pydantic import TypeAdapter
 
 import dpalgos
 from dpalgos.api import build_params
+from dpalgos.models.families import family_class
+from dpalgos.planned import example_of
 from dpalgos.tuning.descent import BY_FORECAST, Course, SyntheticTable, choose_steps
 from tasks.errors import SpecError
 from tasks.own_table.guesses import Guesses
@@ -66,9 +68,10 @@ def settings_of_example(
     entry = dpalgos.get_estimator(estimator)
     if not (rules := entry.parameters.by_forecast):
         return {}
-    params = {**entry.example, **dict.fromkeys(rules, BY_FORECAST)}
-    if "family" in params:
-        params["family"] = family = family or params["family"]
+    params = {**example_of(entry, family), **dict.fromkeys(rules, BY_FORECAST)}
+    family = params.get("family", family)
+    if family and family_class(family).needs_classes:
+        return {}  # the model has no classes
     stated = {"kind": "simulation", "model": "uniform_glm", "d": sizes["d"]}
     problem: Any = TypeAdapter(AnyProblem).validate_python(
         {**stated, "settings": {"family": family or "gaussian"}}

@@ -9,6 +9,7 @@ import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.hardened_release import made_up_rows
+from dpalgos.models.families import family_names
 from dpalgos.planned import planned_releases, worked_examples
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -53,6 +54,19 @@ def test_the_plan_is_what_rows_lead_to(family, people, n):
     for row in rows:
         planned[steps.get(row.label, row.label)] += row.times
     assert planned == made
+
+
+OF_FAMILIES = [name for name in PRIVATE if dpalgos.get_estimator(name).takes("family")]
+
+
+@pytest.mark.parametrize("name", OF_FAMILIES)
+@pytest.mark.parametrize("family", family_names())
+def test_a_plan_is_for_every_family_that_an_estimator_has(name, family):
+    try:
+        assert planned_releases(name, 2000, 5, {**BUDGET, "family": family})[0]
+    except dpalgos.InputError as error:
+        if not str(error).startswith("family must be one of"):
+            raise
 
 
 def test_noise_that_differs_between_releases_is_a_range():

@@ -19,7 +19,7 @@ from data.store.folders import home as home_folder
 from data.store.shared import write_shared
 from tasks.cache import RECORDS, Target, clear_leftovers, prune, stored_results
 from tasks.kept import References, _asked
-from tasks.run.compute import table_with_facts
+from tasks.run.compute import table_with_metadata
 from tests.builders import refused
 from tests.tasks.blocks import results_table
 
@@ -31,7 +31,7 @@ def stored(name, content=None, suffix=".parquet"):
     """Write a result, and the record that Prefect keeps of it, under a key."""
     roots = ("tasks.run.compute",)
     target = Target(f"cache/{name}{suffix}", roots, code_digest(roots))
-    made = replace(target.write(content or table_with_facts(results_table([1.0, 2.0]), MADE)), key=name)
+    made = replace(target.write(content or table_with_metadata(results_table([1.0, 2.0]), MADE)), key=name)
     with transaction(key=name, store=records()) as kept:
         kept.stage(made)
     return made

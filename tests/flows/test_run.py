@@ -262,8 +262,8 @@ DOUBLED = """
 import sys
 if "-m" not in sys.orig_argv:
     import tasks.run.compute as run
-    plain = run.table_with_facts
-    run.table_with_facts = lambda rows, facts: plain(rows.assign(value=2 * rows["value"]), facts)
+    plain = run.table_with_metadata
+    run.table_with_metadata = lambda rows, facts: plain(rows.assign(value=2 * rows["value"]), facts)
 """
 
 

@@ -1,1 +1,1 @@
-"""The prose linter: proselint with the rules of this project."""
+"""The rules of prose of this project, and their check."""

@@ -89,7 +89,7 @@ CARD = DataCard(replace(get_dataset("housing"), **FACTS["dataset"]), FACTS["read
 
 def replaced(page, **facts):
     """Return a page with other facts in its sections, or with a section in front of them."""
-    known = tuple(Section(each.kind, facts.pop(each.kind, each.facts)) for each in page.sections)
+    known = tuple(Section(each.kind, facts.pop(each.kind, each.context)) for each in page.sections)
     return replace(page, sections=(*(Section(kind, each) for kind, each in facts.items()), *known))
 
 

@@ -21,9 +21,9 @@ def row(term, estimate, low=None, high=None, **more):
 
 ROWS = [row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)]
 NOTE = "Differentially private for each row at ε = 1."
-LINEAR = Model(title="costs", rows=ROWS, level=0.95, facts={"rows": "5,000", "ε": "1"}, notes=[NOTE])
+LINEAR = Model(title="costs", rows=ROWS, level=0.95, footer={"rows": "5,000", "ε": "1"}, notes=[NOTE])
 RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
-LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, notes=["Private."])
+LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, footer={"rows": "90"}, notes=["Private."])
 
 
 @pytest.mark.parametrize("form", FORMATS)

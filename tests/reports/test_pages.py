@@ -203,7 +203,7 @@ def test_a_data_page_states_the_origin_of_a_file(results, page):
 
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
-    of = {each.kind: each.facts for each in page.sections}
+    of = {each.kind: each.context for each in page.sections}
     facts = [page.question, *of["trust"]["notes"], of["trust"]["measured"], "wrong for 0.051 of the rows"]
     facts += [text for each in of["public"]["rows"] for text in each]
     facts += [*of["variants"]["about"].values(), *of["estimators"]["settings"]["adassp"]]
@@ -276,7 +276,7 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
     about["summaries"] = ("slope", "at most 1", "geometric mean")
     summary = summarize(results[results["panel"].eq("public") & results["delta_rule"].isin(["", "1/n^2"])])
     (section,) = draw(page, cells_of(summary, page), None, {"tables": [about]})
-    table = section.facts["table"]
+    table = section.context["table"]
     assert table.columns[:3] == ("epsilon", "estimator", "m = 100")
     assert table.columns[-3:] == about["summaries"]
     row = next(each for each in table.cells if [each[0].text, each[1].text] == ["0.5", "AdaSSP"])
@@ -293,7 +293,7 @@ def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
     about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}
     page = replaced(page, tables={"tables": [about]})
     (section,) = draw_exhibits(*measured(few(results), page))
-    assert section.facts["table"].texts == [["a", "0.123"], ["b", "12"]]
+    assert section.context["table"].texts == [["a", "0.123"], ["b", "12"]]
 
 
 def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_means_by_estimator(
@@ -307,12 +307,12 @@ def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_mea
     cells.loc[low, "mean"] = 0.90
     content = dict(zip(shares, shares, strict=True))
     (section,) = covered_shares.draw(page, cells, None, content)
-    counts = [int(each) for each in re.findall(r"(\d+) (?:private )?cells", section.facts["answer"])]
+    counts = [int(each) for each in re.findall(r"(\d+) (?:private )?cells", section.context["answer"])]
     assert counts == [private.sum(), low.sum()]
     about = {**TABLE, "metric": "coverage", "rows": ("estimator", "code"), "columns": "metric"}
     about |= {"names": {"estimator": "Estimator", "code": "Name", **content}, "summaries": ()}
     (section,) = draw(page, cells, None, {"tables": [about]})
-    rows = {row[1]: row[2:] for row in section.facts["table"].texts}
+    rows = {row[1]: row[2:] for row in section.context["table"].texts}
     assert rows["adassp"] == ["0.900", "0.250", "0.500"]
     assert rows["sheffet_ols"] == ["0.960", "0.250", "0.500"]
 

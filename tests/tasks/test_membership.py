@@ -15,7 +15,7 @@ from dpalgos.interval import Interval
 from flows.studies.find_study import find_study
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
-from tasks.report.attack_facts import attack_facts
+from tasks.report.attack_findings import attack_findings
 from tasks.run.compute import compute_block
 from tests.tasks.blocks import (
     made_answer,
@@ -81,13 +81,13 @@ def test_a_group_is_traced_through_its_own_frequencies():
 
 def test_a_certificate_that_an_attack_contradicts_is_named(study):
     rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=6, seed=1)])
-    assert attack_facts(study, rows).exceeding == ()
+    assert attack_findings(study, rows).exceeding == ()
     # A release without noise that claims ε = .5: the sample mean's scores under the private cell's name.
     bold = rows[rows["cell"] == PLAIN].set_index(["metric", "replicate"])["value"]
     private = rows["cell"] == PRIVATE
     places = rows.loc[private, ["metric", "replicate"]].itertuples(index=False, name=None)
     rows.loc[private, "value"] = [bold[place] for place in places]
-    found = attack_facts(study, rows).exceeding
+    found = attack_findings(study, rows).exceeding
     assert {cell for cell, _ in found} == {PRIVATE}
     assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
 

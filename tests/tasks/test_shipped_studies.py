@@ -103,10 +103,10 @@ def test_the_page_says_whether_privacy_is_mild(ours, verdict):
     about = {"axis": Axis("rows", "n", "n"), "panel_sources": {"public": "stand-in"}}
     page = page_of(("zero", "iht_glm", "dp_sparse_glm"), headline, metric="misclassification", **about)
     (section,) = draw(*measured(results, page), MILD_COST)
-    assert verdict in section.facts["answer"]
-    assert section.facts["answer"].count("On the stand-in") == 1
+    assert verdict in section.context["answer"]
+    assert section.context["answer"].count("On the stand-in") == 1
     ratio = np.mean(ours) / 0.2
-    assert float(section.facts["table"].rows[0][-1].text) == pytest.approx(ratio, rel=0.01)
+    assert float(section.context["table"].rows[0][-1].text) == pytest.approx(ratio, rel=0.01)
 
 
 def groups(n_people, shift, d=12):
@@ -172,7 +172,7 @@ def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
 def test_the_table_of_panels_is_recomputed_from_the_results(panels):
     page = replace(SNP_PAGE, without_signal=_without_signal(panels))
     (section,) = draw_panels(*measured(panels, page), {})
-    rows = {row[0]: row for row in section.facts["table"].rows}
+    rows = {row[0]: row for row in section.context["table"].rows}
     assert list(rows) == ["differs", "is null: no signal"]
     errors = panels[(panels["metric"] == "rms_error") & (panels["n"] == 150)]
     for panel, row in zip(("differs", "is null"), rows.values(), strict=True):
@@ -180,9 +180,9 @@ def test_the_table_of_panels_is_recomputed_from_the_results(panels):
         assert float(row[2]) == pytest.approx(means["zero"], rel=0.01)
         assert float(row[-1].text) == pytest.approx(means["clipped_mean"], rel=0.01)
     assert [row[-1].kind == "best" for row in rows.values()] == [True, False]
-    assert "“differs” from m = 30 on, at ε = 1" in section.facts["text"]
+    assert "“differs” from m = 30 on, at ε = 1" in section.context["text"]
     unclear = "None is clearly better at the largest size of panel “is null: no signal”"
-    assert unclear in section.facts["text"]
+    assert unclear in section.context["text"]
 
 
 def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
@@ -193,7 +193,7 @@ def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
     values = np.arange(900.0)
     content = {"chromosomes": ["1"] * 900, "positions": list(range(900)), "truth": values, "s": 20}
     (section,) = genome.draw(page, cells, head, {**content, "estimates": {cell: values * (values > 880)}})
-    assert "each of 900 SNPs" in section.facts["text"]
+    assert "each of 900 SNPs" in section.context["text"]
     for strip in drawn[0]["vconcat"]:
         assert [len(layer["data"]["values"]) for layer in strip["layer"][1:3]] == [900, 900]
 

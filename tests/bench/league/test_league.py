@@ -168,7 +168,7 @@ def test_the_page_counts_losses_with_their_errors_and_claims_nothing_of_methods_
     found["tables"]["t"] |= {"source": "somewhere", "n": 100, "d": 2}
     for complete in (True, False):
         league = found | {"complete": complete}
-        first, answer = league_sections(league)[0].facts, league_answer(league)
+        first, answer = league_sections(league)[0].context, league_answer(league)
         assert ("Among the methods and tables of this run" in answer) is not complete
         assert "in 0 of 1 settings" in answer
         assert len(answer.split()) <= 30

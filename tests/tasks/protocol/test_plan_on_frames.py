@@ -12,9 +12,13 @@ import pytest
 from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import Spending
+from dpalgos.central.preconditioned.plan import ROBUST
+from tasks.advice.releases import simulate_release
 from tasks.protocol.plan import AnalysisPlan
+from tasks.protocol.plan_file import read_plan
 from tasks.protocol.split import Curve, likely_half_width, split_budget
 from tests.builders import refused
+from tests.tasks.analyst_tables import initialized
 
 DELTA = 1e-6
 TARGET = {"name": "primary", "formula": "y ~ x", "precision": {"x": 1.0}}
@@ -283,6 +287,23 @@ def test_rows_of_a_plan_are_drawn_as_analyses_are_planned():
     assert np.median([each["explained"] for each in drawn]) < 0.3
     assert max(each["correlation"] for each in drawn) < 0.9
     assert all(1.25 < each["mean of score"] < 8.75 for each in drawn)
+
+
+def test_a_question_in_a_file_is_forecast_as_on_a_frame(tmp_path, home):
+    table = pd.DataFrame({"age": [20.0, 80.0] * 500, "y": [0.0, 2000.0] * 500, "score": [0.0, 10.0] * 500})
+    bounds = {"age": (18, 90), "score": (0, 10), "y": (0, 2000)}
+    study = initialized(tmp_path, table, bounds=bounds, response="y", target=ROBUST)
+    assert "guesses" not in tomllib.loads(study.read_text())
+    path = tmp_path / "plan.toml"
+    head = '[plan]\ndataset = "d"\nstudy = "mine.toml"\nepsilon = 20.0\ndelta = 1e-6\n'
+    path.write_text(f'{head}[[question]]\nname = "q"\nformula = "y ~ age + score"\n')
+    in_file = simulate_release(read_plan(path).requests["q"], 20).half_widths(20.0)
+    plan = plan_on_age({"formula": "y ~ age + score"})
+    plan.forecast()
+    on_frame = plan._simulated["q"].half_widths(20.0)
+    assert in_file.keys() == on_frame.keys()
+    for term, widths in in_file.items():
+        assert widths == pytest.approx(on_frame[term])
 
 
 def test_a_refused_plan_names_the_guesses_that_would_narrow_its_forecast(few_tables):

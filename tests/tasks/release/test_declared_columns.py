@@ -15,7 +15,7 @@ from flows.cli.release import text_of_release
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
-from tasks.release.design import ReleaseColumns, row_design
+from tasks.own_table.row_design import ReleaseColumns, row_design
 from tasks.release.record import record_of, write_record
 from tasks.release.request import checked_request, read_request
 from tasks.release.rows import rows_of

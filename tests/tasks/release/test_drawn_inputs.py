@@ -26,7 +26,8 @@ from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tasks.errors import SpecError
-from tasks.release.design import RowDesign, question_parameters
+from tasks.own_table.row_design import RowDesign
+from tasks.release.identity import question_parameters
 from tasks.release.release import plan_release
 from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows
@@ -220,7 +221,7 @@ def asked(folder, *, x='["a", "one"]', bounds="", params="", family="logistic", 
 def planned(folder, config, ledger, data="t.csv"):
     request = read_request(config, "preconditioned_glm", **BUDGET)
     reader = ledger.fingerprinter({}, "t", read=columns_read(request))
-    return plan_release(request, read_rows(reader, folder / data, request))
+    return plan_release(request, read_rows(reader, folder / data, request), reader)
 
 
 def drawn_from(plan):

@@ -22,7 +22,7 @@ from data.tables.streams import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.dask_cluster import own_cluster
 from tasks.release.request import read_request
-from tasks.release.rows import columns_read, read_rows
+from tasks.release.rows import columns_read, read_rows, rows_of
 from tasks.workers import map_on_workers
 from tests.builders import refused
 from tests.flows.small_project import sentence
@@ -154,15 +154,16 @@ def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypa
         age = np.clip(table.age, 18, 90)
         is_clipped = (age != table.age) & (table.cost != -9)
         for form in forms:
-            rows = read_rows(Fingerprinter(b"k" * 32, read=columns_read(asked)), str(form), asked)
-            contents.add((rows.content, rows.exact))
-            assert not isinstance(rows.X, np.ndarray)
-            pieces = [piece for part, _ in rows.X.partitions for piece in part()]
-            X = np.concatenate([np.column_stack(list(columns.values())) for columns, _ in pieces])
-            y = np.concatenate([responses for _, responses in pieces])
-            held, responses = rows.X.in_memory()
-            np.testing.assert_array_equal(X, held)
-            np.testing.assert_array_equal(y, responses)
+            reader = Fingerprinter(b"k" * 32, read=columns_read(asked))
+            rows = read_rows(reader, str(form), asked)
+            contents.add((reader.fingerprint(), reader.exact()))
+            assert rows.rows.streamed
+            blocks = list(rows.row_blocks())
+            X = np.concatenate([block.X for block in blocks])
+            y = np.concatenate([block.y for block in blocks])
+            held = rows_of(str(form), asked.design, lambda _: None, drops=True)
+            np.testing.assert_array_equal(X, held.X)
+            np.testing.assert_array_equal(y, held.y)
             known = (table.cost != -9).to_numpy()
             at = {name: X[:, j] for j, name in enumerate(asked.units.names)}
             np.testing.assert_allclose(at["age"], np.where(known, (age - 54) / 18, 0), atol=1e-12)
@@ -170,7 +171,7 @@ def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypa
             assert len(np.unique(south[known & table.region.isin(["south", "S."]).to_numpy()])) == 1
             assert not X[~known].any()
             assert not y[~known].any()
-            clipped = rows.clipped[slice(None)]
+            clipped = rows.moved[slice(None)]
             np.testing.assert_array_equal(clipped[:, asked.units.names.index("age")], is_clipped)
     assert len(contents) == 1
 

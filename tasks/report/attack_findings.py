@@ -10,7 +10,7 @@ import scipy
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from dpalgos.accounting.composition import exact_mu
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from reports.page import AttackFacts, Guide
+from reports.page import AttackFindings, Guide
 from tasks.problems.attack_rates import (
     auc_ceiling,
     clopper_pearson,
@@ -28,7 +28,7 @@ _NORMAL_95 = 1.959964
 _ERROR = 0.01  # of all tests of certificates together
 
 
-def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
+def attack_findings(spec: StudySpec, results: pd.DataFrame) -> AttackFindings:
     noisy = {panel.name: _gaussian_estimators(spec, panel) for panel in spec.panels}
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     allowed: dict[tuple[str, str], float] = {}
@@ -58,7 +58,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
             mu = gaussian_mu(epsilon, delta)
             gaussian[key] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
     ceilings, roc_ceilings = _ceilings(spec)
-    return AttackFacts(
+    return AttackFindings(
         intervals=intervals,
         allowed=allowed,
         allowed_gaussian=gaussian,
