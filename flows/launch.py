@@ -155,10 +155,9 @@ def _compute(
     """Run studies side by side with a server and workers; a failed study does not stop the others."""
     with (
         prefect_server(home(), meanwhile=partial(_load, options)),
-        workers_of(options.workers, engine, leave) as at_once,
+        workers_of(options.workers, engine, leave),
     ):
         from prefect import tags
-        from prefect.task_runners import ThreadPoolTaskRunner
 
         from flows import study as flows
         from flows.studies.parameters import TYPED
@@ -167,19 +166,15 @@ def _compute(
         gc.set_threshold(GARBAGE)
         gc.enable()
         TYPED.set(command)
-        runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-        one, several, anew = (
-            flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies, flows.rerun)
-        )
 
         def run() -> Any:
             with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
                 if again:
                     asked = {"task": again.task, "cell": again.cell, "out": options.out}
-                    return anew(studies[0], **asked, offline=options.offline, return_state=True)
+                    return flows.rerun(studies[0], **asked, offline=options.offline, return_state=True)
                 if len(studies) == 1:
-                    return one(studies[0], options, return_state=True)
-                return several(list(studies), options, return_state=True)
+                    return flows.study(studies[0], options, return_state=True)
+                return flows.studies(list(studies), options, return_state=True)
 
         run_recorded(run)
 
@@ -209,16 +204,15 @@ def _leave_if_cancelled(state: Any) -> None:
 
 def workers_of(
     workers: int | None, engine: str, when_lost: Callable[[str], object]
-) -> AbstractContextManager[int]:
-    """Provide the workers of an engine, one per core by default, and yield the number of parallel blocks."""
-    number = workers or os.cpu_count() or 1
-    if engine == "local":  # each study starts its own processes
-        return nullcontext(number)
+) -> AbstractContextManager[None]:
+    """Provide the workers of a cluster, one per core by default."""
+    if engine == "local":  # the flow starts processes
+        return nullcontext()
     from tasks.dask_cluster import own_cluster, standing_cluster
 
     if engine.startswith("dask://"):
         return standing_cluster(engine.replace("dask://", "tcp://"), when_lost)
-    return own_cluster(number)
+    return own_cluster(workers or os.cpu_count() or 1)
 
 
 def _load(options: RunOptions) -> None:
@@ -227,10 +221,6 @@ def _load(options: RunOptions) -> None:
 
     start_loading()
     import flows.study  # noqa: F401
-    import reports.pages.study  # noqa: F401 (what draws, too)
-    from reports.render import compile_templates
-
-    compile_templates("pages/study.jinja")
 
 
 def check_table_is_no_output(table: Path, report: Path) -> None:

@@ -89,14 +89,6 @@ def render_page(
     return _close_up(page).encode(), _close_up(text).encode()
 
 
-def compile_templates(page: str) -> None:
-    """Compile what a page is made of, before the first one is rendered."""
-    for form in _SKELETONS:
-        env = _environment(form)
-        for name in env.list_templates(filter_func=lambda name: name == page or "/" not in name):
-            env.get_template(name)
-
-
 def render_table(table: PageTable, form: str) -> str:
     """Return one table as "html" or "markdown", with its notes."""
     macros: Any = _environment(form).get_template(_SKELETONS[form][1]).module

@@ -41,8 +41,8 @@ _CONFIG = {
 
 
 @contextmanager
-def own_cluster(count: int) -> Iterator[int]:
-    """Compute on so many worker processes of this machine; give how many blocks to have under way."""
+def own_cluster(count: int) -> Iterator[None]:
+    """Compute on so many worker processes of this machine."""
     # Errors arrive here with their blocks; workers need not log them, too.
     options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
     # What a killed worker leaves lies in the home, and Dask deletes it when the next ones start.
@@ -53,12 +53,12 @@ def own_cluster(count: int) -> Iterator[int]:
         _distributed.Client(cluster, set_as_default=False) as client,
         opened(workers_of(client, count)),
     ):
-        yield count
+        yield
 
 
 @contextmanager
-def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[int]:
-    """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
+def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[None]:
+    """Compute on the workers of a cluster, ``tcp://HOST:PORT``.
 
     Dask's own client may wait forever for a scheduler that is gone, or cancel all blocks: then `when_lost`
     gets one sentence, perhaps in another thread.
@@ -73,7 +73,7 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
         ):
             count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
             with opened(workers_of(client, count)):
-                yield count
+                yield
     except Exception:
         if not _answers(scheduler):
             when_lost(f"{what} is gone")

@@ -4,6 +4,8 @@ Tasks wait for it in threads of the run's process. Workers know nothing of Prefe
 are forked from one that has loaded what most blocks need, and end with the run's process, however that ends.
 """
 
+import heapq
+import itertools
 import math
 import os
 import signal
@@ -30,6 +32,9 @@ _LOADED = [
     "tasks.run.compute",
     "tasks.run.audits",
     "tasks.run.exhibits",
+    "tasks.run.collect",
+    "tasks.report.write",
+    "reports.pages.study",
     "dpalgos.audit.lower_bound",
     "dp_accounting",
 ]
@@ -50,47 +55,70 @@ def was_killed(task: Any, task_run: Any, state: Any) -> bool:
 class Workers:
     """An executor of ``count`` workers; restarted after one dies.
 
-    Each worker has its part of the memory; a call that needs more takes the places of several.
+    Each worker has its part of the memory; a call that needs more takes the places of several. The call with
+    the most work is next, of whichever study.
     """
 
     def __init__(self, make: Callable[[], Executor], count: int) -> None:
         self.executor, self._make, self._count = make(), make, count
-        self._free = threading.Semaphore(count)
-        self._gate, self._renewing = threading.Lock(), threading.Lock()
+        self._free, self._changed, self._renewing = count, threading.Condition(), threading.Lock()
+        self.waiting, self._numbers = list[tuple[float, int]](), itertools.count()
 
-    def call(self, function: Callable[[], T], n_bytes: float) -> T:
+    def call(self, function: Callable[[], T], n_bytes: float, work: float, before: Callable[[], object]) -> T:
         """Return what a function returns in a worker, once there is room for so many bytes."""
-        n_places = max(1, math.ceil(self._count * min(1.0, n_bytes / _MEMORY)))
-        with self._gate:
-            for _ in range(n_places):
-                self._free.acquire()
-        executor = self.executor
+        with self._places(max(1, math.ceil(self._count * min(1.0, n_bytes / _MEMORY))), work):
+            before()
+            executor = self.executor
+            try:
+                return executor.submit(function).result()
+            except (BrokenExecutor, EOFError, ConnectionError):
+                let_go(executor)
+                with self._renewing:
+                    if self.executor is executor:
+                        self.executor = self._make()
+                raise WorkerKilled("a worker process was killed, probably because memory ran out") from None
+
+    @contextmanager
+    def _places(self, count: int, work: float) -> Iterator[None]:
+        call = -work, next(self._numbers)
+        with self._changed:
+            heapq.heappush(self.waiting, call)
+            self._changed.wait_for(lambda: self.waiting[0] == call and self._free >= count)
+            heapq.heappop(self.waiting)
+            self._free -= count
+            self._changed.notify_all()
         try:
-            return executor.submit(function).result()
-        except (BrokenExecutor, EOFError, ConnectionError):
-            let_go(executor)
-            with self._renewing:
-                if self.executor is executor:
-                    self.executor = self._make()
-            raise WorkerKilled("a worker process was killed, probably because memory ran out") from None
+            yield
         finally:
-            self._free.release(n_places)
+            with self._changed:
+                self._free += count
+                self._changed.notify_all()
 
 
 _open: list[Workers] = []  # those of this process's run, or nothing
 
 
-def compute(function: Callable[..., T], *arguments: Any, n_bytes: float = 0, last_try_of: str = "") -> T:
+def compute(
+    function: Callable[..., T],
+    *arguments: Any,
+    n_bytes: float = 0,
+    work: float = math.inf,
+    before: Callable[[], object] = lambda: None,
+    last_try_of: str = "",
+) -> T:
     """Return what a function returns, in a worker if there are any, once there is room for so many bytes.
 
-    The last try of something runs while nothing else does; if its worker is killed, too, the error says what.
+    Calls wait for a worker, the one with the most work first. What others wait for states none, and does not
+    wait for them. ``before`` is called here when it is a call's turn. The last try of something runs while
+    nothing else does; if its worker is killed, too, the error says what.
     """
     call = partial(function, *arguments)
     if not _open:
+        before()
         return call()
     free = psutil.virtual_memory().available
     try:
-        return _open[-1].call(call, math.inf if last_try_of else n_bytes)
+        return _open[-1].call(call, math.inf if last_try_of else n_bytes, work, before)
     except WorkerKilled:
         if not last_try_of:
             raise

@@ -28,7 +28,8 @@ class Done:
 
 
 def call_task(task, *arguments, **keywords):
-    """Call a task, with Prefect's transaction if its result is kept."""
+    """Call a task, with Prefect's transaction if its result is kept; futures become what they return."""
+    arguments = [each.result() if isinstance(each, Done) else each for each in arguments]
     if not isinstance(task.cache_policy, Key):
         return Done(task.fn(*arguments, **keywords))
     inputs = inspect.signature(task.fn).bind(*arguments, **keywords).arguments

@@ -12,12 +12,21 @@ from data.results.table import EXHIBITS
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
 from reports.page import StudyPage
 from tasks.cache import Written, digest
-from tasks.report.manifest import MANIFEST, is_sealed, sealed
+from tasks.errors import guarded
+from tasks.report.manifest import MANIFEST, RunOfStudy, build_manifest, is_sealed, sealed
+from tasks.run.datasets import Tables
 from tasks.study.spec import StudySpec
 
 _TABLES = ("results.parquet", "timings.parquet")
 
 _log = logging.getLogger(__name__)
+
+
+@guarded
+def write_page(spec: StudySpec, run: RunOfStudy, tables: Tables, results: Written, exhibits: Path) -> Written:
+    """Write the report of a run; see `write_report`."""
+    manifest = build_manifest(spec, run, tables, results)
+    return write_report(spec, results.path, manifest, exhibits.read_bytes())
 
 
 def write_report(

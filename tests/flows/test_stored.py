@@ -14,7 +14,7 @@ from data.fetch.raw import RawFile
 from data.store import code_digest
 from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
-from tasks.cache import Again
+from tasks.cache import Again, prune
 from tasks.run import datasets
 from tasks.run.datasets import stored_tables
 from tasks.run_options import RunOptions
@@ -59,7 +59,8 @@ def run_again(ran, again=None):
     return run_plainly(ran.study, ran.options, again)[1]
 
 
-N_RESULTS = 2 + 4 + 1 + 1 + 1  # designs, blocks, table, exhibits, page
+N_DESIGNS = 2
+N_RESULTS = N_DESIGNS + 4 + 1 + 1 + 1  # and blocks, table, exhibits, page
 
 
 def test_it_is_found_and_every_task_of_a_server_of_ones_own_finds_its_result(ran, monkeypatch):
@@ -90,7 +91,8 @@ def spoil(path, damage):
 
 
 DAMAGED = [("results.parquet", "gone"), ("results.parquet", "flipped"), ("timings.parquet", "flipped")]
-DAMAGED += [("report.html", "gone"), ("manifest.json", "flipped")]
+DAMAGED += [("timings.parquet", "gone"), ("report.html", "gone"), ("report.html", "flipped")]
+DAMAGED += [("manifest.json", "flipped")]
 
 
 @pytest.mark.parametrize(("file", "damage"), DAMAGED)
@@ -144,6 +146,40 @@ def test_a_block_whose_file_or_record_is_damaged_is_computed_again_with_the_same
     assert run_again(ran) == N_RESULTS
 
 
+def test_a_report_folder_that_is_gone_is_written_again_from_stored_blocks(ran):
+    results = (ran.project.out / "small" / "results.parquet").read_bytes()
+    shutil.rmtree(ran.project.out)
+    assert run_again(ran) == N_RESULTS - 2  # table and page
+    assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
+
+
+def test_another_seed_is_computed_and_the_first_one_is_found_again(ran):
+    results = ran.project.out / "small" / "results.parquet"
+    first = results.read_bytes()
+    other = ran.options.model_copy(update={"seed": 7})
+    assert run_plainly(ran.study, other)[1] == N_DESIGNS
+    assert results.read_bytes() != first
+    assert run_again(ran) == N_RESULTS - 2  # table and page, which the other seed replaced
+    assert results.read_bytes() == first
+
+
+def test_what_pruning_deletes_is_computed_again_with_the_same_rows(ran):
+    home, results = ran.project.home, ran.project.out / "small" / "results.parquet"
+    first = results.read_bytes()
+    assert prune(home, ran.project.out, everything=False)[0] == 0
+    assert run_again(ran) == N_RESULTS
+    (home / "cache" / "orphan.parquet").write_bytes(b"x")
+    one(home, "cache/run_block-*.parquet").write_bytes(b"")
+    assert prune(home, ran.project.out, everything=False)[0] == 1
+    assert not (home / "cache" / "orphan.parquet").exists()
+    assert run_again(ran) >= N_RESULTS - 1 - N_BELOW  # exhibits follow the headline's panel alone
+    assert prune(home, ran.project.out, everything=True)[0] >= N_RESULTS
+    assert not [path for path in (home / "cache").rglob("*") if path.is_file()]
+    assert run_again(ran) == 0
+    assert results.read_bytes() == first
+    assert {path.stat().st_mode & 0o777 for path in (home / "cache").glob("*.*")} == {0o600}
+
+
 def test_a_table_is_made_by_the_run_that_shows_progress(ran, monkeypatch):
     one(ran.project.home, "store/parquet/*.parquet").unlink()
     monkeypatch.setattr("data.fetch.ingest.store_table", None)
@@ -194,7 +230,9 @@ def test_an_edited_study_is_computed(ran, tmp_path):
 
 N_BELOW = 3  # table, exhibits and page follow a block, whose file holds the times that it took
 AGAIN = [
-    ("prepare", None, 2),
+    ("fetch", None, 0),
+    ("parquet", None, 0),
+    ("prepare", None, N_DESIGNS),
     ("run_block", None, 4 + N_BELOW),
     ("run_block", "ols:public:n=100", 1 + N_BELOW),
 ]
@@ -209,3 +247,16 @@ def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cel
         manifest = json.loads((ran.project.out / "small" / "manifest.json").read_text())
         assert manifest["blocks"]["computed"] == n_again - N_BELOW
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
+
+
+def test_an_audit_is_done_again_and_its_bound_stays(tmp_path, home):
+    project = Project(tmp_path)
+    text = project.study.read_text().replace("\nheadline", "\naudit_trials = { smoke = 1000 }\nheadline")
+    project.study.write_text(text)
+    options = options_of(project)
+    run_plainly(project.study, options)
+    (audited,) = project.results["audited_epsilon"].dropna().unique()
+    n_results = N_RESULTS + 1
+    assert run_plainly(project.study, options, Again("audit"))[1] == n_results - 1
+    assert project.results["audited_epsilon"].dropna().unique() == [audited]
+    assert run_plainly(project.study, options)[1] == n_results

@@ -81,6 +81,33 @@ def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_
         assert [each.result() for each in (first, alone, last)] == [1, 2, 3]
 
 
+def test_the_call_with_the_most_work_is_next_and_its_turn_is_told_before():
+    order, begun, going_on = [], threading.Event(), threading.Event()
+
+    def call(name, **stated):
+        stated["before"] = lambda: order.append(("before", name))
+        return threading.Thread(target=compute, args=[order.append, name], kwargs=stated)
+
+    def busy():
+        begun.set()
+        going_on.wait(30)
+
+    calls = [call(work, work=work) for work in (1, 3, 2)] + [call("what others wait for")]
+    with opened(workers := Workers(lambda: ThreadPoolExecutor(1), 1)):
+        first = threading.Thread(target=compute, args=[busy])
+        first.start()
+        assert begun.wait(30)
+        for each in calls:
+            each.start()
+        until(lambda: len(workers.waiting) == len(calls))
+        assert not order  # a pause is heeded when it is a call's turn
+        going_on.set()
+        for each in (first, *calls):
+            each.join()
+    assert order[1::2] == ["what others wait for", 3, 2, 1]
+    assert order[::2] == [("before", work) for work in order[1::2]]
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_the_process_that_asked(tmp_path, end):
     begun = tmp_path / "begun"

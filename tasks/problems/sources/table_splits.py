@@ -25,7 +25,7 @@ from tasks.run_options import Profile
 
 SMOKE_ROWS = 1600
 
-BATCH = 10  # replicates that run together at most: two blocks of a study's 20 occupy two cores
+BATCH, WIDE_BATCH = 10, 3  # replicates that run together at most; wide rows take seconds each
 # Paper B, section 5.2: what privacy costs Algorithm 5 is mild; the claim B-3-mild has the same factor.
 MILD_COST = {"estimator": "dp_sparse_glm", "baseline": "iht_glm", "factor": 1.25}
 _FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
@@ -127,7 +127,8 @@ class TableSplits(RegisteredTable):
         d, copies = self.sizes(n)["d"], 2 if self.is_wide else 1
         n_bytes = copies * 4 * self.about.n_rows * d
         smoke_n = SMOKE_ROWS // 2 // (FRAMES if self.unit == "simulation" else 1)
-        return Cost(elements=n * d, n_bytes=n_bytes, batch=BATCH, smoke_n=min(smoke_n, n))
+        batch = WIDE_BATCH if self.is_wide else BATCH
+        return Cost(elements=n * d, n_bytes=n_bytes, batch=batch, smoke_n=min(smoke_n, n))
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         by_group = self.groups != "rows"
