@@ -1,4 +1,4 @@
-"""Estimates and half-widths at fixed seeds are the stored ones; ``tests.golden.estimates`` stores those that changed."""
+"""Estimates at fixed seeds are the stored ones; ``tests.golden.estimates`` stores what changed."""
 
 from tests.golden import estimates
 
