@@ -1,4 +1,4 @@
-"""Estimates at fixed seeds are the stored ones; ``tests.golden.estimates`` stores those that changed."""
+"""Estimates at fixed seeds are the stored ones; ``tests.golden.estimates`` stores what changed."""
 
 from tests.golden import estimates
 
@@ -13,8 +13,12 @@ def test_each_form_of_an_estimator_has_its_stored_answer():
 
 def test_a_form_keeps_the_time_of_its_last_change(tmp_path, monkeypatch):
     monkeypatch.setattr(estimates, "FILE", tmp_path / "estimates.csv")
-    monkeypatch.setattr(estimates, "estimates", lambda: iter([("a", "", "tight", 1.0), ("b", "", "", 2.0)]))
+    monkeypatch.setattr(
+        estimates, "estimates", lambda: iter([("a", "", "tight", (1.0, 0.0)), ("b", "", "", (2.0, 1.0))])
+    )
     estimates.renew("first")
-    monkeypatch.setattr(estimates, "estimates", lambda: iter([("a", "", "tight", 1.0), ("b", "", "", 2.1)]))
+    monkeypatch.setattr(
+        estimates, "estimates", lambda: iter([("a", "", "tight", (1.0, 0.0)), ("b", "", "", (2.0, 1.1))])
+    )
     estimates.renew("second")
     assert [at for _, at in estimates.stored().values()] == ["first", "second"]
