@@ -61,5 +61,5 @@ class PrivateConstant(PrivateEstimator):
         rows.sample.check_response()
         family = self.family_object()
         coef = np.zeros((rows.d, *family.classes))
-        coef[-1] = released_start(spend, rows.sample, family).predictor
+        coef[-1] = released_start(spend, rows, family).predictor
         return rows.by_replicate(family.identified(rows.by_column(coef)))

@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.group import Group
 from dpalgos.rows.moments import products_of_columns
@@ -45,13 +44,16 @@ class Block:
     """Some rows X (n, d), and what :meth:`Rows.map` computed of them, ``derived``.
 
     ``weight`` is (n,), (R, n) in a batch with masks, or None if each row counts once. ``response`` is None if
-    there are none. ``units`` has the unit of privacy of each row, as an index or a slice of all units.
+    there are none. ``rows`` are the places of the rows among all, and ``units`` has the unit of privacy of
+    each row, as an index or a slice of all units. ``is_clipped`` (n,) says which rows have a cell that was
+    moved to a public bound before, if any has.
     """
 
     X: FloatArray
     response: FloatArray | None
     weight: FloatArray | None = None
     is_batch: bool = False
+    rows: slice | IntArray | None = None
     units: slice | IntArray | None = None
     is_of_people: bool = False
     offset: FloatArray | float = 0.0
@@ -92,9 +94,7 @@ class Block:
         """Return Σ w_i z_i z_i' for values z (n, p), (…, p, p)."""
         weight = self.weight
         if weight is not None and weight.ndim == 1:
-            first, second, _ = svec_layout(values.shape[1])
-            sums = weight @ (values[:, first] * values[:, second])
-            return self._leading(from_upper_triangles(sums, values.shape[1]), 2)
+            values, weight = values * np.sqrt(weight)[:, None], None
         columns = np.ascontiguousarray(values.T)
         return self._leading(products_of_columns(columns, None if weight is None else weight.T), 2)
 
@@ -170,6 +170,10 @@ class Rows:
             return replace(self, functions=(*self.functions, function))
         return replace(self, mapped=tuple(replace(each, derived=function(each)) for each in blocks))
 
+    def each(self) -> Iterator[Block]:
+        """Yield the blocks of one pass, in order."""
+        return iter(self.blocks) if self.blocks else _blocks(self.sample, self.is_batch, self.functions)
+
     def sum(self, part: Query) -> FloatArray:
         """Return the sum over blocks of a function of each."""
         blocks = self.blocks
@@ -234,8 +238,9 @@ def clipped_mean(rows: Rows, clip: Callable[[FloatArray, float], FloatArray], bo
 
 
 def _blocks_in_memory(sample: Sample, is_batch: bool) -> tuple[Block, ...]:
-    """Return blocks of few rows, without rows that no replicate uses."""
+    """Return blocks of few rows, without rows that no replicate uses; people with all their rows in one."""
     at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
+    at_once = len(sample.rows) if sample.has_shared_units else at_once
     return tuple(_block(sample, group, is_batch) for group in sample.held_blocks(at_once))
 
 
@@ -256,10 +261,11 @@ def _block(sample: Sample, group: Group, is_batch: bool) -> Block:
         response=group.y if sample.responds else None,
         weight=weight,
         is_batch=is_batch,
+        rows=group.rows,
         units=group.units,
         is_of_people=sample.has_shared_units,
         offset=group.offset if isinstance(group.offset, float) else group.offset[:, 0],
-        is_clipped=sample.clipped_cells(group),
+        is_clipped=sample.clipped_rows(group),
     )
 
 

@@ -62,6 +62,7 @@ class Spend:
         self.is_batch = is_batch
         self._lemmas, self._transcript = lemmas, transcript
         self._made: Counter[str] = Counter()
+        self._events: dict[str, Event] = {}
 
     def replan(self, plan: Plan) -> None:
         """Spend another plan from now on, which may depend on what was released before.
@@ -84,7 +85,7 @@ class Spend:
                 or not np.isclose(new.noise_multiplier, old.noise_multiplier, rtol=1e-9)
             ):
                 raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")
-        self.plan = plan
+        self.plan, self._events = plan, {}
 
     def multiplier(self, label: str) -> float:
         """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
@@ -103,15 +104,9 @@ class Spend:
 
         ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
         """
-        slot = self._take(label, form)
-        released = form or quantity(label)
-        self._check_lemma(released, query)
-        value = np.asarray(query.value, dtype=float)
-        columns, shape = self._columns(value)
-        with self._about(slot):
-            noisy = self._noisy(columns, slot, query.sensitivity, released)
-        std = self._transcript.noise_std(slot.event(""), query.sensitivity, len(columns))
-        return Noisy(noisy.T.reshape(shape), std)
+        released = self._released(label, query, form)
+        size = released.size // self._transcript.n_replicates
+        return Noisy(released, self._transcript.noise_std(self._event(label), query.sensitivity, size))
 
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
@@ -130,12 +125,13 @@ class Spend:
         ``n_rows_above`` (…, p, m) has the number of rows above each of m ascending candidates.
         """
         n_searches, m = n_rows_above.shape[-2:]
-        low = np.zeros(n_rows_above.shape[:-1], dtype=int)
+        flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
+        low = np.zeros(shape, dtype=int)
         high = np.full_like(low, m - 1)
         for _ in range(counts_needed(m)):
             middle = (low + high) // 2
-            above = np.take_along_axis(n_rows_above, middle[..., None], axis=-1)[..., 0]
-            too_many = self(label, count.of(above, n_searches)).value > target
+            above = flat[np.arange(len(flat)), middle.ravel()].reshape(shape)
+            too_many = self._released(label, count.of(above, n_searches)) > target
             low = np.where(too_many, np.minimum(middle + 1, high), low)
             high = np.where(too_many, high, middle)
         return high
@@ -220,6 +216,21 @@ class Spend:
         if left := {label: k for label in self.plan if (k := self.times_left(label))}:
             raise RuntimeError(f"planned releases were not made: {left}")
 
+    def _released(self, label: str, query: Bounded, form: str = "") -> FloatArray:
+        """Release a query with the planned noise, in its shape."""
+        slot, released = self._take(label, form), form or quantity(label)
+        self._check_lemma(released, query)
+        columns, shape = self._columns(np.asarray(query.value, dtype=float))
+        with self._about(slot):
+            noisy = self._noisy(columns, label, query.sensitivity, released)
+        return noisy.T.reshape(shape)
+
+    def _event(self, label: str) -> Event:
+        """Return the event of a release at a sensitivity of 1."""
+        if label not in self._events:
+            self._events[label] = self.plan[label].event("")
+        return self._events[label]
+
     def _slot(self, label: str, kind: type[S]) -> S:
         """Return the slot of a label, or refuse another kind."""
         slot = self.plan[label]
@@ -234,13 +245,14 @@ class Spend:
         shape = self._transcript.n_replicates, *value.shape[1:]
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
 
-    def _noisy(self, columns: FloatArray, slot: Slot, sensitivity: Number, label: str) -> FloatArray:
+    def _noisy(self, columns: FloatArray, label: str, sensitivity: Number, released: str) -> FloatArray:
         """Return columns with the noise of a slot; entries that are charged one by one have Laplace noise."""
+        slot = self.plan[label]
         if not isinstance(slot, Laplace) or slot.n_entries == 1:
-            return self._transcript.add_noise(columns, slot.event(""), sensitivity, label)
+            return self._transcript.add_noise(columns, self._event(label), sensitivity, released)
         if len(columns) > slot.n_entries:
-            raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
-        release = Release(label, self._lemmas[label][0])
+            raise RuntimeError(f"{released!r} is planned for {slot.n_entries} entries, got {len(columns)}")
+        release = Release(released, self._lemmas[released][0])
         return release_laplace(
             self._transcript, release, columns, linf_sensitivity=sensitivity, epsilon=slot.epsilon
         )

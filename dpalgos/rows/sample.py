@@ -180,10 +180,6 @@ class Sample:
         """Return the same rows of one replicate in units of privacy."""
         return self._with(units=units, n_rows=np.array([units.n_units]))
 
-    def with_total(self, total: float) -> "Sample":
-        """Return the same rows with a released sum of weights in place of the number of units."""
-        return self._with(n_rows=np.array([total]))
-
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows with the first column as an offset, clipped to public bounds."""
         return self._with(offset_bounds=bounds)

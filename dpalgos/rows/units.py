@@ -11,7 +11,8 @@ With weights w_i, at most w_max, and a unit of m rows, row i weighs
     person_weight="rows":    w_i/(w_max k), for at most k rows of a unit; other rows weigh 0
 
 Without weights w_i, rows of equal persons weigh 1/m, and a unit weighs 1. In all other cases, the sum of all
-weights is private. It is released, and replaces n in means and sensitivities (:func:`Sample.with_total`).
+weights is private. It is released, and replaces n in means and sensitivities
+(:meth:`dpalgos.core.rows.Rows.with_total`).
 
 Bit by bit, what is computed for one unit depends on no other unit. Products with rows are computed column by
 column (:func:`dpalgos.rows.products.row_products`), since the last rows of a matrix product are summed in

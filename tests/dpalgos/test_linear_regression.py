@@ -8,9 +8,9 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.preconditioned import PreconditionedRegression, plan
 from dpalgos.central.preconditioned.intercept import released_origin
 from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
-from dpalgos.central.preconditioned.queries import joined_rows
 from dpalgos.core.estimator import declared_lemmas
 from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.release.spend import counts_needed
 from dpalgos.rows.sample import Sample
@@ -133,7 +133,7 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
 def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(n_columns, shares):
     rng = np.random.default_rng(11)
     X = np.column_stack([rng.standard_normal((1000, n_columns)) + 3, np.ones(1000)])
-    rows = joined_rows(Sample(X, rng.standard_normal(1000)))
+    rows = Rows.of_sample(Sample(X, rng.standard_normal(1000)))
     times = {MEDIANS: counts_needed(plan.N_CENTERS), FAR_FROM_CENTERS: 8}
     times |= {MEANS: 2} if FAR_FROM_CENTERS in shares else {}
     planned = {label: Share(share, times.get(label, 1)) for label, share in shares.items()}

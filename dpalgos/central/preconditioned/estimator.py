@@ -103,7 +103,7 @@ from dpalgos.central.preconditioned.plan import (
     white_candidates,
     white_threshold,
 )
-from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, row_norms
+from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, norms_of, rows_in
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
@@ -120,8 +120,6 @@ from dpalgos.models.families import Family, check_labels, family_names, get_fami
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.params import choice, count
 from dpalgos.release.spend import Noisy
-from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
 
@@ -191,18 +189,17 @@ class PreconditionedRegression(RegressionIntervalParams, UnitParams, PrivateEsti
         return laplace_plan(self.epsilon, shares)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        return self.coefficients_of(rows.sample, spend, self.numbers(rows.n, rows.d))
+        return self.coefficients_of(rows, spend, self.numbers(rows.n, rows.d))
 
-    def coefficients_of(self, sample: Sample, spend: Spend, numbers: Numbers) -> FloatArray:
+    def coefficients_of(self, rows: Rows, spend: Spend, numbers: Numbers) -> FloatArray:
         """Return the coefficients of the covariates, (d,), or (d, K) with classes."""
-        sample.check_response()
+        rows.sample.check_response()
         family = numbers.family
         if WEIGHT in spend.plan:
-            sample = with_released_total(spend, sample, self.largest_change, self.max_weight)
-            total = float(sample.n_rows[0])
-            spend.replan(self.plan_of(numbers, total))
-            numbers = replace(numbers, n_rows=total)
-        start = released_start(spend, sample, family)
+            rows = with_released_total(spend, rows, self.largest_change, self.max_weight)
+            spend.replan(self.plan_of(numbers, rows.n))
+            numbers = replace(numbers, n_rows=rows.n)
+        start = released_start(spend, rows, family)
         intercept = np.zeros((numbers.d, *family.classes))
         intercept[-1] = (start.predictor - start.offset) * numbers.intercept
         if MOMENTS not in spend.plan:
@@ -213,27 +210,27 @@ class PreconditionedRegression(RegressionIntervalParams, UnitParams, PrivateEsti
             if self.interval is not None:
                 _keep_interval(spend, numbers, Interval.missing(numbers.d, 1, FEW))
             return intercept
-        origin, white = _released_whitening(spend, numbers, sample)
+        origin, white = _released_whitening(spend, numbers, rows)
         if family.is_linear:
             intercept[-1] = origin.centers[-1]
         state = _first_point(white, numbers, start, intercept)
-        rows, state, start, clipped_share = _released_steps(
-            spend, numbers, sample, origin, start, state, intercept
+        white_rows, state, start, clipped_share = _released_steps(
+            spend, numbers, rows, origin, start, state, intercept
         )
         is_constant = start.is_mean and (start.hides_slopes(numbers) or not state.points)
         theta, slopes_help = state.theta, 0.0
         if not is_constant:
             theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
-            theta = theta + _intercept_change(spend, rows, state, start, theta)
+            theta = theta + _intercept_change(spend, white_rows, state, start, theta)
         spend.note(UNRESOLVED, state.white.n_unresolved)
         if self.interval is not None:
-            _keep_interval(spend, numbers, released_interval(spend, self, rows, state))
+            _keep_interval(spend, numbers, released_interval(spend, self, white_rows, state))
         if start.is_mean:
             spend.note(UNSURE_MEAN, start.is_unsure)
         spend.note(SLOPES_HELP, slopes_help)
         if is_constant:
             return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
-        return rows.coef(theta)
+        return white_rows.coef(theta)
 
 
 @register(
@@ -296,7 +293,8 @@ class PreconditionedGLM(PreconditionedRegression, OffsetParams):
         return super().formulas(n, d) | {CONSTANT: (histogram if of_shares else interval).formula}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        coef = self.coefficients_of(self.covariates(rows.sample), spend, self.numbers(rows.n, rows.d))
+        covariates = Rows.of_sample(self.covariates(rows.sample))
+        coef = self.coefficients_of(covariates, spend, self.numbers(rows.n, rows.d))
         family = self.family_object()
         return rows.by_replicate(family.identified(self.coefficients(rows.by_column(coef))))
 
@@ -305,19 +303,19 @@ def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
     spend.keep_interval(found.after_offset() if numbers.has_offset else found)
 
 
-def _released_whitening(spend: Spend, numbers: Numbers, sample: Sample) -> tuple[Origin, Whitening]:
+def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
     """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it."""
     linear = numbers.family.is_linear
-    rows = joined_rows(sample, with_response=linear)
     origin = released_origin(spend, rows, linear=linear)
     coordinates = origin.coordinates
+    vectors = joined_in(coordinates, with_response=linear)
     threshold = float(np.sqrt(numbers.d + 1))
     if ROWS_ABOVE in spend.plan:
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
-        above = row_norms(rows, coordinates).counts_above(candidates)
+        above = counts_above(rows, norms_of(vectors), candidates)
         threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
         spend.note(ROWS_BEYOND, threshold == candidates[-1])
-    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold, numbers.person_part))
+    released = spend.symmetric(MOMENTS, clipped_moments(rows, vectors, threshold, numbers.person_part))
     white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:
         notes = (*released, threshold, coordinates)
@@ -341,7 +339,7 @@ def _first_point(white: Whitening, numbers: Numbers, start: Start, intercept: Fl
 def _released_steps(
     spend: Spend,
     numbers: Numbers,
-    sample: Sample,
+    rows: Rows,
     origin: Origin,
     start: Start,
     state: Steps,
@@ -353,7 +351,7 @@ def _released_steps(
     """
     family = numbers.family
     reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
-    plain, rows = map_groups(sample, lambda group: group.X), None
+    white_rows: WhiteRows | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
         public = public_threshold(numbers)
@@ -369,8 +367,8 @@ def _released_steps(
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
-            rows = rows or WhiteRows(
-                sample,
+            white_rows = white_rows or WhiteRows(
+                rows,
                 family,
                 matrix,
                 intercept,
@@ -379,15 +377,17 @@ def _released_steps(
                 people_limit=people_limit(numbers),
                 person_part=numbers.person_part,
             )
-            if step is LAST_STEP and rows.limits is None:  # the interval's curvature takes them as constant
-                rows.fix_limits(state.theta)
-            scores = rows.at(state.theta)
+            if step is LAST_STEP and white_rows.limits is None:
+                white_rows.fix_limits(state.theta)  # the interval's curvature takes them as constant
+            scores = white_rows.at(state.theta)
         if SCORES_ABOVE in spend.plan and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
-            norms = scores.norms() if scores else row_norms(plain, matrix)
-            above = norms.counts_above(candidates)
+            if scores:
+                above = scores.counts_above(candidates)
+            else:
+                above = counts_above(rows, norms_of(rows_in(matrix)), candidates)
             threshold = float(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
@@ -395,18 +395,18 @@ def _released_steps(
                 state = state._replace(threshold=max(threshold, numbers.root * start.least))
             clipped_share = target / numbers.n_rows
         if hides:  # all that is left goes to the mean response
-            better = start.after(spend(step, start.query(sample), form=CONSTANT))
+            better = start.after(spend(step, start.query(rows), form=CONSTANT))
             change = (better.predictor - start.predictor) * state.white.one
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
-            moments = clipped_moments(plain, matrix, threshold, numbers.person_part)
-            state, rows = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
+            moments = clipped_moments(rows, rows_in(matrix), threshold, numbers.person_part)
+            state, white_rows = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
         else:
             assert scores is not None
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
-    assert rows is not None
-    return rows, state, start, clipped_share
+    assert white_rows is not None
+    return white_rows, state, start, clipped_share
 
 
 def _intercept_change(

@@ -121,7 +121,7 @@ def released_interval(
 ) -> Interval:
     """Release the statistics of an interval around released steps, if the plan has one; return it."""
     assert params.interval is not None
-    family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.sample.n_features
+    family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.d
     if CURVATURE not in spend.plan:
         return Interval.missing(d, 1, FEW)
     steps, middle = state.released, 0.0  # a typical predictor
@@ -139,7 +139,7 @@ def released_interval(
         coef = rows.coef(center.theta)
         shift = _intercept_shift(spend, params, scores, curvature, moments, state, coef)
     if wide:
-        above = scores.norms().shares_above(steps.threshold, LEVELS)
+        above = scores.shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))
         if family.is_linear:
             far, noise = _far_rows(
@@ -183,7 +183,7 @@ def _released_curvature(
     spend: Spend, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
 ) -> ScoreCurvature:
     """Release the curvature at the last of the steps."""
-    family, n_rows, d, theta = rows.family, rows.n_rows, rows.sample.n_features, steps.points[-1]
+    family, n_rows, d, theta = rows.family, rows.n_rows, rows.d, steps.points[-1]
     parts = rows.at(theta).curvature(steps.threshold)
     clip = rows.row_clip(steps.threshold) if family.is_bounded else np.inf
     typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
@@ -191,7 +191,7 @@ def _released_curvature(
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, N_LEVELS)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
-    above = parts.norms().counts_above(candidates)
+    above = parts.counts_above(candidates)
     threshold = float(candidates[spend.search(CURVATURES_ABOVE, above, target)[0]])
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold))
     shape: FloatArray = np.eye(d)

@@ -172,6 +172,9 @@ class Steps(NamedTuple):
             scaled = score / of_classes
             return scaled - scaled.mean(axis=1, keepdims=True), *_gain(of_classes, ridge)
 
+        if family.is_linear and not self.scales:  # the curvature of white rows is the identity
+            return score, 1.0, 1.0
+
         def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
             curvatures, axes = np.linalg.eigh(curvature)
             curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge

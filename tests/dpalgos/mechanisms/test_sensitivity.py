@@ -7,7 +7,12 @@ import scipy.stats
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
-from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
+from dpalgos.central.preconditioned.queries import (
+    clipped_mean,
+    clipped_moments,
+    counts_above,
+    rows_in,
+)
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.core import rows as core_rows
 from dpalgos.core.plans import Share, gaussian_plan
@@ -24,7 +29,6 @@ from dpalgos.release.declared import Release
 from dpalgos.release.spend import counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
-from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import seeded
 
@@ -135,9 +139,11 @@ class Reader:
 
 
 def searched(sample, candidates, target, transcript):
-    norms = Norms(map_groups(sample, lambda group: np.linalg.norm(group.X, axis=1)))
+    above = counts_above(
+        core_rows.Rows.of_sample(sample), lambda block: np.linalg.norm(block.X, axis=1), candidates
+    )
     spend = Spend({"counts": Gaussian(1e-9, times=4)}, {"counts": (count,)}, transcript)
-    return candidates[spend.search("counts", norms.counts_above(candidates), target)[0]]
+    return candidates[spend.search("counts", above, target)[0]]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -169,10 +175,10 @@ def gradient_levels(share, sizes, mu=1.0):
         spend = Spend(plan, {SCORES_ABOVE: (count,)}, seeded(seed))
         thresholds = []
         for size in sizes:
-            rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
+            rows = WhiteRows(core_rows.Rows.of_sample(Sample(X, size * Y)), family, np.eye(3), np.zeros(3))
             last = thresholds[-1] if thresholds else None
             candidates, target = score_search(numbers, 1.0, last)
-            above = rows.at(np.zeros(3)).norms().counts_above(candidates)
+            above = rows.at(np.zeros(3)).counts_above(candidates)
             thresholds.append(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
         found.append(thresholds)
     return np.array(found).T
@@ -273,11 +279,12 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whi
     largest = 0.0
 
     def total(X, y):
+        rows_of = core_rows.Rows.of_sample(Sample(X, y))
         if released in ("means", "row moments"):
             query = clipped_mean if released == "means" else clipped_moments
-            return n * query(map_groups(Sample(X, y), lambda group: group.X), W, threshold).value
+            return n * query(rows_of, rows_in(W), threshold).value
         origin = np.zeros((d, *family.classes))
-        at = WhiteRows(Sample(X, y), family, W, origin).at(origin)
+        at = WhiteRows(rows_of, family, W, origin).at(origin)
         if "squares" in released:
             return n * threshold**2 * at.clipped_moments(threshold).value
         return n * at.clipped_mean(threshold).value
