@@ -79,14 +79,16 @@ from dpalgos.central.preconditioned.intercept import (
     released_start,
     with_released_total,
 )
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams, released_interval
+from dpalgos.central.preconditioned.interval import released_interval
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     LAST_STEP,
+    LEAST_SQUARES,
     LEMMAS,
     MEAN_RESIDUAL,
     MOMENTS,
     N_SEARCHES,
+    ROBUST,
     ROWS_ABOVE,
     SCORES_ABOVE,
     STEP,
@@ -118,7 +120,7 @@ from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.families.poisson import SingleEvents
-from dpalgos.params import choice, count
+from dpalgos.params import IntervalParams, choice, count
 from dpalgos.release.spend import Noisy
 from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
@@ -153,9 +155,15 @@ _PEOPLE = {
     public="with few rows: units in which columns and response are of order one",
 )
 @dataclass(frozen=True, kw_only=True)
-class PreconditionedRegression(RegressionIntervalParams, UnitParams, PrivateEstimator):
+class PreconditionedRegression(IntervalParams, UnitParams, PrivateEstimator):
     """The coefficients of a linear model."""
 
+    interval_target: str = choice(
+        "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
+        "else the robust-regression coefficient; 'least squares' under any errors, with wider intervals",
+        (ROBUST, LEAST_SQUARES),
+        default=ROBUST,
+    )
     intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
 
     lemmas: ClassVar[Lemmas] = LEMMAS
@@ -224,7 +232,9 @@ class PreconditionedRegression(RegressionIntervalParams, UnitParams, PrivateEsti
             theta = theta + _intercept_change(spend, white_rows, state, start, theta)
         spend.note(UNRESOLVED, state.white.n_unresolved)
         if self.interval is not None:
-            _keep_interval(spend, numbers, released_interval(spend, self, white_rows, state))
+            _keep_interval(
+                spend, numbers, released_interval(spend, self.interval, numbers, white_rows, state)
+            )
         if start.is_mean:
             spend.note(UNSURE_MEAN, start.is_unsure)
         spend.note(SLOPES_HELP, slopes_help)
@@ -274,7 +284,11 @@ class PreconditionedGLM(PreconditionedRegression, OffsetParams):
         if self.single_event and (self.family != "poisson" or self.max_rows is None):
             raise InputError("single_event must be left out without family='poisson' and max_rows, got True")
         self.check_offset(self.family_object())
-        self.check_family(self.family_object())
+        if self.interval is not None and self.family_object().needs_classes:
+            raise InputError(
+                f"interval must be left out for family={self.family!r}, got {self.interval!r}: its "
+                "coefficients are known up to a common vector"
+            )
 
     def family_object(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""

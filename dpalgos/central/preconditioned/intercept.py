@@ -179,9 +179,11 @@ class Start:
 
         They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
         """
+        if not self.is_mean or of.interval:
+            return False
         noise = max(self.std, self.largest * of.root / of.size)
         enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
-        return self.is_mean and not of.interval and self.mean < enough * noise
+        return self.mean < enough * noise
 
     def query(self, rows: Rows) -> Bounded:
         """Return the mean of the cut responses."""
