@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
+
+if TYPE_CHECKING:
+    from dpalgos.core.estimator import AnyEstimator
 
 _LARGEST_EPSILON = 20.0
 
@@ -216,19 +219,17 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
 
 def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
+    if (function := estimator.function) is not None:  # until all estimators have plans
+        return each_replicate(sample, transcript, lambda _, own, part: function(own, params, part))
+    params = cast("AnyEstimator", params)
     if estimator.relation is Relation.USER and estimator.averages_people:
-
-        def of_means(_: int, own: Sample, part: Transcript) -> FloatArray:
-            return np.asarray(estimator.function(own.means_of_users(), params, part))
-
-        return each_replicate(sample, transcript, of_means)
-    if estimator.one_replicate or not sample.has_one_size:  # plans and draws depend on the number of rows
-        return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
-    if estimator.private or sample.row_mask is not None:
-        return np.asarray(estimator.function(sample, params, transcript))
-    # Without noise and masks, all replicates are equal.
-    answer = np.asarray(estimator.function(sample.derived(n_replicates=1), params, transcript))
-    return np.repeat(answer, sample.n_replicates, axis=-1)
+        return each_replicate(sample, transcript, lambda _, own, part: params.run(own.means_of_users(), part))
+    if not estimator.private and sample.row_mask is None:  # all replicates are equal
+        one = params.run(sample.derived(n_replicates=1), transcript)
+        return np.repeat(one, sample.n_replicates, axis=-1)
+    if params.is_batch(sample):
+        return params.run(sample, transcript)
+    return each_replicate(sample, transcript, lambda _, own, part: params.run(own, part))
 
 
 def check_users(estimator: Estimator, sample: Sample) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
@@ -20,6 +20,9 @@ from dpalgos.release.declared import Neighbors, Release, witnesses_of
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
+
+if TYPE_CHECKING:  # commands that list estimators load less
+    from dpalgos.core.estimator import AnyEstimator
 
 __all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Release"]
 __all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
@@ -80,13 +83,9 @@ class Estimator:
     calibrations : tuple of str
         The available ones of ``"tight"`` and ``"paper"``; empty for non-private estimators.
     parameters : type
-        The class of its keywords.
-    function : callable
-        ``(sample, params, transcript) -> (d, R) array``.
+        The estimator's class, whose fields are its keywords.
     example : dict
         Public keywords that suit rows and responses of order one; used by the contract tests.
-    releases : tuple of Release
-        Every release that it may make.
     public : str
         Further public inputs, in addition to its required keywords; empty if there are none.
     check_data : callable or None
@@ -94,8 +93,6 @@ class Estimator:
         it charges anything. The estimator does not rely on it.
     in_memory : bool
         Whether it needs all rows in memory; if not, it also accepts streamed blocks of rows.
-    one_replicate : bool
-        Whether the function takes one replicate, because its steps depend on released numbers.
     has_path : bool
         Whether it is a descent whose released iterates are in ``Result.path``.
     takes_people : bool
@@ -104,6 +101,10 @@ class Estimator:
         The reason that it has no intervals, if its keywords have no ``interval``.
     no_release : str
         The reason that it cannot be released: what the estimate would disclose in addition to its events.
+    function : callable or None
+        ``(sample, params, transcript) -> (d, R) array`` of an estimator without a plan.
+    own_releases : tuple of Release
+        Every release that an estimator without a plan may make.
     order : int
         Stable number that determines its color in figures; equal numbers are sorted by name.
     forms : mapping of str to Form
@@ -121,18 +122,17 @@ class Estimator:
     reference: str
     summary: str
     calibrations: tuple[str, ...]
-    parameters: type[Params]
-    function: EstimatorFunction
+    parameters: "type[AnyEstimator]"
     example: dict[str, Any] = field(default_factory=dict, hash=False)
-    releases: tuple[Release, ...] = ()
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False
-    one_replicate: bool = False
     has_path: bool = False
     takes_people: bool = False
     no_interval: str = ""
     no_release: str = ""
+    function: EstimatorFunction | None = None
+    own_releases: tuple[Release, ...] = ()
     order: int = 1000
     forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
@@ -141,6 +141,16 @@ class Estimator:
     @property
     def label(self) -> str:
         return f"{self.name}: {self.form}" if self.form else self.name
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Every release that the estimator may make."""
+        return self.own_releases if self.function else self.parameters.releases()
+
+    @property
+    def module(self) -> str:
+        """The name of the module that defines the estimator."""
+        return self.parameters.__module__
 
     @property
     def variants(self) -> list["Estimator"]:
@@ -224,29 +234,23 @@ def register(
     relation: Relation | None = Relation.CENTRAL,
     in_memory: bool = False,
     name: str = "",
-    parameters: type[Params] | None = None,
     **settings: Any,
 ) -> Callable[[Registered], Registered]:
-    """Add the decorated class or function to the catalog; the arguments are the fields of :class:`Estimator`.
+    """Add the decorated class to the catalog; the arguments are the fields of :class:`Estimator`.
 
-    A :class:`dpalgos.core.estimator.PrivateEstimator` needs a ``name``. Its fields are its keywords, and its
-    lemmas are its releases. A function gives its name. Its keywords are the annotated class of ``params``. A
-    preset has its own ``name``; its keywords, ``parameters``, are a subclass of that class.
+    The fields of the class are the estimator's keywords. A function without a plan gives its name. Its
+    keywords are the annotated class of ``params``.
     """
 
     def add(registered: Registered) -> Registered:
         if isinstance(registered, type):
-            from dpalgos.core.bridge import catalog_settings, function_of  # here: a list needs no estimator
-
-            settings.update(catalog_settings(registered))
-            function: EstimatorFunction = function_of(registered, name)
-            keywords = settings.pop("parameters")
+            keywords: Any = registered
         else:
-            function = registered
-            keywords = parameters or get_type_hints(function).get("params")
-        own_name = name or function.__name__
+            keywords = get_type_hints(registered).get("params")
+            settings.update(function=registered, own_releases=settings.pop("releases", ()))
+        own_name = name or registered.__name__
         # The names of dpalgos are reserved, whatever is imported first.
-        if not function.__module__.startswith("dpalgos."):
+        if not registered.__module__.startswith("dpalgos."):
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
         if not isinstance(keywords, type) or not issubclass(keywords, Params):
@@ -256,8 +260,7 @@ def register(
             name=own_name,
             relation=relation,
             calibrations=calibrations,
-            parameters=keywords,
-            function=function,
+            parameters=cast("type[AnyEstimator]", keywords),
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             **settings,
         )
@@ -272,8 +275,8 @@ def register(
 
 def _faults(entry: Estimator) -> Iterator[str]:
     for other in _ESTIMATORS.values():
-        where = f"the estimator of {other.function.__module__}"
-        if other.function.__module__ != entry.function.__module__ and other.name == entry.name:
+        where = f"the estimator of {other.module}"
+        if other.module != entry.module and other.name == entry.name:
             yield f"name must be a new one, got {entry.name!r}, {where}; rename one of them"
     for key in ("title", "reference", "summary"):
         if not getattr(entry, key).strip():
@@ -372,11 +375,11 @@ def _discover() -> None:
 
 def _drop_broken() -> None:
     """Drop the entries of modules whose import failed."""
-    for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ not in sys.modules]:
+    for name in [name for name, entry in _ESTIMATORS.items() if entry.module not in sys.modules]:
         del _ESTIMATORS[name]
 
 
 def from_outside() -> list[Estimator]:
     """Return the estimators of external plugins."""
     modules = outside_plugins().modules
-    return [entry for entry in catalog() if entry.function.__module__ in modules] if modules else []
+    return [entry for entry in catalog() if entry.module in modules] if modules else []

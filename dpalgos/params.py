@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Params:
                 object.__setattr__(self, item.name, check(item.name, getattr(self, item.name)))
 
     @classmethod
-    def build(cls, estimator: str, keywords: dict[str, Any]) -> "Params":
+    def build(cls, estimator: str, keywords: dict[str, Any]) -> Self:
         """Construct from keywords; unknown and missing ones are refused by name."""
         fields = {item.name: item for item in dataclasses.fields(cls)}
         for name in keywords:

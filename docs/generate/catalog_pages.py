@@ -157,7 +157,7 @@ def call(entry: Estimator) -> str:
 
 def theory_page(entry: Estimator) -> str:
     """Return the page of an estimator's formula and proof, the docstring of its file, and its releases."""
-    module = sys.modules[entry.function.__module__]
+    module = sys.modules[entry.module]
     place = Path(inspect.getfile(module)).relative_to(PROJECT)
     source = f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`."
     page = [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", ""]

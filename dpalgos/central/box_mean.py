@@ -50,7 +50,7 @@ from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Cube, Plan, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -160,9 +160,9 @@ class BoxMean(IntervalParams, PrivateEstimator):
         mean = np.asarray(lower + widths * np.clip(units, 0, 1))
         if self.interval is not None:
             entries = TruncatedEntries(lower=lower[:, None], upper=upper[:, None], mean=rows.by_column(mean))
-            columns, noise = ColumnSpend(spend), (widths * reach)[:, None]
+            noise = (widths * reach)[:, None]
             spend.keep_interval(
-                interval_of_entries(columns, self.interval, rows.sample, entries, noise, UNSEEN_ENTRIES)
+                interval_of_entries(spend, self.interval, rows.sample, entries, noise, UNSEEN_ENTRIES)
             )
         return mean
 

@@ -58,7 +58,7 @@ from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
@@ -184,7 +184,7 @@ class ClippedMean(IntervalParams, PrivateEstimator):
             ball = self.private_ball(rows, spend)
         offset = released_offset(rows, spend, MEAN, ball)
         released = ball.center + ball.unit * offset.value
-        interval = interval_in_ball(ColumnSpend(spend), self.interval, rows.sample, ball, offset)
+        interval = interval_in_ball(spend, self.interval, rows.sample, ball, offset)
         if interval is not None:
             spend.keep_interval(interval)
         if self.shrinkage == "james_stein":

@@ -43,7 +43,7 @@ from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, after_selections, concentrated_plan, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Density, Gaussian, Plan, Proved, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, interval_of_entries
 from dpalgos.intervals.spread import TruncatedEntries
@@ -141,10 +141,7 @@ class DPMean(IntervalParams, PrivateEstimator):
         if self.interval is not None:
             ends = np.full((rows.d, 1), bound)
             entries = TruncatedEntries(lower=-ends, upper=ends, mean=rows.by_column(released))
-            spread = ColumnSpend(spend)
-            spend.keep_interval(
-                interval_of_entries(spread, self.interval, rows.sample, entries, std, _UNSEEN)
-            )
+            spend.keep_interval(interval_of_entries(spend, self.interval, rows.sample, entries, std, _UNSEEN))
         return released
 
     def truncated(self, rows: Rows, spend: Spend) -> tuple[FloatArray, FloatArray]:

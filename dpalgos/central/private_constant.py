@@ -45,7 +45,6 @@ class PrivateConstantParams(PrivateParams):
     calibrations=("tight",),
     releases=(LOGARITHM, CONSTANT),
     check_data=check_labels,
-    one_replicate=True,
     public="the constant 1 is the last column; a unit in which the response of a linear model is within ±2",
 )
 def private_constant(sample: Sample, params: PrivateConstantParams, transcript: Transcript) -> FloatArray:

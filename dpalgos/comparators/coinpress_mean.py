@@ -41,7 +41,7 @@ from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import IntervalParams, count, positive
@@ -111,7 +111,7 @@ class CoinPressMean(IntervalParams, PrivateEstimator):
             offset = released_offset(rows, spend, CENTER if t < coarse else MEAN, ball)
             center = center + offset.value
             error = tail * np.sqrt(1 / rows.n + (offset.noise_std / sigma) ** 2)
-        interval = interval_in_ball(ColumnSpend(spend), self.interval, sample, ball, offset)
+        interval = interval_in_ball(spend, self.interval, sample, ball, offset)
         if interval is not None:
             spend.keep_interval(interval)
         return rows.by_replicate(center)

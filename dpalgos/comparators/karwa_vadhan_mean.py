@@ -40,7 +40,7 @@ from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread, entry_interval
 from dpalgos.intervals.spread import TruncatedEntries
@@ -138,8 +138,8 @@ class KarwaVadhanMean(IntervalParams, PrivateEstimator):
             entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
             squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
             spread = RowSpread(squares, entries.shares_above(sample), Unseen(near=rare))
-            columns, noise = ColumnSpend(spend), unit * noise_std
-            spend.keep_interval(entry_interval(columns, self.interval, entries, sample.n_rows, spread, noise))
+            noise = unit * noise_std
+            spend.keep_interval(entry_interval(spend, self.interval, entries, sample.n_rows, spread, noise))
         return rows.by_replicate(mean)
 
     def _released(

@@ -1,16 +1,21 @@
-"""The class of private estimators: keywords, plan and fit, from which all else follows."""
+"""The class of estimators: keywords, plan and fit, from which all else follows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dpalgos.accounting.events import Event
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Cube, Laplace, Plan, planned_events, quantity
 from dpalgos.core.spend import Spend
-from dpalgos.params import PrivateParams
-from dpalgos.release.declared import Lemma, Witness
+from dpalgos.params import Params, PrivateParams
+from dpalgos.release.declared import Lemma, Release, Witness
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import weighted_units
 from dpalgos.typing import FloatArray
 
 Lemmas = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]
@@ -18,22 +23,14 @@ Witnesses = Mapping[str, Witness]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateEstimator(PrivateParams, ABC):
-    """A private estimator: a frozen dataclass whose fields are its keywords.
+class AnyEstimator(Params, ABC):
+    """An estimator: a frozen dataclass whose fields are its keywords.
 
     A subclass declares its keywords with the helpers of :mod:`dpalgos.params`, and is registered with
-    :func:`dpalgos.catalog.register`. Events, the certified ε and the cost of a release follow from its plan,
-    before any row is read.
+    :func:`dpalgos.catalog.register`.
 
     Attributes
     ----------
-    lemmas : mapping of str to Lemma or tuple of Lemma
-        Label → the function that bounds how far one row moves the release, or several where settings decide:
-        that of pure noise is the last one.
-        :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
-    witnesses : mapping of str to callable
-        Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
-        :func:`dpalgos.release.declared.shared_pairs` does.
     batch : bool
         Whether ``fit`` serves several replicates at once (:mod:`dpalgos.core.rows`): no released number
         decides a step. Otherwise replicates run one by one.
@@ -46,12 +43,21 @@ class PrivateEstimator(PrivateParams, ABC):
         Whether the rows of a person with several rows have equal weights, which sum to 1, in all sums.
     """
 
-    lemmas: ClassVar[Lemmas]
+    lemmas: ClassVar[Lemmas] = {}
     witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
     batch_of_same_rows: ClassVar[bool] = False
     of_users: ClassVar[bool] = False
     weighs_people: ClassVar[bool] = False
+
+    @classmethod
+    def releases(cls) -> tuple[Release, ...]:
+        """Return each label with its lemma, once for each of several lemmas, and its witness."""
+        return tuple(
+            Release(label, lemma, cls.witnesses.get(label))
+            for label, lemmas in declared_lemmas(cls).items()
+            for lemma in lemmas
+        )
 
     @property
     def in_memory(self) -> bool:
@@ -78,6 +84,53 @@ class PrivateEstimator(PrivateParams, ABC):
     @abstractmethod
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         """Return the estimate (d,); each number that it takes from rows passes through ``spend``."""
+
+    def with_units(self, sample: Sample) -> Sample:
+        """Return a sample of one replicate whose rows have the weights that protect people."""
+        return weighted_units(sample) if self.weighs_people else sample
+
+    def is_batch(self, sample: Sample) -> bool:
+        """Return whether the replicates of a sample run at once: their plans must be the same, too."""
+        has_same_rows = sample.row_mask is None or not self.batch_of_same_rows
+        return self.batch and sample.n_replicates > 1 and sample.has_one_size and has_same_rows
+
+    def run(self, sample: Sample, transcript: Transcript) -> FloatArray:
+        """Return the estimates (…, R) on the rows of a sample, of one replicate or of a batch."""
+        is_batch = sample.n_replicates > 1
+        rows = Rows.of_sample(sample if is_batch else self.with_units(sample), is_batch=is_batch)
+        if self.of_users:
+            rows = rows.with_total(float(sample.n_users[0]))
+        spend = Spend(self.plan(rows.n, rows.d), declared_lemmas(self), transcript, is_batch=is_batch)
+        estimate = self.fit(rows, spend)
+        spend.check_complete()
+        if not is_batch:
+            return np.asarray(estimate[..., None])
+        estimate = np.broadcast_to(estimate, (sample.n_replicates, *estimate.shape[1:]))
+        return np.moveaxis(estimate, 0, -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicEstimator(AnyEstimator):
+    """An estimator that is not private: it plans no release, so it can make none."""
+
+    def plan(self, n: float, d: int) -> Plan:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateEstimator(PrivateParams, AnyEstimator):
+    """A private estimator, whose events, certified ε and cost follow from its plan, before any row is read.
+
+    Attributes
+    ----------
+    lemmas : mapping of str to Lemma or tuple of Lemma
+        Label → the function that bounds how far one row moves the release, or several where settings decide:
+        that of pure noise is the last one.
+        :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
+    witnesses : mapping of str to callable
+        Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
+        :func:`dpalgos.release.declared.shared_pairs` does.
+    """
 
     def largest_release(self, d: int) -> int:
         """Return an upper bound on the entries of a release: those of the second moments of d + 1 columns."""

@@ -90,6 +90,13 @@ class Spend:
         std = self._transcript.noise_std(slot.event(""), query.sensitivity, len(columns))
         return Noisy(noisy.T.reshape(shape), std)
 
+    def columns(self, label: str, query: Bounded) -> Noisy:
+        """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
+        value = np.asarray(query.value, dtype=float)
+        leading = np.moveaxis(value, -1, 0) if self.is_batch else value[..., 0]
+        released, std = self(label, query._replace(value=leading))
+        return Noisy(np.moveaxis(released, 0, -1) if self.is_batch else released[..., None], std)
+
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
 
@@ -238,27 +245,6 @@ class Spend:
                 f"the sensitivity of {label!r} must come from its declared lemma, {' or '.join(declared)}, "
                 f"got {query.formula}"
             )
-
-
-class ColumnSpend:
-    """The releases of a plan for code whose arrays have replicates along the last axis, also if it is one.
-
-    Intervals are such code, as long as it also serves estimators without a plan.
-    """
-
-    def __init__(self, spend: Spend) -> None:
-        self._spend = spend
-
-    def is_gaussian(self, release: Release) -> bool:
-        """Return whether a release has Gaussian noise."""
-        return isinstance(self._spend.plan[release.label], Gaussian)
-
-    def __call__(self, release: Release, query: Bounded) -> Noisy:
-        """Release a query whose value is (…, R)."""
-        is_batch, value = self._spend.is_batch, np.asarray(query.value, dtype=float)
-        leading = np.moveaxis(value, -1, 0) if is_batch else value[..., 0]
-        released, std = self._spend(release.label, query._replace(value=leading))
-        return Noisy(np.moveaxis(released, 0, -1) if is_batch else released[..., None], std)
 
 
 def is_within(event: Event, planned: Event) -> bool:

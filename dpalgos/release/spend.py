@@ -11,7 +11,7 @@ exceed that noise.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -32,16 +32,6 @@ class Noisy(NamedTuple):
 
     value: FloatArray
     std: FloatArray
-
-
-class Releaser(Protocol):
-    """Makes planned releases whose values have replicates along the last axis."""
-
-    def is_gaussian(self, release: Release) -> bool:
-        """Return whether a release has Gaussian noise."""
-
-    def __call__(self, release: Release, query: Bounded) -> Noisy:
-        """Release a query whose value is (…, R)."""
 
 
 class Planned(NamedTuple):

@@ -80,28 +80,36 @@ class UnitParams(Params):
     def with_units(self, sample: Sample) -> Sample:
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any."""
         self.check_units(sample)
-        if sample.user_codes is None and sample.row_weights is None:
-            return sample
-        if sample.user_codes is not None and not sample.rows.streamed:
-            sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
-        n = len(sample.rows)
-        used = np.ones(n, dtype=bool) if sample.row_mask is None else sample.row_mask[:, 0]
-        weights: FloatArray = np.zeros(n)
-        weights[used] = 1.0
-        if sample.row_weights is not None and self.max_weight is not None:
-            weights[used] = np.clip(sample.row_weights[used] / self.max_weight, 0.0, 1.0)
-        if sample.user_codes is None:
-            return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])))
-        sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
-        codes = sample.user_codes
-        if not sizes.all():
-            codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
-        sizes = sizes[sizes > 0]
-        starts = None if sample.rows.streamed else np.append(0, np.cumsum(sizes))
-        if self.max_rows is None:
-            weights[used] /= sizes[codes[used]]
-        else:
-            weights /= self.max_rows
-            if sizes.max() > self.max_rows:
-                weights[used] *= public_positions(codes[used]) < self.max_rows
-        return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts))
+        return weighted_units(sample, self.max_rows, self.max_weight)
+
+
+def weighted_units(sample: Sample, max_rows: int | None = None, max_weight: float | None = None) -> Sample:
+    """Return a sample of one replicate whose rows know their unit and their weight, if there are any.
+
+    ``max_rows`` and ``max_weight`` are the keywords of :class:`UnitParams`.
+    """
+    if sample.user_codes is None and sample.row_weights is None:
+        return sample
+    if sample.user_codes is not None and not sample.rows.streamed:
+        sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
+    n = len(sample.rows)
+    used = np.ones(n, dtype=bool) if sample.row_mask is None else sample.row_mask[:, 0]
+    weights: FloatArray = np.zeros(n)
+    weights[used] = 1.0
+    if sample.row_weights is not None and max_weight is not None:
+        weights[used] = np.clip(sample.row_weights[used] / max_weight, 0.0, 1.0)
+    if sample.user_codes is None:
+        return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])))
+    sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
+    codes = sample.user_codes
+    if not sizes.all():
+        codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
+    sizes = sizes[sizes > 0]
+    starts = None if sample.rows.streamed else np.append(0, np.cumsum(sizes))
+    if max_rows is None:
+        weights[used] /= sizes[codes[used]]
+    else:
+        weights /= max_rows
+        if sizes.max() > max_rows:
+            weights[used] *= public_positions(codes[used]) < max_rows
+    return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts))

@@ -24,7 +24,6 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Release
-from dpalgos.core.bridge import run_on_sample
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan, Proved
@@ -178,7 +177,7 @@ def as_printed(
                 epsilon=params.epsilon,
             )
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
-            drawn[:, r] = run_on_sample(part, settings, inner)[:, 0]
+            drawn[:, r] = settings.run(part, inner)[:, 0]
         return drawn
 
     def release(transcript: Transcript) -> FloatArray:

@@ -41,7 +41,7 @@ from dpalgos.catalog import Release
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -331,11 +331,11 @@ class UserAggregation:
         return self._spend(spend, release, ball_mean.of(mean_offset(users, ball), ball.radius, users.n_rows))
 
     def _spend(self, spend: Spend, release: Release, query: Bounded) -> Noisy:
-        return ColumnSpend(spend)(replace(release, label=self._name(release.label)), query)
+        return spend.columns(self._name(release.label), query)
 
     def _ball_interval(self, spend: Spend, users: Sample, ball: Ball, offset: ReleasedOffset) -> None:
         """Keep the half-widths, if requested; the sampled units are users."""
-        found = interval_in_ball(ColumnSpend(spend), self.interval, users, ball, offset, NONE_UNSEEN)
+        found = interval_in_ball(spend, self.interval, users, ball, offset, NONE_UNSEEN)
         if found is not None:
             spend.keep_interval(found)
 
@@ -351,8 +351,7 @@ class UserAggregation:
         squares = mean_squares(users, ball) / ball.radius**2
         spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
         reach = std / np.sqrt(2) * normal_equivalent(1, self.interval)
-        columns = ColumnSpend(spend)
-        spend.keep_interval(entry_interval(columns, self.interval, entries, users.n_rows, spread, reach))
+        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, reach))
 
     def _window(self, n_users: float) -> Window:
         """Return the window of columns that are winsorized one by one."""

@@ -54,7 +54,7 @@ def released(estimator, calibration, monkeypatch, d=3):
         return noisy
 
     monkeypatch.setattr(Spend, "__call__", spend_and_record)
-    for module in {spending_module, sys.modules[estimator.function.__module__]}:
+    for module in {spending_module, sys.modules[estimator.module]}:
         if getattr(module, "planned_events", None) is made:
             monkeypatch.setattr(module, "planned_events", record_plan)
     n = 1600 if estimator.form.startswith("people") else 400
@@ -190,7 +190,7 @@ PRIVATE_ONES = [one for one in dpalgos.catalog() if one.private]
 @pytest.mark.parametrize("estimator", PRIVATE_ONES, ids=lambda one: one.name)
 def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(estimator):
     """Or scales all noise by one factor. And no estimator turns (ε, δ) into noise by dividing it itself."""
-    own, *imported = modules_of(estimator.function.__module__)
+    own, *imported = modules_of(estimator.module)
     assert not calls(own) & {"noise_multiplier", "concentrated_rho"}
     tight = [one for one in estimator.variants if "tight" in one.calibrations]
     if any(most_quantities(one, "tight") > 1 for one in tight):

@@ -350,7 +350,9 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
     X = np.clip(X + np.array([0.6, 0.2, 0.0]), -1, 1)  # scores that differ by about the noise
     # Where intervals are not tuned, too: their noise has a rule of its own at a large ε.
     epsilon = 6.0 if "interval" in estimator.form else 0.5
-    one_by_one = estimator.one_replicate or estimator.relation is kinds.Relation.USER
+    one_by_one = (
+        getattr(estimator.parameters, "batch", False) is False or estimator.relation is kinds.Relation.USER
+    )
     n_replicates = 400 if one_by_one else 1000  # those of users draw more numbers each, too
     options = {"n_replicates": n_replicates, "transcript": SelectionTranscript, "epsilon": epsilon}
     recorded = record(estimator, calibration, X, y, **options)

@@ -181,7 +181,6 @@ _PEOPLE = {
     releases=RELEASES,
     forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS, **_PEOPLE},
     takes_people=True,
-    one_replicate=True,
     public="with few rows: units in which columns and response are of order one",
 )
 def preconditioned_regression(
@@ -210,7 +209,6 @@ def preconditioned_regression(
         **_PEOPLE,
     },
     takes_people=True,
-    one_replicate=True,
     public="units in which columns are of order one; n_classes where the family has classes",
 )
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:

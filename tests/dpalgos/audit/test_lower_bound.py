@@ -57,7 +57,7 @@ def test_no_false_alarm(estimator):
 @pytest.mark.audit
 @private
 def test_no_false_alarm_over_three_seeds(estimator, calibration):
-    n_trials = 200 if estimator.one_replicate else 1_000  # run by run
+    n_trials = 200 if getattr(estimator.parameters, "batch", False) is False else 1_000  # run by run
     n_trials = 100 if estimator.name in SLOW else n_trials
     assert not any(audited(estimator, calibration, seed, n_trials=n_trials).violated for seed in range(3))
 
