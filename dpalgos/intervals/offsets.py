@@ -52,13 +52,15 @@ class OffsetParams(Params):
 
     def covariates(self, sample: Sample) -> Sample:
         """Return the sample whose first column, if it is an offset, is one."""
-        if self.offset_bounds is None:
-            return sample
-        if sample.n_features < 2:
+        self.check_columns(sample.n_features)
+        return sample if self.offset_bounds is None else sample.with_offset(self.offset_bounds)
+
+    def check_columns(self, d: int) -> None:
+        """Refuse an offset alone."""
+        if self.offset_bounds is not None and d < 2:
             raise InputError(
                 "X must have a column next to the offset, got the offset alone; add the constant 1"
             )
-        return sample.with_offset(self.offset_bounds)
 
     def coefficients(self, others: FloatArray) -> FloatArray:
         """Return coefficients with that of the offset, if there is one, before the others."""

@@ -93,28 +93,6 @@ class Spend:
         """Return what spends a plan whose shares sum to 1: of μ², or with ``pure`` of ε, by Laplace noise."""
         return cls(transcript, planned_events(epsilon, delta, plan, pure=pure))
 
-    def replanned(self, epsilon: float, delta: float, plan: Mapping[Release, Planned]) -> Self:
-        """Return what spends another plan, which may depend on what was released before.
-
-        The releases made so far must be the same in it, in noise and number. All noise is Gaussian, and the
-        shares of each plan sum to 1. Therefore the cost in μ² is that of the budget, whatever was released:
-        fully adaptive composition needs no more.
-
-        References: Feldman & Zrnic (2021), Individual privacy accounting via a Rényi filter. Smith & Thakurta
-        (2022), Fully adaptive composition for Gaussian differential privacy.
-        """
-        planned = planned_events(epsilon, delta, plan)
-        for label in self._made:
-            made, allowed = self._planned[label], planned.get(label)
-            if not _is_same(made, allowed):
-                raise RuntimeError(f"the release {label!r} was made as {made}, planned is {allowed}")
-            planned[label] = made
-        return type(self)(self._transcript, planned, self._made)
-
-    def noise_per_unit(self, release: Release) -> float:
-        """Return the scale of a planned release's noise for a sensitivity of 1."""
-        return self.multiplier(release) if self.is_gaussian(release) else 1 / self.epsilon(release)
-
     def __contains__(self, release: Release) -> bool:
         return release.label in self._planned
 
@@ -214,11 +192,3 @@ class Spend:
 
 def _count(event: Event) -> int:
     return int(getattr(event, "count", 1))
-
-
-def _is_same(made: Event, allowed: Event | None) -> bool:
-    """Return whether two events are as many Gaussian releases of the same noise, up to rounding."""
-    if not isinstance(made, GaussianEvent) or not isinstance(allowed, GaussianEvent):
-        return False
-    is_near = abs(made.noise_multiplier - allowed.noise_multiplier) <= 1e-9 * allowed.noise_multiplier
-    return is_near and _count(made) == _count(allowed)

@@ -56,7 +56,7 @@ def of_units(form, scales, slopes, published=None):
 def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form, most):
     def whitenings(scales, slopes):
         made, _ = of_units(form, scales, slopes)
-        return sum(each.events[0].label == WHITE_MOMENTS.label for each in made.releases)
+        return sum(each.events[0].label == WHITE_MOMENTS for each in made.releases)
 
     assert whitenings([1, 1, 1], [1, 1, 1]) == 0
     assert whitenings([1, 0.005, 0.005], [1, 0, 0]) == 1
@@ -79,11 +79,11 @@ def test_a_count_of_far_rows_widens_the_interval_by_what_they_hide():
     sample = Sample(X, X @ [0.5, -0.3, 0.2] + rng.standard_normal(4000))
     first, _ = recorded(LINEAR, sample, keywords)
     labels = [each.events[0].label for each in first.releases]
-    event = first.releases[labels.index(FAR_ROWS.label)].events[0]
+    event = first.releases[labels.index(FAR_ROWS)].events[0]
     noise, widths = float(event.noise_multiplier * event.l2_sensitivity), []
     for count in (0.0, 2.0 * noise, 6.0 * noise):
         script = [
-            np.full((1, 1), count) if label == FAR_ROWS.label else each
+            np.full((1, 1), count) if label == FAR_ROWS else each
             for label, each in zip(labels, first.published, strict=True)
         ]
         widths.append(recorded(LINEAR, sample, keywords, script)[0].interval.half_width[:, 0])
@@ -101,7 +101,7 @@ def test_a_step_that_whitens_covers_rows_along_two_axes():
         X[0] = 1e6 * np.eye(4)[axis]
         runs.append(recorded(LINEAR, Sample(X, y), keywords, runs[0].published if runs else None)[0])
     pairs = zip(*(run.releases for run in runs), strict=True)
-    whitenings = [pair for pair in pairs if pair[0].events[0].label == WHITE_MOMENTS.label]
+    whitenings = [pair for pair in pairs if pair[0].events[0].label == WHITE_MOMENTS]
     assert whitenings
     for one, other in whitenings:
         moved = np.linalg.norm(one.value - other.value) / one.events[0].l2_sensitivity

@@ -34,7 +34,7 @@ def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
     assert [unit in {event.label for event in each.events} for each in (plan, small)] == [True, False]
     # Released numbers say whether the rows are whitened again, in place of a step and at its cost.
     drawn, planned = (
-        [STEP.label if event.label == WHITE_MOMENTS.label else event.label for event in events]
+        [STEP if event.label == WHITE_MOMENTS else event.label for event in events]
         for events in (draw_release(plan, sample).events, plan.events)
     )
     assert drawn == planned

@@ -45,7 +45,6 @@ from dpalgos.central.preconditioned.plan import (
     UNITS,
     WEIGHT,
     Numbers,
-    Plan,
 )
 from dpalgos.central.preconditioned.queries import (
     class_shares,
@@ -58,9 +57,11 @@ from dpalgos.central.preconditioned.queries import (
     row_norms,
     shares_by_place,
 )
+from dpalgos.core.slots import Gaussian, Laplace
+from dpalgos.core.spend import Spend
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
-from dpalgos.release.spend import Noisy, Spend
+from dpalgos.release.spend import Noisy
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped
 from dpalgos.rows.sample import Sample
@@ -222,11 +223,11 @@ def with_released_total(
     return sample.with_total(mean * count)
 
 
-def released_start(spend: Spend, plan: Plan, sample: Sample, family: Family) -> Start:
+def released_start(spend: Spend, sample: Sample, family: Family) -> Start:
     """Release what the plan has of a mean response."""
     offset = float(np.mean(sample.offset_bounds or 0.0))
     start = Start(family=family, offset=offset, value=np.zeros(family.classes))
-    if CONSTANT not in plan:
+    if CONSTANT not in spend.plan:
         return start
     if family.is_linear:  # the width of declared bounds
         mean = mean_within(sample, lambda group: np.clip(group.y, -_WIDEST, _WIDEST), 2 * _WIDEST)
@@ -234,10 +235,10 @@ def released_start(spend: Spend, plan: Plan, sample: Sample, family: Family) -> 
     if family.classes:
         return replace(start, value=_class_predictors(spend, sample, family))
     if family.has_counts and not family.is_bounded:
-        cut = _cut_alone(spend, sample) if LOGARITHM in plan else _searched_cut(spend, sample)
+        cut = _cut_alone(spend, sample) if LOGARITHM in spend.plan else _searched_cut(spend, sample)
         start = replace(start, largest=cut)
     released = spend(CONSTANT, start.query(sample))
-    offset = _typical_offset(spend, sample) if EXPOSURE in plan else offset
+    offset = _typical_offset(spend, sample) if EXPOSURE in spend.plan else offset
     return replace(start, value=released.value, std=float(released.std), offset=offset)
 
 
@@ -264,7 +265,7 @@ def _class_predictors(spend: Spend, sample: Sample, family: Family) -> FloatArra
 
     A share below its noise counts as that.
     """
-    released = spend(CONSTANT, class_shares(sample, family, in_l1=not spend.is_gaussian(CONSTANT)))
+    released = spend(CONSTANT, class_shares(sample, family, in_l1=isinstance(spend.plan[CONSTANT], Laplace)))
     mean = np.maximum(released.value, np.maximum(released.std, _TINY))
     return np.asarray(np.log(mean / mean.sum()))
 
@@ -272,13 +273,16 @@ def _class_predictors(spend: Spend, sample: Sample, family: Family) -> FloatArra
 def _searched_cut(spend: Spend, sample: Sample) -> float:
     """Return twice the lowest power of two that no more counts exceed than noise may hide."""
     target = min(_DETECTABLE * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
-    return _ABOVE * spend.search(RESPONSES_ABOVE, _CUTS, target, responses(sample).counts_above(_CUTS))
+    above = responses(sample).counts_above(_CUTS)
+    return float(_ABOVE * _CUTS[spend.search(RESPONSES_ABOVE, above, target)[0]])
 
 
 def _cut_alone(spend: Spend, sample: Sample) -> float:
     """Return where counts are cut, from the released means of logarithms and of counts above zero."""
     n_rows = n_rows_of(sample)
-    noise = spend.noise_per_unit(LOGARITHM)
+    slot = spend.plan[LOGARITHM]
+    assert isinstance(slot, Gaussian | Laplace)
+    noise = slot.noise_multiplier if isinstance(slot, Gaussian) else 1 / slot.epsilon
     largest = float(min(_LARGEST_SCALE * n_rows / noise, np.log1p(_LARGEST_COUNT)))
     weight = _WEIGHT * largest
     released = spend(LOGARITHM, mean_logarithm(sample, largest, weight))
@@ -335,9 +339,9 @@ class Origin:
         return self.placed(columns, self.centers[columns] + self.units[columns] * means)
 
 
-def released_origin(spend: Spend, plan: Plan, rows: Grouped[FloatArray], *, linear: bool) -> Origin:
+def released_origin(spend: Spend, rows: Grouped[FloatArray], *, linear: bool) -> Origin:
     """Release the centers and the unit that the plan has; of models that are not linear, those of x alone."""
-    d, n_rows = rows.sample.n_features, n_rows_of(rows.sample)
+    plan, d, n_rows = spend.plan, rows.sample.n_features, n_rows_of(rows.sample)
     columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
     if MEDIANS in plan:
@@ -356,7 +360,7 @@ def released_origin(spend: Spend, plan: Plan, rows: Grouped[FloatArray], *, line
             candidates = root * _REACHES
             target = max(_FAR_ROWS * n_rows, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
             above = row_norms(rows, coordinates).counts_above(candidates)
-            reach = spend.search(FAR_FROM_CENTERS, candidates, target, above)
+            reach = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
             if not t and reach == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers))
         released = spend(MEANS, clipped_mean(rows, coordinates, reach))
@@ -375,11 +379,8 @@ def _about_medians(spend: Spend, rows: Grouped[FloatArray], origin: Origin, colu
 def _medians(spend: Spend, rows: Grouped[FloatArray], columns: IntArray) -> FloatArray:
     """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
     counts = counts_by_place(rows, columns, _CENTER_PLACES)
-    above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(columns))
-    half = 0.5 * n_rows_of(rows.sample)
-    medians = spend.searches(
-        MEDIANS, above.shape[1], lambda middle: above[each, middle], (len(columns),), half
-    )
+    above = counts[:, ::-1].cumsum(axis=1)[:, ::-1]
+    medians = spend.search(MEDIANS, above, 0.5 * n_rows_of(rows.sample))
     return np.asarray((_CENTERS[np.maximum(medians - 1, 0)] + _CENTERS[medians]) / 2)
 
 

@@ -59,11 +59,11 @@ from dpalgos.central.preconditioned.plan import (
     SCORE_MOMENTS,
     TAIL,
     WIDE_SCORE,
-    Plan,
 )
 from dpalgos.central.preconditioned.scores import LimitedScores, Scores, WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
@@ -78,7 +78,7 @@ from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
 from dpalgos.params import IntervalParams, choice
-from dpalgos.release.spend import Noisy, Spend
+from dpalgos.release.spend import Noisy
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -117,12 +117,12 @@ class RegressionIntervalParams(IntervalParams):
 
 
 def released_interval(
-    spend: Spend, plan: Plan, params: RegressionIntervalParams, rows: WhiteRows, state: Steps
+    spend: Spend, params: RegressionIntervalParams, rows: WhiteRows, state: Steps
 ) -> Interval:
     """Release the statistics of an interval around released steps, if the plan has one; return it."""
     assert params.interval is not None
     family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.sample.n_features
-    if CURVATURE not in plan:
+    if CURVATURE not in spend.plan:
         return Interval.missing(d, 1, FEW)
     steps, middle = state.released, 0.0  # a typical predictor
     if not family.is_linear:
@@ -191,7 +191,8 @@ def _released_curvature(
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, N_LEVELS)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
-    threshold = spend.search(CURVATURES_ABOVE, candidates, target, parts.norms().counts_above(candidates))
+    above = parts.norms().counts_above(candidates)
+    threshold = float(candidates[spend.search(CURVATURES_ABOVE, above, target)[0]])
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold))
     shape: FloatArray = np.eye(d)
     if family.is_bounded:
@@ -247,7 +248,7 @@ def _intercept_shift(
     n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
     threshold = _residual_threshold(params, scores, curvature, moments.value)
     if isinstance(scores, LimitedScores):
-        released = spend(PEOPLE_RESIDUAL, scores.residual_moments(threshold), in_place_of=RESIDUAL)
+        released = spend(RESIDUAL, scores.residual_moments(threshold), form=PEOPLE_RESIDUAL)
     else:
         released = spend(RESIDUAL, scores.residual_moments(threshold))
     # Per unit of the intercept the mean response changes by its derivative.

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.mechanisms.sensitivity import ball_mean, histogram, interval, outer_product
+from dpalgos.mechanisms.sensitivity import ball_mean, histogram, histogram_sum, interval, outer_product
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
@@ -31,7 +31,6 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _CACHED_ROWS = 2**12
-Counts = Callable[[int], float]
 T = TypeVar("T")
 
 
@@ -46,17 +45,14 @@ class Norms:
     def __init__(self, lengths: Grouped[FloatArray]) -> None:
         self._lengths = lengths
 
-    def counts_above(self, thresholds: FloatArray) -> Counts:
-        """Return a function: index of a threshold (m,) → how many lengths exceed it. A row moves it by 1."""
-        if self._lengths.pairs is not None:
-            return lambda k: float(self._lengths.sum(lambda group, own: group.total(own > thresholds[k])))
+    def counts_above(self, thresholds: FloatArray) -> FloatArray:
+        """Return how many lengths exceed each of m ascending thresholds, (1, m). A row moves each by 1."""
 
         def bins(group: Group, lengths: FloatArray) -> Any:
             places = np.searchsorted(thresholds, lengths)
             return np.bincount(places, weights=group.unit_weights, minlength=len(thresholds) + 1)
 
-        above = self._lengths.sum(bins)[::-1].cumsum()[-2::-1]
-        return lambda k: float(above[k])
+        return np.asarray(self._lengths.sum(bins)[::-1].cumsum()[-2::-1][None])
 
     def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
         """Return the shares of rows whose length over ``threshold`` exceeds each of the sizes (k,).
@@ -211,7 +207,7 @@ def shares_by_place(
     rows: Grouped[FloatArray], column: int, table: IntArray, center: float | None = None
 ) -> Bounded:
     """Return one column's histogram, (m,): √2 for the exchange of a row."""
-    return histogram.of(counts_by_place(rows, np.array([column]), table, center)[0])
+    return histogram_sum.of(counts_by_place(rows, np.array([column]), table, center)[0])
 
 
 def _blocks(group: Group, Z: FloatArray) -> Iterator[tuple[FloatArray, FloatArray | None]]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpalgos.central.preconditioned.follow_up import FollowUp
 from dpalgos.central.preconditioned.queries import (
-    Counts,
     Norms,
     n_rows_of,
     person_factors,
@@ -448,8 +447,9 @@ class UnitNorms(Norms):
     def __init__(self, sample: Sample, lengths: FloatArray, is_largest: BoolArray) -> None:
         self._sample, self._of_units, self._is_largest = sample, lengths, is_largest
 
-    def counts_above(self, thresholds: FloatArray) -> Counts:
-        return lambda k: float(np.count_nonzero(self._of_units > thresholds[k]))
+    def counts_above(self, thresholds: FloatArray) -> FloatArray:
+        above = [np.count_nonzero(self._of_units > threshold) for threshold in thresholds]
+        return np.array([above], dtype=float)
 
     def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
         relative = np.where(self._is_largest, np.inf, self._of_units / threshold)

@@ -87,6 +87,47 @@ def test_a_run_without_a_planned_release_is_refused():
         spend.check_complete()
 
 
+FIRST = {"sum": Share(0.25, 3), "gram": Share(0.75)}
+
+
+def after_three_sums():
+    spend, transcript = spending(gaussian_plan(2.0, 1e-6, FIRST))
+    for _ in range(3):
+        spend("sum", SUM)
+    return spend, transcript
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+def test_a_plan_made_after_a_release_costs_the_declared_budget(times):
+    """Whatever the other releases are: the cost in μ² is that of the budget."""
+    spend, transcript = after_three_sums()
+    spend.replan(gaussian_plan(2.0, 1e-6, {"sum": Share(0.25, 3), "other": Share(0.75, times)}))
+    for _ in range(times):
+        spend("other", SUM)
+    spend.check_complete()
+    assert 1.99 < certified_epsilon(transcript.events, 1e-6) <= 2.0
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"sum": Share(0.25 / 3), "other": Share(1 - 0.25 / 3)},  # the same noise, less often
+        {"sum": Share(0.2, 3), "other": Share(0.8)},  # more noise than was added
+        {"other": Share(1.0)},
+    ],
+)
+def test_a_plan_made_after_a_release_cannot_exceed_the_budget(shares):
+    spend, transcript = after_three_sums()
+    first = dict(spend.plan)
+    with pytest.raises(RuntimeError, match="was made as"):
+        spend.replan(gaussian_plan(2.0, 1e-6, shares))
+    with pytest.raises(RuntimeError, match="the first one"):
+        spend.replan(first | {"other": Gaussian(1000.0)})
+    with pytest.raises(TypeError, match="not as Gaussian"):
+        spend.replan(first | {"other": Laplace(1e-9)})
+    assert len(transcript.events) == 3
+
+
 def test_a_sensitivity_of_another_lemma_is_refused():
     spend, transcript = spending({"sum": Gaussian(1.0), "gram": Gaussian(1.0)})
     for label, query in (("sum", ball_mean.of(np.ones(2), 1.0, 10)), ("gram", SUM)):

@@ -148,6 +148,6 @@ def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatc
     assert len(drawn) == 1
     planned = {(each["label"], each["sensitivity"]) for each in found.facts["events"]}
     labels = {label for label, _ in recorded}
-    assert {label for label, _ in planned} - labels <= {WHITE_MOMENTS.label}  # in place of a step, or not
+    assert {label for label, _ in planned} - labels <= {WHITE_MOMENTS}  # in place of a step, or not
     assert planned != recorded
     assert found.facts["rho"] == found.charge.cost.rho
