@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.coefficients import SEEDED
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
-from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.release.transcript import Transcript
@@ -147,7 +146,7 @@ def result_of(
     released: FloatArray,
     transcript: Transcript,
     estimator: Estimator,
-    params: Params,
+    params: "AnyEstimator",
     sample: Sample,
     *,
     certified_epsilon: float,
@@ -204,7 +203,7 @@ def _n_units(estimator: Estimator, sample: Sample) -> int:
     return int(sample.n_rows.min())
 
 
-def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
+def build_params(estimator: Estimator, keywords: dict[str, Any]) -> "AnyEstimator":
     """Check an estimator's keywords and return them as its parameter object."""
     if "interval" in keywords and not estimator.has_interval:
         raise InputError(
@@ -217,11 +216,10 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
     return params
 
 
-def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+def run_estimator(
+    estimator: Estimator, sample: Sample, params: "AnyEstimator", transcript: Transcript
+) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
-    if (function := estimator.function) is not None:  # until all estimators have plans
-        return each_replicate(sample, transcript, lambda _, own, part: function(own, params, part))
-    params = cast("AnyEstimator", params)
     if estimator.relation is Relation.USER and estimator.averages_people:
         return each_replicate(sample, transcript, lambda _, own, part: params.run(own.means_of_users(), part))
     if not estimator.private and sample.row_mask is None:  # all replicates are equal
@@ -246,7 +244,7 @@ def check_number_of_users(estimator: Estimator, n_users: int) -> None:
         )
 
 
-def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool) -> None:
+def _warn(estimator: Estimator, sample: Sample, params: "AnyEstimator", *, seeded: bool) -> None:
     """Warn of seeded noise, of an ε or δ that protects nobody, and of fewer rows than coefficients."""
     if seeded:
         warnings.warn(
@@ -258,8 +256,9 @@ def _warn(estimator: Estimator, sample: Sample, params: Params, *, seeded: bool)
     unit, d = _unit_of_privacy(estimator, sample), sample.n_features
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())
-    if isinstance(params, PrivateParams):
-        epsilon, delta, people = params.epsilon, params.delta, _n_units(estimator, sample)
+    if estimator.private:
+        epsilon, delta = (getattr(params, name) for name in ("epsilon", "delta"))
+        people = _n_units(estimator, sample)
         if epsilon > _LARGEST_EPSILON:
             warnings.warn(
                 f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "

@@ -10,21 +10,19 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.params import Params, describe_keywords
+from dpalgos.params import describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
 from dpalgos.release.declared import Neighbors, Release, witnesses_of
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:  # commands that list estimators load less
     from dpalgos.core.estimator import AnyEstimator
 
-__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Release"]
+__all__ = ["Estimator", "Form", "Neighbors", "Release"]
 __all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
 __all__ += ["register"]
 
@@ -32,9 +30,8 @@ LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
-EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
-Registered = TypeVar("Registered", bound=Callable[..., Any])
+Registered = TypeVar("Registered", bound="type[AnyEstimator]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +98,6 @@ class Estimator:
         The reason that it has no intervals, if its keywords have no ``interval``.
     no_release : str
         The reason that it cannot be released: what the estimate would disclose in addition to its events.
-    function : callable or None
-        ``(sample, params, transcript) -> (d, R) array`` of an estimator without a plan.
-    own_releases : tuple of Release
-        Every release that an estimator without a plan may make.
     order : int
         Stable number that determines its color in figures; equal numbers are sorted by name.
     forms : mapping of str to Form
@@ -131,8 +124,6 @@ class Estimator:
     takes_people: bool = False
     no_interval: str = ""
     no_release: str = ""
-    function: EstimatorFunction | None = None
-    own_releases: tuple[Release, ...] = ()
     order: int = 1000
     forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
@@ -145,7 +136,7 @@ class Estimator:
     @property
     def releases(self) -> tuple[Release, ...]:
         """Every release that the estimator may make."""
-        return self.own_releases if self.function else self.parameters.releases()
+        return self.parameters.releases()
 
     @property
     def module(self) -> str:
@@ -213,7 +204,7 @@ class Estimator:
         n_people = LOCAL_PEOPLE if self.relation is Relation.LOCAL else 1
         return witnesses_of(self.releases, params, d, n_people)
 
-    def example_params(self, calibration: str) -> Params:
+    def example_params(self, calibration: str) -> "AnyEstimator":
         """Return the keywords of the example; for a private estimator, with some ε and δ."""
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration} if self.private else {}
         return self.parameters.build(self.label, {**budget, **self.example})
@@ -231,43 +222,35 @@ class Estimator:
 
 def register(
     *,
+    name: str,
     relation: Relation | None = Relation.CENTRAL,
     in_memory: bool = False,
-    name: str = "",
     **settings: Any,
 ) -> Callable[[Registered], Registered]:
-    """Add the decorated class to the catalog; the arguments are the fields of :class:`Estimator`.
-
-    The fields of the class are the estimator's keywords. A function without a plan gives its name. Its
-    keywords are the annotated class of ``params``.
-    """
+    """Add the decorated class to the catalog; the arguments are the fields of :class:`Estimator`."""
 
     def add(registered: Registered) -> Registered:
-        if isinstance(registered, type):
-            keywords: Any = registered
-        else:
-            keywords = get_type_hints(registered).get("params")
-            settings.update(function=registered, own_releases=settings.pop("releases", ()))
-        own_name = name or registered.__name__
+        from dpalgos.core.estimator import AnyEstimator  # here: commands that list estimators load less
+
+        if not isinstance(registered, type) or not issubclass(registered, AnyEstimator):
+            raise PluginError(f"{name} must be a class that derives from PrivateEstimator or PublicEstimator")
         # The names of dpalgos are reserved, whatever is imported first.
         if not registered.__module__.startswith("dpalgos."):
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
-        if not isinstance(keywords, type) or not issubclass(keywords, Params):
-            raise PluginError(f"params of {own_name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
         entry = Estimator(
-            name=own_name,
+            name=name,
             relation=relation,
             calibrations=calibrations,
-            parameters=cast("type[AnyEstimator]", keywords),
+            parameters=registered,
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             **settings,
         )
         _drop_broken()
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))
-        _ESTIMATORS[own_name] = entry
+        _ESTIMATORS[name] = entry
         return registered
 
     return add

@@ -31,7 +31,7 @@ from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram_sum
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.params import checked, choice, positive
@@ -81,7 +81,7 @@ def check_rows(sample: Sample, params: Any) -> None:
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class BinnedFit(OffsetParams, PrivateEstimator):
+class BinnedFit(OffsetEstimator, PrivateEstimator):
     """The coefficients as they came, with a note of their fit by bin, (…, 5, 10).
 
     The rows of ``diagnostics["binned_fit"]`` are :data:`dpalgos.goodness.BINNED`, NaN in bins with next to no

@@ -36,7 +36,7 @@ import numpy as np
 import scipy
 
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
@@ -46,7 +46,7 @@ from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
-from dpalgos.params import IntervalParams, checked, positive
+from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_std_bounds
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -73,7 +73,7 @@ _CHOICE_SHARE = 0.1  # of ρ, for each kind of choice
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class KarwaVadhanMean(IntervalParams, PrivateEstimator):
+class KarwaVadhanMean(IntervalEstimator):
     """The mean of values truncated around the fullest bin of each coordinate."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")

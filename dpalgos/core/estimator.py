@@ -2,16 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpalgos.accounting.events import Event
+from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Cube, Laplace, Plan, planned_events, quantity
 from dpalgos.core.spend import Spend
-from dpalgos.params import Params, PrivateParams
+from dpalgos.errors import InputError, unknown_name
+from dpalgos.params import choice, interval_level
 from dpalgos.release.declared import Lemma, Release, Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -23,11 +25,11 @@ Witnesses = Mapping[str, Witness]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnyEstimator(Params, ABC):
+class AnyEstimator(ABC):
     """An estimator: a frozen dataclass whose fields are its keywords.
 
     A subclass declares its keywords with the helpers of :mod:`dpalgos.params`, and is registered with
-    :func:`dpalgos.catalog.register`.
+    :func:`dpalgos.catalog.register`. Each keyword is checked once, on construction.
 
     Attributes
     ----------
@@ -41,6 +43,8 @@ class AnyEstimator(Params, ABC):
         Whether ``n`` is the number of users, whose rows ``fit`` itself puts together.
     weighs_people : bool
         Whether the rows of a person with several rows have equal weights, which sum to 1, in all sums.
+    by_forecast : tuple of str
+        The keywords that a public rule can choose, in studies with "by forecast".
     """
 
     lemmas: ClassVar[Lemmas] = {}
@@ -49,6 +53,25 @@ class AnyEstimator(Params, ABC):
     batch_of_same_rows: ClassVar[bool] = False
     of_users: ClassVar[bool] = False
     weighs_people: ClassVar[bool] = False
+    by_forecast: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            check = item.metadata.get("check")
+            if check is not None:
+                object.__setattr__(self, item.name, check(item.name, getattr(self, item.name)))
+
+    @classmethod
+    def build(cls, name: str, keywords: Mapping[str, Any]) -> Self:
+        """Construct from keywords; unknown and missing ones are refused by name."""
+        known = {item.name: item for item in fields(cls)}
+        for keyword in keywords:
+            if keyword not in known:
+                raise InputError(f"{name}: {unknown_name('keyword', keyword, list(known) or ['(none)'])}")
+        for keyword, item in known.items():
+            if keyword not in keywords and item.default is MISSING:
+                raise InputError(f"{name} needs the keyword {keyword} ({item.metadata['doc']}), got none")
+        return cls(**keywords)
 
     @classmethod
     def releases(cls) -> tuple[Release, ...]:
@@ -108,30 +131,6 @@ class AnyEstimator(Params, ABC):
         estimate = np.broadcast_to(estimate, (sample.n_replicates, *estimate.shape[1:]))
         return np.moveaxis(estimate, 0, -1)
 
-
-@dataclass(frozen=True, kw_only=True)
-class PublicEstimator(AnyEstimator):
-    """An estimator that is not private: it plans no release, so it can make none."""
-
-    def plan(self, n: float, d: int) -> Plan:
-        return {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateEstimator(PrivateParams, AnyEstimator):
-    """A private estimator, whose events, certified ε and cost follow from its plan, before any row is read.
-
-    Attributes
-    ----------
-    lemmas : mapping of str to Lemma or tuple of Lemma
-        Label → the function that bounds how far one row moves the release, or several where settings decide:
-        that of pure noise is the last one.
-        :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
-    witnesses : mapping of str to callable
-        Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
-        :func:`dpalgos.release.declared.shared_pairs` does.
-    """
-
     def largest_release(self, d: int) -> int:
         """Return an upper bound on the entries of a release: those of the second moments of d + 1 columns."""
         return (d + 1) * (d + 2) // 2
@@ -148,6 +147,64 @@ class PrivateEstimator(PrivateParams, AnyEstimator):
             label: lemmas[-1 if label in pure else 0].formula
             for label, lemmas in declared_lemmas(self).items()
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicEstimator(AnyEstimator):
+    """An estimator that is not private: it plans no release, so it can make none."""
+
+    def plan(self, n: float, d: int) -> Plan:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateEstimator(AnyEstimator):
+    """A private estimator, whose events, certified ε and cost follow from its plan, before any row is read.
+
+    Attributes
+    ----------
+    lemmas : mapping of str to Lemma or tuple of Lemma
+        Label → the function that bounds how far one row moves the release, or several where settings decide:
+        that of pure noise is the last one.
+        :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
+    witnesses : mapping of str to callable
+        Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
+        :func:`dpalgos.release.declared.shared_pairs` does.
+    """
+
+    epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})
+    delta: float = field(metadata={"doc": "requested δ, in (0, 1)"})
+    calibration: str = choice(
+        "'tight': the smallest noise for which the accountant certifies ε; 'paper': as in the paper",
+        ("tight", "paper"),
+        default="tight",
+    )
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        super().__post_init__()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalEstimator(PrivateEstimator):
+    """A private estimator that has intervals."""
+
+    interval: float | None = interval_level()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.interval is not None and self.calibration == "paper":
+            raise InputError(
+                "interval must be left out for calibration='paper', which prints none, got "
+                f"{self.interval!r}; use calibration='tight'"
+            )
+        if self.interval is not None and getattr(self, "shrinkage", None) is not None:
+            raise InputError(
+                f"interval must be left out for a shrunk answer, whose bias is not known, got "
+                f"{self.interval!r}; leave out one of interval and shrinkage"
+            )
 
 
 def declared_lemmas(estimator: Any) -> dict[str, tuple[Lemma[...], ...]]:

@@ -14,7 +14,7 @@ Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`).
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, release_laplace
 from dpalgos.release.declared import Bounded, Lemma, Release
-from dpalgos.release.spend import Noisy, counts_needed
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray, Number
@@ -35,6 +34,21 @@ S = TypeVar("S", bound=Slot)
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
 _COST_BY_EPSILON = (BoundedRangeEvent, PureEvent)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
+
+
+class Noisy(NamedTuple):
+    """A released value, and the standard deviation of the noise in each of its entries.
+
+    A number per replicate (R,), or one number where a fit is of one replicate.
+    """
+
+    value: FloatArray
+    std: FloatArray
+
+
+def counts_needed(n_candidates: int) -> int:
+    """Return how many counts a search releases."""
+    return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
 class Spend:

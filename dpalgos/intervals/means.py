@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.catalog import Release
+from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot
 from dpalgos.core.spend import Spend
@@ -27,13 +28,11 @@ from dpalgos.intervals.tails import (
     tail_sensitivity,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, box, interval, outer_product
-from dpalgos.params import IntervalParams
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-INTERVAL = "interval"
 SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _SQUARES_SHARE = 0.25  # of that, for squares; the rest is for shares by size
@@ -65,9 +64,10 @@ class RowSpread(NamedTuple):
     unseen: Unseen = NONE_UNSEEN
 
 
-def interval_epsilon(params: IntervalParams) -> dict[str, float]:
-    """Return the share of ε that the interval takes where noise is of pure ε."""
-    return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
+def pure_parts(epsilon: float, *, interval: bool) -> tuple[float, float]:
+    """Return the ε of a mean and of its interval, 0 without one, where noise is of pure ε."""
+    share = CUBE_SHARE if interval else 0.0
+    return part_of_epsilon(epsilon, 1 - share), part_of_epsilon(epsilon, share)
 
 
 def pure_slots(epsilon: float) -> dict[str, Slot]:

@@ -15,22 +15,22 @@ from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.models.families import Family, family_names, get_family
 from dpalgos.models.risk import Risk, minimize
 from dpalgos.nonprivate.ols import least_squares
 from dpalgos.nonprivate.robust_intervals import (
-    RobustIntervalParams,
+    RobustIntervalEstimator,
     glm_half_widths,
     least_squares_half_widths,
     robust_interval,
 )
-from dpalgos.params import Params, choice, count
+from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class LikelihoodParams(Params):
+class LikelihoodEstimator(PublicEstimator):
     """Keywords of non-private estimators in a generalized linear model."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -56,7 +56,7 @@ class LikelihoodParams(Params):
     example={"family": "gaussian"},
 )
 @dataclass(frozen=True, kw_only=True)
-class GLM(RobustIntervalParams, LikelihoodParams, OffsetParams, PublicEstimator):
+class GLM(RobustIntervalEstimator, LikelihoodEstimator, OffsetEstimator):
     """Maximum likelihood."""
 
     batch = True

@@ -33,7 +33,7 @@ from dpalgos.core.spend import Spend
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.risk import Risk, wide_gradient
 from dpalgos.models.shrinkage import hard_threshold
-from dpalgos.nonprivate.glm import LikelihoodParams
+from dpalgos.nonprivate.glm import LikelihoodEstimator
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.rows.sample import Sample
@@ -85,7 +85,7 @@ class HardThresholding(PublicEstimator):
     example={"family": "gaussian", "sparsity": 2},
 )
 @dataclass(frozen=True, kw_only=True)
-class IHTGLM(LikelihoodParams, HardThresholding):
+class IHTGLM(LikelihoodEstimator, HardThresholding):
     """Iterative hard thresholding in a generalized linear model."""
 
 

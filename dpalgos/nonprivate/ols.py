@@ -13,11 +13,10 @@ from functools import reduce
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.nonprivate.robust_intervals import (
-    RobustIntervalParams,
+    RobustIntervalEstimator,
     least_squares_half_widths,
     robust_interval,
 )
@@ -38,7 +37,7 @@ _LARGEST_CONDITION = 1e5
     summary="Least squares without privacy.",
 )
 @dataclass(frozen=True, kw_only=True)
-class OLS(RobustIntervalParams, PublicEstimator):
+class OLS(RobustIntervalEstimator):
     """Least squares."""
 
     batch = True

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
-from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, robust_interval
+from dpalgos.nonprivate.robust_intervals import RobustIntervalEstimator, mean_half_widths, robust_interval
 from dpalgos.rows.clipping import truncate
 from dpalgos.typing import FloatArray
 
@@ -26,7 +25,7 @@ from dpalgos.typing import FloatArray
     summary="The mean without privacy.",
 )
 @dataclass(frozen=True, kw_only=True)
-class SampleMean(RobustIntervalParams, PublicEstimator):
+class SampleMean(RobustIntervalEstimator):
     """The mean."""
 
     batch = True

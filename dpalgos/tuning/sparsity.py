@@ -45,7 +45,7 @@ _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparsityParams(PrivateEstimator):
+class SparsityEstimator(PrivateEstimator):
     """Keywords of estimators whose sparsity can be chosen."""
 
     sparsity: int = count("s, number of non-zero coefficients; with a choice, the maximum")
@@ -133,7 +133,7 @@ def response_losses(
         yield np.minimum((y - rows @ model[used]) ** 2 / 2, bound)
 
 
-P = TypeVar("P", bound=SparsityParams)
+P = TypeVar("P", bound=SparsityEstimator)
 
 
 def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], losses: Losses) -> FloatArray:

@@ -58,10 +58,9 @@ from dpalgos.central.preconditioned.queries import (
     shares_by_place,
 )
 from dpalgos.core.slots import Gaussian, Laplace
-from dpalgos.core.spend import Spend
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
-from dpalgos.release.spend import Noisy
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped
 from dpalgos.rows.sample import Sample

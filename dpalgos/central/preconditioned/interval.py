@@ -63,7 +63,8 @@ from dpalgos.central.preconditioned.plan import (
 from dpalgos.central.preconditioned.scores import LimitedScores, Scores, WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.spend import Spend
+from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
@@ -77,8 +78,7 @@ from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins, tail_sen
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
-from dpalgos.params import IntervalParams, choice
-from dpalgos.release.spend import Noisy
+from dpalgos.params import choice
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -97,7 +97,7 @@ _FLAT = 1e-300  # ψ'' is zero in double precision where all predictors are far 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionIntervalParams(IntervalParams):
+class RegressionIntervalEstimator(IntervalEstimator):
     """The keywords of regressions that have intervals."""
 
     interval_target: str = choice(
@@ -117,7 +117,7 @@ class RegressionIntervalParams(IntervalParams):
 
 
 def released_interval(
-    spend: Spend, params: RegressionIntervalParams, rows: WhiteRows, state: Steps
+    spend: Spend, params: RegressionIntervalEstimator, rows: WhiteRows, state: Steps
 ) -> Interval:
     """Release the statistics of an interval around released steps, if the plan has one; return it."""
     assert params.interval is not None
@@ -231,7 +231,7 @@ def _denoised(
 
 def _intercept_shift(
     spend: Spend,
-    params: RegressionIntervalParams,
+    params: RegressionIntervalEstimator,
     scores: Scores,
     curvature: ScoreCurvature,
     moments: Noisy,
@@ -280,7 +280,7 @@ def _intercept_shift(
 
 
 def _residual_threshold(
-    params: RegressionIntervalParams, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
+    params: RegressionIntervalEstimator, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
 ) -> float:
     """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
     size = scores.n_rows * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
