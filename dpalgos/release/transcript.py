@@ -41,8 +41,6 @@ class Transcript:
     ----------
     events : list of Event
         One per release; shared by the replicates, which are separate hypothetical runs.
-    formulas : dict
-        The formula of the sensitivity, by label, of releases that state a lemma.
     diagnostics : dict
         Facts about the run computed from released or public quantities only.
     interval : Interval or None
@@ -60,7 +58,6 @@ class Transcript:
         self._relation = relation
         self._group: int | None = None
         self.events: list[Event] = []
-        self.formulas: dict[str, str] = {}
         self.diagnostics: dict[str, Any] = {}
         self.interval: Interval | None = None
         self.path: FloatArray | None = None
