@@ -19,7 +19,6 @@ from dpalgos.release.checks import check_how_many, check_labels, check_same_orde
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
-from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -220,14 +219,11 @@ def run_estimator(
     estimator: Estimator, sample: Sample, params: "AnyEstimator", transcript: Transcript
 ) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
-    if estimator.relation is Relation.USER and estimator.averages_people:
-        return each_replicate(sample, transcript, lambda _, own, part: params.run(own.means_of_users(), part))
     if not estimator.private and sample.row_mask is None:  # all replicates are equal
         one = params.run(sample.derived(n_replicates=1), transcript)
         return np.repeat(one, sample.n_replicates, axis=-1)
-    if params.is_batch(sample):
-        return params.run(sample, transcript)
-    return each_replicate(sample, transcript, lambda _, own, part: params.run(own, part))
+    of_means = estimator.relation is Relation.USER and estimator.averages_people
+    return params.run(sample, transcript, of_means=of_means)
 
 
 def check_users(estimator: Estimator, sample: Sample) -> None:

@@ -115,12 +115,26 @@ class AnyEstimator(ABC):
     def is_batch(self, sample: Sample) -> bool:
         """Return whether the replicates of a sample run at once: their plans must be the same, too."""
         has_same_rows = sample.row_mask is None or not self.batch_of_same_rows
-        return self.batch and sample.n_replicates > 1 and sample.has_one_size and has_same_rows
+        return self.batch and sample.has_one_size and has_same_rows
 
-    def run(self, sample: Sample, transcript: Transcript) -> FloatArray:
-        """Return the estimates (…, R) on the rows of a sample, of one replicate or of a batch."""
-        is_batch = sample.n_replicates > 1
-        rows = Rows.of_sample(sample if is_batch else self.with_units(sample), is_batch=is_batch)
+    def run(self, sample: Sample, transcript: Transcript, *, of_means: bool = False) -> FloatArray:
+        """Return the estimates (…, R) on the rows of a sample, or on the means of its users' rows.
+
+        Replicates that do not run at once have their own rows and noise. Their releases and intervals are
+        joined in the transcript.
+        """
+        n_replicates = sample.n_replicates
+        if n_replicates > 1 and (of_means or not self.is_batch(sample)):
+            parts = [transcript.for_replicate(r) for r in range(n_replicates)]
+            samples = map(sample.for_replicate, range(n_replicates))
+            each = [self.run(own, part, of_means=of_means) for own, part in zip(samples, parts, strict=True)]
+            transcript.join(parts)
+            return np.concatenate(each, axis=-1)
+        is_batch = n_replicates > 1
+        if not is_batch:
+            sample = sample.for_replicate(0)
+            sample = sample.means_of_users() if of_means else self.with_units(sample)
+        rows = Rows.of_sample(sample, is_batch=is_batch)
         if self.of_users:
             rows = rows.with_total(float(sample.n_users[0]))
         spend = Spend(self.plan(rows.n, rows.d), declared_lemmas(self), transcript, is_batch=is_batch)
@@ -128,8 +142,7 @@ class AnyEstimator(ABC):
         spend.check_complete()
         if not is_batch:
             return np.asarray(estimate[..., None])
-        estimate = np.broadcast_to(estimate, (sample.n_replicates, *estimate.shape[1:]))
-        return np.moveaxis(estimate, 0, -1)
+        return np.moveaxis(np.broadcast_to(estimate, (n_replicates, *estimate.shape[1:])), 0, -1)
 
     def largest_release(self, d: int) -> int:
         """Return an upper bound on the entries of a release: those of the second moments of d + 1 columns."""

@@ -83,10 +83,6 @@ class Transcript:
         self._noise = self._noise.select(slice(r, r + 1))
         self.events, self.diagnostics, self.interval, self.path = [], {}, None, None
 
-    def renew_noise(self) -> None:
-        """Draw afresh from now on, as :meth:`for_replicate` does: a batch then equals a loop."""
-        self._noise = self._noise.select(slice(0, self.n_replicates))
-
     def join(self, parts: Sequence["Transcript"]) -> None:
         """Add the releases of all replicates' transcripts.
 
