@@ -19,6 +19,7 @@ from dpalgos.core.slots import quantity
 from dpalgos.mechanisms import sensitivity
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import (
+    DRAWN,
     EVERY,
     FAMILIES,
     IDS,
@@ -47,6 +48,17 @@ def test_a_plan_names_a_lemma_for_each_release(estimator, calibration):
     assert labels <= {one.label for one in estimator.releases}
     for one in estimator.releases:
         assert (one.lemma.__name__ in LEMMAS) or one.lemma.__name__.endswith("_sensitivity")
+
+
+def kinds_of(estimator, calibration):
+    return {
+        type(slot) for slot in build_params(estimator, keywords(estimator, calibration)).plan(400, 3).values()
+    }
+
+
+def test_each_kind_of_slot_has_a_form_whose_noise_is_tested():
+    tested = {kind for case in DRAWN for kind in kinds_of(*case)}
+    assert {kind for case in PRIVATE for kind in kinds_of(*case)} <= tested
 
 
 @pytest.mark.parametrize("estimator", RELEASED_AT, **IDS)
