@@ -101,7 +101,7 @@ def test_a_command_loads_what_it_needs(code, most, others):
 ROW_MAKERS = [
     *(f"dpalgos/formula/{name}.py" for name in ("allowed", "code", "columns", "group_table", "person_rows")),
     *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
-    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products", "replicates")),
+    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products")),
     *("dpalgos/rows/sample.py", "dpalgos/rows/units.py", "dpalgos/survival/periods.py"),
     *("tasks/release/design.py", "tasks/release/rows.py"),
 ]

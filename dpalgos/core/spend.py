@@ -14,7 +14,7 @@ Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`).
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, release_laplace
 from dpalgos.release.declared import Bounded, Lemma, Release
-from dpalgos.release.spend import Noisy, counts_needed
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray, Number
@@ -35,6 +34,21 @@ S = TypeVar("S", bound=Slot)
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
 _COST_BY_EPSILON = (BoundedRangeEvent, PureEvent)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
+
+
+class Noisy(NamedTuple):
+    """A released value, and the standard deviation of the noise in each of its entries.
+
+    A number per replicate (R,), or one number where a fit is of one replicate.
+    """
+
+    value: FloatArray
+    std: FloatArray
+
+
+def counts_needed(n_candidates: int) -> int:
+    """Return how many counts a search releases."""
+    return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
 class Spend:
@@ -107,6 +121,13 @@ class Spend:
         released = self._released(label, query, form)
         size = released.size // self._transcript.n_replicates
         return Noisy(released, self._transcript.noise_std(self._event(label), query.sensitivity, size))
+
+    def columns(self, label: str, query: Bounded) -> Noisy:
+        """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
+        value = np.asarray(query.value, dtype=float)
+        leading = np.moveaxis(value, -1, 0) if self.is_batch else value[..., 0]
+        released, std = self(label, query._replace(value=leading))
+        return Noisy(np.moveaxis(released, 0, -1) if self.is_batch else released[..., None], std)
 
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
@@ -283,27 +304,6 @@ def _squared_mu(plan: Plan) -> float:
             raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as Gaussian")
         total += slot.times / slot.noise_multiplier**2
     return total
-
-
-class ColumnSpend:
-    """The releases of a plan for code whose arrays have replicates along the last axis, also if it is one.
-
-    Intervals are such code, as long as it also serves estimators without a plan.
-    """
-
-    def __init__(self, spend: Spend) -> None:
-        self._spend = spend
-
-    def is_gaussian(self, release: Release) -> bool:
-        """Return whether a release has Gaussian noise."""
-        return isinstance(self._spend.plan[release.label], Gaussian)
-
-    def __call__(self, release: Release, query: Bounded) -> Noisy:
-        """Release a query whose value is (…, R)."""
-        is_batch, value = self._spend.is_batch, np.asarray(query.value, dtype=float)
-        leading = np.moveaxis(value, -1, 0) if is_batch else value[..., 0]
-        released, std = self._spend(release.label, query._replace(value=leading))
-        return Noisy(np.moveaxis(released, 0, -1) if is_batch else released[..., None], std)
 
 
 def is_within(event: Event, planned: Event) -> bool:

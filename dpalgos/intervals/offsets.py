@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError, shown
 from dpalgos.models.families import Family
-from dpalgos.params import Params, checked
+from dpalgos.params import checked
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, is_number
 
@@ -33,7 +34,7 @@ def _check_bounds(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffsetParams(Params):
+class OffsetEstimator(AnyEstimator):
     """The keyword of regressions that take an offset."""
 
     offset_bounds: tuple[float, float] | None = checked(

@@ -1,7 +1,7 @@
 """The columns of a release: how they become rows, the way back, and the question that the ledger stores.
 
 The rows of a release are computed from a `RowDesign` and from nothing else that is public. The estimator runs
-with its `Params`. The ledger hashes everything of the two that decides the estimate, so two requests are one
+with its keywords. The ledger hashes everything of the two that decides the estimate, so two requests are one
 question only if they draw from the same inputs. A question has one form for all spellings:
 
 - Columns are in order of their names, as long as no formula names the coefficients.
@@ -26,9 +26,9 @@ from data.columns import Column, Declaration, Derived, rows_in_units
 from data.formats.canonical import MISSING, meanings
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.formula.allowed import plain_code
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.params import Params
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.file_schema import Strict
@@ -191,7 +191,7 @@ _LATER = {
 
 
 def question_parameters(
-    estimator: Estimator, params: Params, design: RowDesign, *, as_in_3_0: bool = False
+    estimator: Estimator, params: AnyEstimator, design: RowDesign, *, as_in_3_0: bool = False
 ) -> dict[str, Any]:
     """Return every field that a release is drawn from, next to the data, as plain data.
 

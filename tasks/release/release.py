@@ -24,10 +24,10 @@ from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
 from dpalgos.coefficients import HAZARD
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.goodness import binned, in_units
-from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
+from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, release_plan
 from dpalgos.interval import why_none
-from dpalgos.params import Params
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
@@ -58,7 +58,7 @@ class PlannedRelease:
     cost: PrivacyCost
 
     @property
-    def params(self) -> Params:
+    def params(self) -> AnyEstimator:
         """All keywords of the estimator, defaults included."""
         return self.drawing.params
 
@@ -211,7 +211,7 @@ def public_plan(request: ReleaseRequest) -> ReleasePlan:
     """Plan a release by its declarations alone."""
     assert request.table is not None
     name, shape = request.estimator.name, (request.table.units[0], request.design.n_columns)
-    return rehearse_release(name, *shape, request.keywords, n_users=request.n_users)
+    return release_plan(name, *shape, request.keywords, n_users=request.n_users)
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
@@ -248,7 +248,7 @@ def _drawing(request: ReleaseRequest, rows: ReleaseRows) -> tuple[ReleasePlan, S
     shape, table = (rows.n_rows, request.design.n_columns), rows.X
     if isinstance(table, StreamedTable):
         try:
-            plan = rehearse_release(name, *shape, keywords, streamed=True)
+            plan = release_plan(name, *shape, keywords, streamed=True)
             is_whole = not is_folder(table.source)
             parts = table.partitions
             streamed = StreamedRows(*parts[0]) if is_whole else PartitionedRows(parts, map_on_workers)
@@ -256,7 +256,7 @@ def _drawing(request: ReleaseRequest, rows: ReleaseRows) -> tuple[ReleasePlan, S
         except StreamRefused:
             pass
     is_streamed = isinstance(table, StreamedRows)  # person-periods
-    plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users, streamed=is_streamed)
+    plan = release_plan(name, *shape, keywords, n_users=rows.n_users, streamed=is_streamed)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
     return plan, Sample(X, y, user_ids=rows.users, moved=rows.clipped, row_weights=rows.weights)
 

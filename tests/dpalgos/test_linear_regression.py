@@ -11,8 +11,7 @@ from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
 from dpalgos.core.estimator import declared_lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.spend import Spend
-from dpalgos.release.spend import counts_needed
+from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, seeded
 

@@ -9,6 +9,7 @@ import statsmodels.api as sm
 from threadpoolctl import threadpool_limits
 
 import dpalgos
+from dpalgos.api import build_params
 from dpalgos.central.preconditioned.intercept import with_released_total
 from dpalgos.central.preconditioned.queries import (
     clipped_moments,
@@ -20,13 +21,13 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.core.rows import Rows
-from dpalgos.hardened_release import rehearse_release, secure_transcript
+from dpalgos.core.spend import Noisy
+from dpalgos.hardened_release import release_plan, secure_transcript
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
-from dpalgos.release.spend import Noisy
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import UnitParams
+from dpalgos.rows.units import weighted_units
 from dpalgos.rows.users import user_codes
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
@@ -35,6 +36,13 @@ from tests.dpalgos.test_glm import responses
 B = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
 KINDS = {"gaussian": sm.families.Gaussian, "logistic": sm.families.Binomial, "poisson": sm.families.Poisson}
 HIGH = {"epsilon": 1e6, "delta": 1e-6, "intercept": True}
+
+
+def units(**keywords):
+    """Return an estimator with the keywords of people and weights."""
+    return build_params(
+        dpalgos.get_estimator("preconditioned_regression"), {"epsilon": 1.0, "delta": 1e-6, **keywords}
+    )
 
 
 def visits(n_people=2000, most=6, seed=0, family="gaussian"):
@@ -102,7 +110,7 @@ class Recorded:
 def test_a_weight_moves_the_released_total_by_no_more_than_its_sensitivity(counting):
     """A unit with the largest weights against one with the smallest attains four fifths of it."""
     for ids in (np.arange(400) // 2,) if counting else (None, np.arange(400) // 2):
-        params, queries = UnitParams(max_weight=2.0, **counting), []
+        params, queries = units(max_weight=2.0, **counting), []
         for first in (0.0, 1.0, 2.0, 9.0):
             weights = np.where(np.arange(400) < (1 if ids is None else 2), first, 1.0)
             sample = Sample(np.ones((400, 2)), np.zeros(400), user_ids=ids, row_weights=weights)
@@ -174,7 +182,7 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
     for family, ids in product(("gaussian", "poisson"), (None, people)):
         sides = np.zeros((len(X), 4))
         sides[[3, 50], 1] = 1
-        sample = UnitParams().with_units(Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides))
+        sample = weighted_units(Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides))
         rows = Rows.of_sample(sample)
         scores = WhiteRows(rows, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
         moved = 2 if ids is None else len(set(people[[3, 50]]))
@@ -183,7 +191,7 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
 
 def test_secure_noise_is_for_the_number_of_people():
     X, y, people = visits(50)
-    plan = rehearse_release("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
+    plan = release_plan("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
     assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
 
 
@@ -217,7 +225,7 @@ def units_of(n_first, family="gaussian", counting=None, more=0):
         np.r_[first[1], y[others]],
         user_ids=np.r_[np.zeros(n_first, dtype=int), people[others]],
     )
-    return UnitParams(**(counting or {})).with_units(sample)
+    return units(**(counting or {})).with_units(sample)
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray, np.ascontiguousarray])  # BLAS sums them differently
@@ -299,7 +307,7 @@ def persons_at_risk(n, n_periods, share, seed=0, n_first=0):
 def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
     rows = StreamedRows(lambda: [(X, y)], len(X)) if streamed else X
     sample = Sample(rows, None if streamed else y, user_ids=person).with_offset((-9.0, 9.0))
-    sample = UnitParams(person_weight="rows", max_rows=n_periods).with_units(sample)
+    sample = weighted_units(sample, max_rows=n_periods)
     white = WhiteRows(
         Rows.of_sample(sample), SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods
     )
@@ -341,7 +349,7 @@ def test_the_follow_up_of_one_person_and_its_factor_depend_on_no_other_bit_by_bi
     factors = []
     for n_first in (1, 2, 16):
         X, y, person = persons_at_risk(500, 16, 0.8, n_first=n_first)
-        sample = UnitParams(person_weight="rows", max_rows=16).with_units(Sample(X, y, user_ids=person))
+        sample = weighted_units(Sample(X, y, user_ids=person), max_rows=16)
         rows = Rows.of_sample(sample)
         factors.append(person_factors(rows, lambda block: (np.ones(len(block.X)), block.X), 3.0)[1:])
     for values in (sums, factors):
@@ -359,7 +367,7 @@ def products_of_persons(first, theta, person_part):
     X = np.concatenate([first, rng.standard_normal((len(others), 2))])
     person = np.append(np.zeros(len(first), dtype=int), others)
     y = np.append(np.arange(len(first)) == len(first) - 1, np.zeros(len(others)))
-    sample = UnitParams(person_weight="rows", max_rows=4).with_units(Sample(X, y, user_ids=person))
+    sample = weighted_units(Sample(X, y, user_ids=person), max_rows=4)
     rows = Rows.of_sample(sample)
     white = WhiteRows(rows, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part)
     found = (
@@ -392,7 +400,7 @@ def test_factors_of_persons_follow_from_the_frobenius_norm_of_their_products():
     weights = np.random.default_rng(0).uniform(0, 1, len(X))
     found = []
     for rows in (X, StreamedRows(lambda: [X], len(X))):
-        sample = UnitParams(person_weight="rows", max_rows=3).with_units(Sample(rows, user_ids=person))
+        sample = weighted_units(Sample(rows, user_ids=person), max_rows=3)
         found.append(
             person_factors(Rows.of_sample(sample), lambda block: (weights[block.rows], block.X), 0.8)
         )
@@ -407,7 +415,7 @@ def test_a_count_moves_the_mean_residual_by_its_sensitivity():
     """The bound is attained: a large count at a mean of 0, against no event at a large mean."""
     values = []
     for mean, count in [(-100.0, 900.0), (8.0, 0.0)]:
-        sample = UnitParams().with_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
+        sample = weighted_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
         rows = WhiteRows(Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1))
         values.append(rows.at(np.ones(1)).mean_residual(6.0))
     moved = abs(values[0].value - values[1].value)
@@ -420,7 +428,7 @@ def test_a_person_moves_residuals_by_no_more_than_their_sensitivity():
     for mean, count in [(8.0, 0.0), (-8.0, 900.0)]:
         X, y = np.full((2, 1), mean), np.array([count, 1.0])
         X[1] = 0.0
-        sample = UnitParams().with_units(Sample(X, y, user_ids=np.arange(2)))
+        sample = weighted_units(Sample(X, y, user_ids=np.arange(2)))
         rows = WhiteRows(
             Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1), people_limit=2.0
         )

@@ -8,10 +8,10 @@ import pytest
 import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
-from dpalgos.hardened_release import made_up_rows
 from dpalgos.planned import planned_releases, worked_examples
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from tests.builders import refused
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-7}
@@ -92,8 +92,9 @@ def test_a_printed_sensitivity_falls_with_n_if_the_formula_says_so(name):
 def first_sensitivities(estimator, settings, n):
     """Return the sensitivity of the first release of each label, and the printed formulas."""
     params = build_params(estimator, settings)
-    n_users = n if estimator.relation is Relation.USER else None
-    sample = made_up_rows(estimator, params, n, 3, n_users, streamed=False)
+    rng, ids = np.random.default_rng(0), np.arange(n) if estimator.relation is Relation.USER else None
+    y = None if estimator.task == "mean" else rng.integers(0, 2, n)
+    sample = Sample(rng.uniform(-1, 1, (n, 3)), y, user_ids=ids)
     transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation)
     run_estimator(estimator, sample, params, transcript)
     moves = {}
@@ -101,4 +102,4 @@ def first_sensitivities(estimator, settings, n):
         for name in ("sensitivity", "l2_sensitivity"):
             if (value := getattr(event, name, None)) is not None:
                 moves.setdefault(event.label, float(np.max(value)))
-    return moves, {one.label: one.sensitivity for one in estimator.releases} | transcript.formulas
+    return moves, {one.label: one.sensitivity for one in estimator.releases} | params.formulas(n, 3)

@@ -109,20 +109,19 @@ from dpalgos.central.preconditioned.queries import clipped_moments, counts_above
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.estimator import IntervalEstimator, Lemmas, Witnesses
 from dpalgos.core.plans import gaussian_plan, laplace_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan
-from dpalgos.core.spend import Spend
+from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
-from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.families.poisson import SingleEvents
-from dpalgos.params import IntervalParams, choice, count
-from dpalgos.release.spend import Noisy
-from dpalgos.rows.units import UnitParams
+from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
@@ -155,7 +154,7 @@ _PEOPLE = {
     public="with few rows: units in which columns and response are of order one",
 )
 @dataclass(frozen=True, kw_only=True)
-class PreconditionedRegression(IntervalParams, UnitParams, PrivateEstimator):
+class PreconditionedRegression(IntervalEstimator, UnitEstimator):
     """The coefficients of a linear model."""
 
     interval_target: str = choice(
@@ -265,7 +264,7 @@ class PreconditionedRegression(IntervalParams, UnitParams, PrivateEstimator):
     public="units in which columns are of order one; n_classes where the family has classes",
 )
 @dataclass(frozen=True, kw_only=True)
-class PreconditionedGLM(PreconditionedRegression, OffsetParams):
+class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
     """The coefficients of a generalized linear model, an offset's among them; (d, K) with classes."""
 
     family: str = choice("distribution of the responses given their mean", family_names())

@@ -59,10 +59,9 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace
-from dpalgos.core.spend import Spend
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
-from dpalgos.release.spend import Noisy
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)

@@ -62,7 +62,7 @@ from dpalgos.central.preconditioned.plan import (
 from dpalgos.central.preconditioned.scores import LimitedScores, Scores, WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.spend import Spend
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
     RESOLVED,
@@ -74,7 +74,6 @@ from dpalgos.intervals.regression import (
 from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins, tail_sensitivity
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
-from dpalgos.release.spend import Noisy
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0

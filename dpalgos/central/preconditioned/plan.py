@@ -29,6 +29,7 @@ import scipy
 
 from dpalgos.core.estimator import Lemmas, Witnesses
 from dpalgos.core.plans import Share
+from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
@@ -43,7 +44,6 @@ from dpalgos.mechanisms.sensitivity import (
 from dpalgos.models.families import Family
 from dpalgos.models.families.poisson import HAZARD_LIMIT
 from dpalgos.release.declared import Neighbors
-from dpalgos.release.spend import counts_needed
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"

@@ -35,12 +35,12 @@ import scipy
 
 from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITENED_TWICE, Numbers, white_threshold
 from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.core.spend import Noisy
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.models.normal_curvature import normal_curvature
 from dpalgos.models.shrinkage import james_stein, posterior_kept
-from dpalgos.release.spend import Noisy
 from dpalgos.typing import FloatArray
 
 _TINY = float(np.finfo(float).tiny)

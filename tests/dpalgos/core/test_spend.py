@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.audit.trials import RecordingTranscript
@@ -26,6 +25,7 @@ from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.symmetric import svec, unsvec
 
 LEMMAS = {"sum": (ball_sum,), "gram": (outer_product_sum,), "above": (count,), "other": (ball_sum,)}
+N_DRAWS = 4000
 SUM = ball_sum.of(np.array([3.0, 4.0]), 1.0)
 
 
@@ -42,6 +42,15 @@ def test_a_release_has_its_planned_noise_event_and_standard_deviation():
     assert released.shape == (2,)
     assert float(std) == 1.0
     spend.check_complete()
+
+
+@pytest.mark.parametrize(
+    "slot", [Gaussian(0.7), Laplace(0.7), Cube(0.7)], ids=lambda slot: type(slot).__name__
+)
+def test_the_noise_of_a_slot_has_the_stated_standard_deviation(slot):
+    spend, _ = spending({"sum": slot}, N_DRAWS)
+    released, std = spend("sum", ball_sum.of(np.full((1, 3), 3.0), 1.5))
+    np.testing.assert_allclose(np.std(released - 3.0, axis=0), np.mean(std), rtol=0.06)
 
 
 def test_a_batch_equals_single_runs_and_noise_follows_each_sensitivity():
@@ -216,7 +225,7 @@ def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
 
 
 def noisy_sum(noise_multiplier):
-    planned = gaussians(noise_multiplier)
+    planned = Gaussian(noise_multiplier).event("")
     return lambda transcript: transcript.add_noise(np.ones((3, 1)), planned, 1.0, "sum")
 
 

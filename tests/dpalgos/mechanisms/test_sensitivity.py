@@ -17,7 +17,7 @@ from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.core import rows as core_rows
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.slots import Gaussian
-from dpalgos.core.spend import Spend
+from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.private_range import private_range
@@ -26,7 +26,6 @@ from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.release.declared import Release
-from dpalgos.release.spend import counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
