@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,15 @@ from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.coefficients import SEEDED
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
-from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
-from dpalgos.rows.replicates import each_replicate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
+
+if TYPE_CHECKING:
+    from dpalgos.core.estimator import AnyEstimator
 
 _LARGEST_EPSILON = 20.0
 
@@ -109,7 +110,7 @@ def estimate(
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved, seeded=seeded)
 
 
-def _certified(estimator: Estimator, params: Params, transcript: Transcript) -> float:
+def _certified(estimator: Estimator, params: "AnyEstimator", transcript: Transcript) -> float:
     """Return the ε that the events of a run prove at its δ; NaN without privacy."""
     if not estimator.private:
         return math.nan
@@ -123,7 +124,7 @@ def _check_order(X: object, keywords: dict[str, Any], **parts: object) -> None:
         check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
 
 
-def _check_sample(estimator: Estimator, params: Params, sample: Sample, *, has_ids: bool) -> None:
+def _check_sample(estimator: Estimator, params: "AnyEstimator", sample: Sample, *, has_ids: bool) -> None:
     """Refuse parts of the data that an estimator does not take, and data of a single user."""
     name = estimator.name
     if has_ids and estimator.private and estimator.relation is not Relation.USER:
@@ -160,7 +161,7 @@ def result_of(
     released: FloatArray,
     transcript: Transcript,
     estimator: Estimator,
-    params: Params,
+    params: "AnyEstimator",
     sample: Sample,
     *,
     certified_epsilon: float,
@@ -217,7 +218,7 @@ def _n_units(estimator: Estimator, sample: Sample) -> int:
     return int(sample.n_rows.min())
 
 
-def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
+def build_params(estimator: Estimator, keywords: dict[str, Any]) -> "AnyEstimator":
     """Check an estimator's keywords and return them as its parameter object."""
     if "interval" in keywords and not estimator.has_interval:
         raise InputError(
@@ -230,21 +231,15 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
     return params
 
 
-def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+def run_estimator(
+    estimator: Estimator, sample: Sample, params: "AnyEstimator", transcript: Transcript
+) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
-    if estimator.relation is Relation.USER and estimator.averages_people:
-
-        def of_means(_: int, own: Sample, part: Transcript) -> FloatArray:
-            return np.asarray(estimator.function(own.means_of_users(), params, part))
-
-        return each_replicate(sample, transcript, of_means)
-    if estimator.one_replicate or not sample.has_one_size:  # plans and draws depend on the number of rows
-        return each_replicate(sample, transcript, lambda _, own, part: estimator.function(own, params, part))
-    if estimator.private or sample.row_mask is not None:
-        return np.asarray(estimator.function(sample, params, transcript))
-    # Without noise and masks, all replicates are equal.
-    answer = np.asarray(estimator.function(sample.derived(n_replicates=1), params, transcript))
-    return np.repeat(answer, sample.n_replicates, axis=-1)
+    if not estimator.private and sample.row_mask is None:  # all replicates are equal
+        one = params.run(sample.derived(n_replicates=1), transcript)
+        return np.repeat(one, sample.n_replicates, axis=-1)
+    of_means = estimator.relation is Relation.USER and estimator.averages_people
+    return params.run(sample, transcript, of_means=of_means)
 
 
 def check_users(estimator: Estimator, sample: Sample) -> None:
@@ -262,7 +257,7 @@ def check_number_of_users(estimator: Estimator, n_users: int) -> None:
 
 
 def _warn(
-    estimator: Estimator, sample: Sample, params: Params, transcript: Transcript, *, seeded: bool
+    estimator: Estimator, sample: Sample, params: "AnyEstimator", transcript: Transcript, *, seeded: bool
 ) -> None:
     """Warn of seeded noise, an ε or δ that protects nobody, few rows, and what released numbers show."""
     if seeded:
@@ -275,8 +270,9 @@ def _warn(
     unit, d = _unit_of_privacy(estimator, sample), sample.n_features
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())
-    if isinstance(params, PrivateParams):
-        epsilon, delta, people = params.epsilon, params.delta, _n_units(estimator, sample)
+    if estimator.private:
+        epsilon, delta = (getattr(params, name) for name in ("epsilon", "delta"))
+        people = _n_units(estimator, sample)
         if epsilon > _LARGEST_EPSILON:
             warnings.warn(
                 f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.params import Params, describe_keywords
+from dpalgos.params import describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
 from dpalgos.release.declared import Neighbors, Release, witnesses_of
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
 
-__all__ = ["Estimator", "EstimatorFunction", "Form", "Neighbors", "Release"]
+if TYPE_CHECKING:  # commands that list estimators load less
+    from dpalgos.core.estimator import AnyEstimator
+
+__all__ = ["Estimator", "Form", "Neighbors", "Release"]
 __all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
 __all__ += ["register"]
 
@@ -29,9 +30,8 @@ LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
-EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
-Registered = TypeVar("Registered", bound=Callable[..., Any])
+Registered = TypeVar("Registered", bound="type[AnyEstimator]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +80,9 @@ class Estimator:
     calibrations : tuple of str
         The available ones of ``"tight"`` and ``"paper"``; empty for non-private estimators.
     parameters : type
-        The class of its keywords.
-    function : callable
-        ``(sample, params, transcript) -> (d, R) array``.
+        The estimator's class, whose fields are its keywords.
     example : dict
         Public keywords that suit rows and responses of order one; used by the contract tests.
-    releases : tuple of Release
-        Every release that it may make.
     public : str
         Further public inputs, in addition to its required keywords; empty if there are none.
     check_data : callable or None
@@ -94,8 +90,6 @@ class Estimator:
         it charges anything. The estimator does not rely on it.
     in_memory : bool
         Whether it needs all rows in memory; if not, it also accepts streamed blocks of rows.
-    one_replicate : bool
-        Whether the function takes one replicate, because its steps depend on released numbers.
     has_path : bool
         Whether it is a descent whose released iterates are in ``Result.path``.
     takes_people : bool
@@ -121,14 +115,11 @@ class Estimator:
     reference: str
     summary: str
     calibrations: tuple[str, ...]
-    parameters: type[Params]
-    function: EstimatorFunction
+    parameters: "type[AnyEstimator]"
     example: dict[str, Any] = field(default_factory=dict, hash=False)
-    releases: tuple[Release, ...] = ()
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False
-    one_replicate: bool = False
     has_path: bool = False
     takes_people: bool = False
     no_interval: str = ""
@@ -141,6 +132,16 @@ class Estimator:
     @property
     def label(self) -> str:
         return f"{self.name}: {self.form}" if self.form else self.name
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Every release that the estimator may make."""
+        return self.parameters.releases()
+
+    @property
+    def module(self) -> str:
+        """The name of the module that defines the estimator."""
+        return self.parameters.__module__
 
     @property
     def variants(self) -> list["Estimator"]:
@@ -203,7 +204,7 @@ class Estimator:
         n_people = LOCAL_PEOPLE if self.relation is Relation.LOCAL else 1
         return witnesses_of(self.releases, params, d, n_people)
 
-    def example_params(self, calibration: str) -> Params:
+    def example_params(self, calibration: str) -> "AnyEstimator":
         """Return the keywords of the example; for a private estimator, with some ε and δ."""
         budget = {"epsilon": 1.0, "delta": 1e-5, "calibration": calibration} if self.private else {}
         return self.parameters.build(self.label, {**budget, **self.example})
@@ -221,50 +222,35 @@ class Estimator:
 
 def register(
     *,
+    name: str,
     relation: Relation | None = Relation.CENTRAL,
     in_memory: bool = False,
-    name: str = "",
-    parameters: type[Params] | None = None,
     **settings: Any,
 ) -> Callable[[Registered], Registered]:
-    """Add the decorated class or function to the catalog; the arguments are the fields of :class:`Estimator`.
-
-    A :class:`dpalgos.core.estimator.PrivateEstimator` needs a ``name``. Its fields are its keywords, and its
-    lemmas are its releases. A function gives its name. Its keywords are the annotated class of ``params``. A
-    preset has its own ``name``; its keywords, ``parameters``, are a subclass of that class.
-    """
+    """Add the decorated class to the catalog; the arguments are the fields of :class:`Estimator`."""
 
     def add(registered: Registered) -> Registered:
-        if isinstance(registered, type):
-            from dpalgos.core.bridge import catalog_settings, function_of  # here: a list needs no estimator
+        from dpalgos.core.estimator import AnyEstimator  # here: commands that list estimators load less
 
-            settings.update(catalog_settings(registered))
-            function: EstimatorFunction = function_of(registered, name)
-            keywords = settings.pop("parameters")
-        else:
-            function = registered
-            keywords = parameters or get_type_hints(function).get("params")
-        own_name = name or function.__name__
+        if not isinstance(registered, type) or not issubclass(registered, AnyEstimator):
+            raise PluginError(f"{name} must be a class that derives from PrivateEstimator or PublicEstimator")
         # The names of dpalgos are reserved, whatever is imported first.
-        if not function.__module__.startswith("dpalgos."):
+        if not registered.__module__.startswith("dpalgos."):
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
-        if not isinstance(keywords, type) or not issubclass(keywords, Params):
-            raise PluginError(f"params of {own_name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
         entry = Estimator(
-            name=own_name,
+            name=name,
             relation=relation,
             calibrations=calibrations,
-            parameters=keywords,
-            function=function,
+            parameters=registered,
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             **settings,
         )
         _drop_broken()
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))
-        _ESTIMATORS[own_name] = entry
+        _ESTIMATORS[name] = entry
         return registered
 
     return add
@@ -272,8 +258,8 @@ def register(
 
 def _faults(entry: Estimator) -> Iterator[str]:
     for other in _ESTIMATORS.values():
-        where = f"the estimator of {other.function.__module__}"
-        if other.function.__module__ != entry.function.__module__ and other.name == entry.name:
+        where = f"the estimator of {other.module}"
+        if other.module != entry.module and other.name == entry.name:
             yield f"name must be a new one, got {entry.name!r}, {where}; rename one of them"
     for key in ("title", "reference", "summary"):
         if not getattr(entry, key).strip():
@@ -372,11 +358,11 @@ def _discover() -> None:
 
 def _drop_broken() -> None:
     """Drop the entries of modules whose import failed."""
-    for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ not in sys.modules]:
+    for name in [name for name, entry in _ESTIMATORS.items() if entry.module not in sys.modules]:
         del _ESTIMATORS[name]
 
 
 def from_outside() -> list[Estimator]:
     """Return the estimators of external plugins."""
     modules = outside_plugins().modules
-    return [entry for entry in catalog() if entry.function.__module__ in modules] if modules else []
+    return [entry for entry in catalog() if entry.module in modules] if modules else []

@@ -1,8 +1,7 @@
 """One private release about real people: planned, then drawn with floating-point-safe noise.
 
-The cost of the events is known before any private number is read: it never depends on the data. An estimator
-of :mod:`dpalgos.core` states its plan. Any other is run once on synthetic rows of the same shape. The factor
-by which the noise must grow follows: then the events prove the requested ε with the accounting of
+The estimator's plan states the events before any private number is read. The factor by which the noise must
+grow follows: then the events prove the requested ε with the accounting of
 floating-point-safe noise. Charge the plan first, and draw afterwards: a release whose events cost another
 amount than the plan's is withheld.
 """
@@ -19,15 +18,14 @@ from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import build_params, check_number_of_users, check_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.slots import planned_events, quantity
+from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
-from dpalgos.params import Params
 from dpalgos.release.hardened_noise import SecureTranscript, check_grid, no_sampler, safe_event
 from dpalgos.result import Result
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.blocks import StreamRefused
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import UnitParams
 
 _LARGEST_LOG_INFLATION = float(np.log(100.0))
 
@@ -37,13 +35,13 @@ class ReleasePlan:
     """The cost of a release, known before the data are used."""
 
     estimator: Estimator
-    params: Params
+    params: AnyEstimator
     inflation: float  # the factor on the estimator's calibrated noise
     events: tuple[Event, ...]
     cost: Spending  # it proves at most the requested ε at the requested δ
 
 
-def rehearse_release(
+def release_plan(
     name: str,
     n_rows: int,
     n_features: int,
@@ -61,13 +59,7 @@ def rehearse_release(
     estimator = releasable(name, keywords).for_unit(people=n_users is not None)
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
-    if isinstance(params, PrivateEstimator):
-        calibrated = _safe_events(estimator, params, n_rows, n_features, n_users, streamed)
-    else:
-        made_up = made_up_rows(estimator, params, n_rows, n_features, n_users, streamed)
-        rehearsal = secure_transcript(estimator, made_up)
-        run_estimator(estimator, made_up, params, rehearsal)
-        calibrated = rehearsal.events
+    calibrated = _safe_events(estimator, params, n_rows, n_features, n_users, streamed)
 
     def excess(log_inflation: float) -> float:
         inflated = [event.scaled(float(np.exp(log_inflation))) for event in calibrated]
@@ -91,7 +83,7 @@ def rehearse_release(
 
 def _safe_events(
     estimator: Estimator,
-    params: PrivateEstimator,
+    params: AnyEstimator,
     n_rows: int,
     n_features: int,
     n_users: int | None,
@@ -136,10 +128,10 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
     return estimator
 
 
-def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
+def check_data(estimator: Estimator, params: AnyEstimator, sample: Sample) -> None:
     """Refuse unsuitable data without quoting a value; to be called before the charge."""
     check_users(estimator, sample)
-    if isinstance(params, UnitParams):
+    if isinstance(params, UnitEstimator):
         params.check_units(sample)
     if estimator.check_data is not None:
         estimator.check_data(sample, params)
@@ -158,30 +150,6 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
         )
     proved = plan.cost.epsilon(getattr(plan.params, "delta", 0.0))
     return result_of(released, transcript, plan.estimator, plan.params, sample, certified_epsilon=proved)
-
-
-def made_up_rows(
-    estimator: Estimator, params: Params, n_rows: int, n_features: int, n_users: int | None, streamed: bool
-) -> Sample:
-    """Return synthetic rows of the planned shape; their number decides how a budget is spent."""
-    rng, n = np.random.default_rng(0), min(n_rows, 1000)
-    ids = None
-    if estimator.relation is Relation.USER:
-        n = _number_of_users(estimator, n_users)  # it decides whether a range can be found
-        ids = np.arange(n)
-    X = rng.uniform(-1, 1, (n, n_features))
-    # Every model admits the responses 0 and 1.
-    y = None if estimator.task == "mean" else rng.integers(0, 2, n)
-    weights = None if getattr(params, "max_weight", None) is None else np.ones(n)
-    if streamed:
-        pieces = [X if y is None else (X, y)]
-        made_up = Sample(StreamedRows(lambda: pieces, n), user_ids=ids, row_weights=weights)
-    else:
-        made_up = Sample(X, y, user_ids=ids, row_weights=weights)
-        check_users(estimator, made_up)
-    if ids is None:
-        made_up.n_rows = np.full(1, float(n_rows))
-    return made_up
 
 
 def secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureTranscript:

@@ -6,16 +6,14 @@ Therefore an estimator can trust its parameters.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.gaussian_dp import check_budget
-from dpalgos.errors import InputError, shown, unknown_name
+from dpalgos.errors import InputError, shown
 from dpalgos.release.checks import check_bound, check_for_columns, check_how_many, check_probability
 
 Check = Callable[[str, Any], Any]
@@ -62,85 +60,10 @@ def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = 
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Params:
-    """Keywords of a non-private estimator; the base class has none.
-
-    ``by_forecast`` names the keywords that a public rule can choose, in studies with "by forecast".
-    """
-
-    by_forecast: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            check = item.metadata.get("check")
-            if check is not None:
-                object.__setattr__(self, item.name, check(item.name, getattr(self, item.name)))
-
-    @classmethod
-    def build(cls, estimator: str, keywords: dict[str, Any]) -> "Params":
-        """Construct from keywords; unknown and missing ones are refused by name."""
-        fields = {item.name: item for item in dataclasses.fields(cls)}
-        for name in keywords:
-            if name not in fields:
-                raise InputError(f"{estimator}: {unknown_name('keyword', name, list(fields) or ['(none)'])}")
-        for name, item in fields.items():
-            if name not in keywords and item.default is MISSING:
-                raise InputError(f"{estimator} needs the keyword {name} ({item.metadata['doc']}), got none")
-        return cls(**keywords)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateParams(Params):
-    """Keywords that every private estimator has."""
-
-    epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})
-    delta: float = field(metadata={"doc": "requested δ, in (0, 1)"})
-    calibration: str = choice(
-        "'tight': the smallest noise for which the accountant certifies ε; 'paper': as in the paper",
-        ("tight", "paper"),
-        default="tight",
-    )
-
-    def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "delta", float(self.delta))
-        super().__post_init__()
-
-    def split_budget(
-        self, shares: Mapping[str, float], first: Mapping[str, float] = _NOTHING, *, gaussian: bool = True
-    ) -> SplitBudget:
-        """Return a budget: ``first`` are shares of the whole, ``shares`` are shares of the rest."""
-        rest = 1 - sum(first.values())
-        every = {**first, **{part: rest * share for part, share in shares.items()}}
-        return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
-
-
 def interval_level() -> Any:
     """Declare the keyword ``interval``."""
     what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
     return checked(what, check_probability, default=None, optional=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntervalParams(PrivateParams):
-    """The keyword of private estimators that have intervals."""
-
-    interval: float | None = interval_level()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.interval is not None and self.calibration == "paper":
-            raise InputError(
-                "interval must be left out for calibration='paper', which prints none, got "
-                f"{self.interval!r}; use calibration='tight'"
-            )
-        if self.interval is not None and getattr(self, "shrinkage", None) is not None:
-            raise InputError(
-                f"interval must be left out for a shrunk answer, whose bias is not known, got "
-                f"{self.interval!r}; leave out one of interval and shrinkage"
-            )
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:
@@ -153,7 +76,7 @@ def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> Non
             raise InputError(f"{where}.{name} must be left out, got {settings[name]!r}; {instead}")
 
 
-def describe_keywords(params: type[Params]) -> list[dict[str, Any]]:
+def describe_keywords(estimator: type[Any]) -> list[dict[str, Any]]:
     """Return name, documentation and default of each keyword, for catalogs."""
     return [
         {
@@ -162,5 +85,5 @@ def describe_keywords(params: type[Params]) -> list[dict[str, Any]]:
             "required": item.default is MISSING,
             **({} if item.default is MISSING else {"default": item.default}),
         }
-        for item in dataclasses.fields(params)
+        for item in dataclasses.fields(estimator)
     ]

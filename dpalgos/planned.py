@@ -7,16 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Event, Relation
-from dpalgos.api import build_params, run_estimator
+from dpalgos.accounting.events import Event
+from dpalgos.api import build_params
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.errors import InputError
-from dpalgos.hardened_release import made_up_rows
 from dpalgos.models.families import family_class
-from dpalgos.params import Params
-from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 
 EXAMPLE_SIZES, EXAMPLE_BUDGET = {"n": 10_000, "d": 3}, {"epsilon": 1.0, "delta": 1e-8}
 EXAMPLE_NUMBERS = "n = 10,000, d = 3, ε = 1, δ = 1e-8"
@@ -45,11 +40,9 @@ def planned_releases(
 ) -> tuple[list[PlanLine], float]:
     """Return the releases of an estimator in order, and the ε that they prove.
 
-    An estimator of :mod:`dpalgos.core` states its plan. The plan of any other is the run itself, on synthetic
-    rows: its events are those that the accountant composes. Their number and noise depend on public and
-    released numbers alone. With weights, or a maximum of rows per person, the total weight is released first.
-    The other releases are then planned with it. The plan shown is that of weights at their maximum, and the
-    total cost is the same for any total.
+    They are those of its plan. With weights, or a maximum of rows per person, the total weight is released
+    first. The other releases are then planned with it. The plan shown is that of weights at their maximum,
+    and the total cost is the same for any total.
 
     Parameters
     ----------
@@ -105,7 +98,7 @@ def _planned(
     estimator: Estimator, n: int, d: int, keywords: Mapping[str, Any]
 ) -> tuple[list[PlanLine], float]:
     params = build_params(estimator, dict(keywords))
-    every, formulas = _events_and_formulas(estimator, params, n, d)
+    every, formulas = params.events(n, d), params.formulas(n, d)
     by_label: dict[str, list[Event]] = {}
     for event in every:
         by_label.setdefault(event.label, []).append(event)
@@ -116,20 +109,6 @@ def _planned(
         for label, events in by_label.items()
     ]
     return rows, certified_epsilon(every, getattr(params, "delta", 0.0))
-
-
-def _events_and_formulas(
-    estimator: Estimator, params: Params, n: int, d: int
-) -> tuple[list[Event], dict[str, str]]:
-    """Return the events of a run, and the formula of the sensitivity of each label."""
-    if isinstance(params, PrivateEstimator):
-        return params.events(n, d), params.formulas(n, d)
-    n_users = n if estimator.relation is Relation.USER else None
-    sample = made_up_rows(estimator, params, n, d, n_users, streamed=False)
-    transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
-    run_estimator(estimator, sample, params, transcript)
-    declared = {release.label: release.sensitivity for release in estimator.releases}
-    return transcript.events, declared | transcript.formulas
 
 
 def _cost_of(event: Event) -> float:

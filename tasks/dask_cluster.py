@@ -139,7 +139,7 @@ def _results_at() -> str:
 
 
 def _code() -> str:
-    estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
+    estimators = {dpalgos.get_estimator(entry.name).module for entry in dpalgos.catalog()}
     return code_digest(["tasks.run.compute", "tasks.run.audits", *estimators])
 
 

@@ -2,27 +2,27 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from dpalgos.accounting.calibration import gaussians
-from dpalgos.catalog import Release, register
+from dpalgos.catalog import register
+from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import clipped_mean
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.params import PrivateParams
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HastyParams(PrivateParams):
-    pass
+from dpalgos.rows.clipping import truncate
 
 
 @register(
+    name="hasty_mean",
     **{"title": "Hasty mean", "order": 986, "task": "mean", "reference": "theirs"},
     **{"summary": "A mean that moves by more than it says.", "calibrations": ("tight",)},
     no_interval="none",
-    releases=(Release("mean", ball_mean),),
 )
-def hasty_mean(sample, params: HastyParams, transcript):
-    multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
-    total = np.repeat(np.clip(sample.X, -1, 1).mean(axis=0)[:, None], sample.n_replicates, axis=1)
-    moved = 2 / len(sample.X)
-    return transcript.add_noise(total, gaussians(multiplier), moved, "mean")
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HastyMean(PrivateEstimator):
+    batch = True
+    lemmas = {"mean": ball_mean}  # noqa: RUF012
+
+    def plan(self, n, d):
+        return gaussian_plan(self.epsilon, self.delta, {"mean": Share(1.0)})
+
+    def fit(self, rows, spend):
+        return spend("mean", ball_mean.of(clipped_mean(rows, truncate, 1.0), 1.0, rows.n)).value

@@ -18,12 +18,11 @@ from pathlib import Path
 import numpy as np
 
 import dpalgos
-from dpalgos.catalog import Release
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.noise_source import NoNoise
-from dpalgos.accounting.calibration import gaussians
-from dpalgos.release.spend import Spend
+from dpalgos.core.slots import Gaussian
+from dpalgos.core.spend import Spend
 from dpalgos.release.transcript import Transcript
 from flows.serve import deployments
 from flows.studies.results import headline_of
@@ -40,8 +39,8 @@ rng = np.random.default_rng(1)
 private = dpalgos.estimate("range_mean", X, epsilon=1.0, delta=1e-5, value_bound=1.0, rng=rng)
 assert private.certified_epsilon <= 1.0
 assert np.abs(private.estimate - np.clip(X, -1, 1).mean(axis=0)).max() < 0.2
-spend = Spend(Transcript(NoNoise([rng])), {"rows": gaussians(2.0)})
-counted = noisy_count(np.ones((5, 1)), spend, Release("rows", count))
+spend = Spend({"rows": Gaussian(2.0)}, {"rows": (count,)}, Transcript(NoNoise([rng])))
+counted = noisy_count(spend, "rows", np.ones(5, dtype=bool))
 assert (counted.value.item(), counted.std.item()) == (5.0, 2.0)
 y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))
 fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)

@@ -101,7 +101,7 @@ def test_a_command_loads_what_it_needs(code, most, others):
 ROW_MAKERS = [
     *(f"dpalgos/formula/{name}.py" for name in ("allowed", "code", "columns", "group_table", "person_rows")),
     *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
-    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products", "replicates")),
+    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products")),
     *("dpalgos/rows/sample.py", "dpalgos/rows/units.py", "dpalgos/survival/periods.py"),
     *("tasks/own_table/row_design.py", "tasks/release/rows.py"),
 ]
@@ -131,6 +131,5 @@ def test_row_products_alone_multiply_rows_of_people():
     assert {name: lines for name, tree in trees.items() if (lines := [*matrix_products(tree)])} == {}
     text = "from dpalgos.rows.products import row_products"
     users = {relative(path) for path in FILES if text in path.read_text()}
-    of_estimators = {f"dpalgos/central/preconditioned/{name}.py" for name in ("queries", "scores")}
-    assert users == {design, "dpalgos/core/rows.py", *of_estimators}
+    assert users == {design, "dpalgos/core/rows.py"}
     assert [*matrix_products(ast.parse("a @ b"))] == [*matrix_products(ast.parse("np.dot(a, b)"))] == [1]

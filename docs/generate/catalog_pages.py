@@ -9,7 +9,6 @@ from pathlib import Path
 
 import dpalgos
 from dpalgos.catalog import Estimator
-from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.params import describe_keywords
 from dpalgos.planned import EXAMPLE_NUMBERS, worked_examples
 from flows.cli.catalogs import RELEASE_COLUMNS, release_rows
@@ -30,8 +29,7 @@ def pages() -> dict[str, str]:
         "api/index.rst": _list("Estimators", "How each estimator is called."),
         "theory/index.rst": _list(
             "Formulas and proofs", "What each estimator computes, and why it is private."
-        )
-        + _protocols(),
+        ),
     }
     for entry in dpalgos.catalog():
         written[f"api/{entry.name}.rst"] = api_page(entry)
@@ -63,27 +61,6 @@ def _list(title: str, sentence: str) -> str:
         parts += [heading(words, "-"), table(("estimator", "task", "what it does"), rows, "28 16 56"), ""]
     names = "\n   ".join(entry.name for entry in dpalgos.catalog())
     return "\n".join([*parts, f".. toctree::\n   :hidden:\n\n   {names}\n"])
-
-
-def _protocols() -> str:
-    """Return which private estimators state a plan, from the classes of their keywords."""
-    entries = [entry for entry in dpalgos.catalog() if entry.private]
-    moved = [entry.name for entry in entries if issubclass(entry.parameters, PrivateEstimator)]
-    others = [entry.name for entry in entries if entry.name not in moved]
-    if not others:
-        return ""
-    links = [", ".join(f":doc:`{name}`" for name in names) for names in (moved, others)]
-    return "\n".join(
-        [
-            "",
-            heading("Two protocols until the move is complete", "-"),
-            f"{len(moved)} of {len(entries)} private estimators state a plan, from which their cost and "
-            f"their tables of releases follow: {links[0]}.",
-            "",
-            f"The plan of the others is learned from a run on synthetic rows: {links[1]}.",
-            "",
-        ]
-    )
 
 
 def api_page(entry: Estimator) -> str:
@@ -157,7 +134,7 @@ def call(entry: Estimator) -> str:
 
 def theory_page(entry: Estimator) -> str:
     """Return the page of an estimator's formula and proof, the docstring of its file, and its releases."""
-    module = sys.modules[entry.function.__module__]
+    module = sys.modules[entry.module]
     place = Path(inspect.getfile(module)).relative_to(PROJECT)
     source = f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`."
     page = [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", ""]

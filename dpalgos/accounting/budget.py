@@ -41,11 +41,9 @@ group. Two estimates may have different groups.
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,14 +51,13 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, certified_epsilon, spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
+from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, shown
 from dpalgos.typing import is_number
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
 # The default part of δ that a budget sets aside for failures; it costs about half a percent of ε.
 _FAILURE_SHARE = 0.1
-_BELOW = 1 - 1e-12  # keeps the rounded sum of parts of ε below ε
 
 
 @lru_cache(maxsize=4096)
@@ -87,74 +84,6 @@ def printed_rho(epsilon: float, delta: float) -> float:
     """Return the ρ of an (ε, δ) by the papers' formula ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
     log_term = -np.log(delta)
     return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitBudget:
-    """An (ε, δ) split into named shares, one for each release of an estimator.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The total budget.
-    shares : mapping of str to float
-        Part → its share.
-    gaussian : bool
-        Whether every release is Gaussian. If so, shares are of μ², and composition is exact.
-
-    Raises
-    ------
-    InputError
-        If a share is not positive, or they do not sum to 1.
-
-    Examples
-    --------
-    >>> budget = SplitBudget(epsilon=0.5, delta=1e-5, shares={"range": 0.1, "mean": 0.9})
-    >>> budget.gaussian_multiplier("mean") < budget.gaussian_multiplier("range")
-    True
-    """
-
-    epsilon: float
-    delta: float
-    shares: Mapping[str, float]
-    gaussian: bool = True
-
-    def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
-        object.__setattr__(self, "shares", MappingProxyType(dict(self.shares)))
-        for part, share in self.shares.items():
-            if not 0 < share <= 1:
-                raise InputError(f"the share of {part!r} must be above 0 and at most 1, got {share!r}")
-        total = sum(self.shares.values())
-        if abs(total - 1) > 1e-9:
-            raise InputError(f"shares must sum to 1, got {total:g} for {', '.join(self.shares)}; change one")
-
-    def gaussian_multiplier(self, part: str, releases: int = 1) -> float:
-        """Return the noise multiplier of each of a part's ``releases`` Gaussian releases."""
-        share = self._share(part)
-        if self.gaussian:
-            mu = gaussian_mu(self.epsilon, self.delta)
-            return float(np.sqrt(releases / share) / mu)
-        return float(np.sqrt(releases / (2 * share * self._rho)))
-
-    def selection_epsilon(self, part: str, selections: int = 1) -> float:
-        """Return ε0 of each of a part's ``selections`` bounded-range selections, which cost ε0²/8 each."""
-        if self.gaussian:
-            raise InputError("a purely Gaussian budget has no selections; construct it with gaussian=False")
-        return float(np.sqrt(8 * self._share(part) * self._rho / selections))
-
-    def split_epsilon(self, part: str, releases: int = 1) -> float:
-        """Return the ε of each of a part's releases where they simply add up, rounded down."""
-        return _BELOW * self.epsilon * self._share(part) / releases
-
-    @property
-    def _rho(self) -> float:
-        return concentrated_rho(self.epsilon, self.delta)
-
-    def _share(self, part: str) -> float:
-        if part not in self.shares:
-            raise InputError(f"part must be one of {', '.join(self.shares)}, got {part!r}")
-        return self.shares[part]
 
 
 def filter_epsilon(calls: Sequence[Sequence[Event]], delta: float, failure_delta: float) -> float:

@@ -6,30 +6,24 @@ Gaussian releases and selections is first planned by zero-concentrated DP
 finds the factor at which the planned events prove the requested ε.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
-    EpsilonEvent,
     Event,
-    GaussianEvent,
-    PureEvent,
 )
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 _LARGE = 8.0  # ε above which privacy-loss distributions take seconds and gain nothing that matters
 
 
@@ -74,85 +68,19 @@ def least_noise_factor(
     return float(np.exp(root))
 
 
-@dataclass(frozen=True, eq=False)
-class NoisePlan:
-    """Planned releases by name, as events of sensitivity 1; together they are to be (ε, δ)-DP."""
-
-    epsilon: float
-    delta: float
-    events: Mapping[str, Event]
-
-    def scaled(self, factor: float) -> "NoisePlan":
-        """Return the plan with its noise multiplied by a factor."""
-        return replace(self, events={part: event.scaled(factor) for part, event in self.events.items()})
-
-    @property
-    def released(self) -> dict[str, Event]:
-        """The planned events other than selections."""
-        return {part: one for part, one in self.events.items() if not isinstance(one, BoundedRangeEvent)}
-
-    def epsilon_of(self, part: str) -> float:
-        """Return the ε0 of each of a part's selections, or the ε of each of its pure releases."""
-        event = self.events[part]
-        assert isinstance(event, EpsilonEvent)
-        return event.epsilon
-
-    def multiplier(self, part: str) -> float:
-        """Return the noise multiplier of each of a part's Gaussian releases."""
-        event = self.events[part]
-        assert isinstance(event, GaussianEvent)
-        return event.noise_multiplier
-
-    def after_selections(self, part: str, count: int, share: float) -> "NoisePlan":
-        """Return the plan of ``count`` selections with a share of ρ, followed by this plan with the rest.
-
-        This plan by itself is to be (ε, δ)-DP.
-        """
-        shares = {part: share, "rest": 1 - share}
-        budget = SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=shares, gaussian=False)
-        rest = {name: event.scaled(1 / float(np.sqrt(1 - share))) for name, event in self.events.items()}
-        first: dict[str, Event] = {part: selections(budget.selection_epsilon(part, count), count)}
-        return NoisePlan(self.epsilon, self.delta, first | rest)
-
-
-def selections(epsilon: float, count: int = 1) -> BoundedRangeEvent:
-    """Return the event of planned selections of bounded range ``epsilon`` each."""
-    return BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
-
-
-def gaussians(noise_multiplier: float, count: int = 1) -> GaussianEvent:
-    """Return the event of planned Gaussian releases."""
-    return GaussianEvent(label="", noise_multiplier=noise_multiplier, l2_sensitivity=1.0, count=count)
-
-
-def laplace(epsilon: float, count: int = 1) -> PureEvent:
-    """Return the event of planned releases with Laplace noise, of ``epsilon`` each."""
-    return PureEvent(label="", epsilon=epsilon, sensitivity=1.0, count=count)
-
-
-def split_plan(
-    budget: SplitBudget, *, selected: Mapping[str, int] = _NOTHING, released: Mapping[str, int] = _NOTHING
-) -> NoisePlan:
-    """Return the plan of a budget by shares of ρ, with the number of selections or releases of each part."""
-    events: dict[str, Event] = {
-        part: selections(budget.selection_epsilon(part, count), count) for part, count in selected.items()
-    }
-    for part, count in released.items():
-        events[part] = gaussians(budget.gaussian_multiplier(part, count), count)
-    return NoisePlan(budget.epsilon, budget.delta, events)
-
-
-def least_noise(plan: NoisePlan, *, holds: bool = True, many: bool = False) -> NoisePlan:
-    """Return the plan with the smallest noise at which the accountant proves (ε, δ), to 0.998 of ε.
+def least_noise(
+    events: Sequence[Event], epsilon: float, delta: float, *, holds: bool = True, many: bool = False
+) -> float:
+    """Return the factor on the noise of planned releases at which they prove (ε, δ), to 0.998 of ε.
 
     If ``holds``, the plan itself is known to prove (ε, δ). Otherwise, or if releases are ``many``, the search
     starts from a plan that Rényi DP proves, which is fast.
     """
     kinds = tuple(
         (type(event), tuple((item.name, getattr(event, item.name)) for item in fields(event) if item.init))
-        for event in plan.events.values()
+        for event in events
     )
-    return plan.scaled(_least_factor(kinds, plan.epsilon, plan.delta, holds, many or not holds))
+    return _least_factor(kinds, epsilon, delta, holds, many or not holds)
 
 
 @lru_cache(maxsize=4096)

@@ -35,9 +35,9 @@ from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
 from dpalgos.audit.rates import detectable_fault, epsilon_lower_bound
 from dpalgos.audit.trials import BatchNoise, DependsOnData, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError
-from dpalgos.hardened_release import rehearse_release
-from dpalgos.params import Params
+from dpalgos.hardened_release import release_plan
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.noise_source import Noise
 
@@ -87,7 +87,7 @@ def audit_estimator(
 
 def audit(
     estimator: Estimator,
-    params: Params,
+    params: AnyEstimator,
     *,
     n_trials: int,
     rng: np.random.Generator,
@@ -106,7 +106,7 @@ def audit(
     inflation = None
     if hardened is not None:
         n_users = 2 if estimator.relation is Relation.USER else None
-        inflation = rehearse_release(estimator.name, 1, n_features, hardened, n_users=n_users).inflation
+        inflation = release_plan(estimator.name, 1, n_features, hardened, n_users=n_users).inflation
     trials = Trials(estimator, params, rng, noise, inflation)
     candidates = pairs(estimator, params, n_features)
     replayed = []

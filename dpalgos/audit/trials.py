@@ -23,9 +23,9 @@ from dpalgos.accounting.events import (
 )
 from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import secure_transcript
-from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise, fill_draws
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -212,7 +212,7 @@ class Trials:
     """
 
     estimator: Estimator
-    params: Params
+    params: AnyEstimator
     rng: np.random.Generator
     noise: NoiseFactory = BatchNoise
     inflation: float | None = None
@@ -338,7 +338,7 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
     return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)
 
 
-def pairs(estimator: Estimator, params: Params, n_features: int) -> list[Pair]:
+def pairs(estimator: Estimator, params: AnyEstimator, n_features: int) -> list[Pair]:
     """Return the pairs of neighbors that an audit tries."""
     neighbors = [Pair(label, *each) for label, each in estimator.witnesses(params, n_features).items()]
     if estimator.relation is Relation.USER:

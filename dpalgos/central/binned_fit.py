@@ -31,7 +31,7 @@ from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram_sum
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.params import checked, choice, positive
@@ -81,7 +81,7 @@ def check_rows(sample: Sample, params: Any) -> None:
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class BinnedFit(OffsetParams, PrivateEstimator):
+class BinnedFit(OffsetEstimator, PrivateEstimator):
     """The coefficients as they came, with a note of their fit by bin, (…, 5, 10).
 
     The rows of ``diagnostics["binned_fit"]`` are :data:`dpalgos.goodness.BINNED`, NaN in bins with next to no
@@ -136,7 +136,7 @@ class BinnedFit(OffsetParams, PrivateEstimator):
         of_labels, scale = self.residual_bound is None, self.residual_bound or 1.0
 
         def sums(block: Block) -> FloatArray:
-            eta, y = block.derived, family.encode(block.y)[:, 0]
+            eta, y = block.derived, family.encode(block.y.ravel())[:, 0].reshape(block.y.shape)
             with np.errstate(over="ignore", invalid="ignore"):
                 mean = family.mean(eta)
                 f = np.clip(np.nan_to_num((mean - middle[..., None]) / half[..., None]), -1, 1)
@@ -176,10 +176,14 @@ def predicted_rows(rows: Rows, coef: FloatArray) -> Rows:
 
 
 def places_of(eta: FloatArray, edges: FloatArray) -> IntArray:
-    """Return the bin of each of n numbers between edges (…, m), (…, n)."""
+    """Return the bin of each of n numbers (…, n) between edges (…, m), (…, n)."""
     if edges.ndim == 1:
         return np.searchsorted(edges, eta, side="right")
-    return np.stack([np.searchsorted(own, eta, side="right") for own in edges])
+    n_replicates = max(len(edges), eta.size // eta.shape[-1])
+    pairs = zip(
+        *(np.broadcast_to(each, (n_replicates, each.shape[-1])) for each in (edges, eta)), strict=True
+    )
+    return np.stack([np.searchsorted(own, its, side="right") for own, its in pairs])
 
 
 def bin_edges(spend: Spend, rows: Rows, bounds: tuple[float, float]) -> FloatArray:

@@ -46,28 +46,27 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Cube, Plan, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
     ENTRY_SQUARES,
     ENTRY_TAIL,
-    INTERVAL,
     PURE_SQUARES,
     PURE_TAIL,
     SHARES,
     UNSEEN_ENTRIES,
-    interval_epsilon,
     interval_of_entries,
+    pure_parts,
     pure_slots,
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import box, interval
-from dpalgos.params import IntervalParams, checked, choice
+from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -114,7 +113,7 @@ def check_width(sample: Sample, params: Any) -> None:
     takes_people=True,
 )
 @dataclass(frozen=True, kw_only=True)
-class BoxMean(IntervalParams, PrivateEstimator):
+class BoxMean(IntervalEstimator):
     """The mean of entries within public bounds."""
 
     lower: tuple[float, ...] = checked("l: a number or one per column", check_for_columns)
@@ -146,12 +145,13 @@ class BoxMean(IntervalParams, PrivateEstimator):
             shares = {} if self.interval is None else {label: Share(part) for label, part in SHARES.items()}
             left = 1 - sum(share.share for share in shares.values())
             return gaussian_plan(self.epsilon, self.delta, {MEAN: Share(left), **shares})
-        budget, groups = self.split_budget({"mean": 1.0}, interval_epsilon(self)), self.groups(d)
-        epsilon, roots = budget.split_epsilon("mean"), sum(group.root for group in groups)
+        epsilon, of_interval = pure_parts(self.epsilon, interval=self.interval is not None)
+        groups = self.groups(d)
+        roots = sum(group.root for group in groups)
         plan: dict[str, Slot] = {
             f"{MEAN} {number}": Cube(epsilon * (group.root / roots)) for number, group in enumerate(groups)
         }
-        return plan if self.interval is None else plan | pure_slots(budget.split_epsilon(INTERVAL))
+        return plan if self.interval is None else plan | pure_slots(of_interval)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         lower, upper = self.limits(rows.d)
@@ -160,9 +160,9 @@ class BoxMean(IntervalParams, PrivateEstimator):
         mean = np.asarray(lower + widths * np.clip(units, 0, 1))
         if self.interval is not None:
             entries = TruncatedEntries(lower=lower[:, None], upper=upper[:, None], mean=rows.by_column(mean))
-            columns, noise = ColumnSpend(spend), (widths * reach)[:, None]
+            noise = (widths * reach)[:, None]
             spend.keep_interval(
-                interval_of_entries(columns, self.interval, rows.sample, entries, noise, UNSEEN_ENTRIES)
+                interval_of_entries(spend, self.interval, rows.sample, entries, noise, UNSEEN_ENTRIES)
             )
         return mean
 

@@ -54,18 +54,17 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
-from dpalgos.params import IntervalParams, checked, positive
+from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
-from dpalgos.release.spend import counts_needed
 from dpalgos.rows.ball import Ball, counts_above, mean_squares
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.grouped import Grouped, map_groups
@@ -105,7 +104,7 @@ _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the center
     takes_people=True,
 )
 @dataclass(frozen=True, kw_only=True)
-class ClippedMean(IntervalParams, PrivateEstimator):
+class ClippedMean(IntervalEstimator):
     """The mean of rows clipped to a ball: a public one, or one that is found within bounds."""
 
     center: tuple[float, ...] | None = checked(
@@ -184,7 +183,7 @@ class ClippedMean(IntervalParams, PrivateEstimator):
             ball = self.private_ball(rows, spend)
         offset = released_offset(rows, spend, MEAN, ball)
         released = ball.center + ball.unit * offset.value
-        interval = interval_in_ball(ColumnSpend(spend), self.interval, rows.sample, ball, offset)
+        interval = interval_in_ball(spend, self.interval, rows.sample, ball, offset)
         if interval is not None:
             spend.keep_interval(interval)
         if self.shrinkage == "james_stein":

@@ -198,10 +198,11 @@ class CumulativeCounts(PrivateEstimator):
         cells, parts = chains.layout(d)
 
         def places(block: Block) -> tuple[IntArray, IntArray, FloatArray]:
-            values = block.X[:, cells]
-            j = np.where(values.max(axis=1) > 0, values.argmax(axis=1), len(cells))
+            values = block.X[..., cells]
+            j = np.where(values.max(axis=-1) > 0, values.argmax(axis=-1), len(cells))
             part = np.append(parts, -1)[j]
-            own = np.clip(block.X[np.arange(len(j)), part], -_HALF, _HALF) * (part >= 0)
+            own = np.take_along_axis(block.X, part[..., None], axis=-1)[..., 0]
+            own = np.clip(own, -_HALF, _HALF) * (part >= 0)
             return np.append(cells, d)[j], np.where(part >= 0, part, d), own
 
         def totals(block: Block) -> FloatArray:

@@ -53,7 +53,8 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
+from dpalgos.models.estimators import FamilyEstimator
+from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.gradients import mean_gradient
 from dpalgos.params import choice, count, positive
 from dpalgos.rows.clipping import clip_rows_l2, project_l2_ball
@@ -193,7 +194,7 @@ class NoisyDescent(PrivateEstimator):
     public="response_bound where the family's residual is unbounded; n_classes where it has classes",
 )
 @dataclass(frozen=True, kw_only=True)
-class DPGLM(NoisyDescent, PrivateFamilyParams):
+class DPGLM(NoisyDescent, FamilyEstimator):
     """Noisy gradient descent on the likelihood of a generalized linear model."""
 
     family: str = choice("distribution of the responses given their mean", family_names())

@@ -40,7 +40,7 @@ import numpy as np
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
-from dpalgos.core.estimator import Lemmas
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import after_selections
 from dpalgos.core.rows import Block, Rows, clipped_moments
 from dpalgos.core.slots import Density, Plan, Proved
@@ -48,7 +48,7 @@ from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.params import count, positive
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.tuning.descent import ClippedRows
 from dpalgos.tuning.truncation import (
@@ -67,7 +67,7 @@ QUANTILES, UNTRUNCATED = RESPONSE_RELEASES
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearRegressionParams(PrivateParams):
+class TruncatedRegression(PrivateEstimator):
     """Bounds on responses, residuals and iterates of linear models; also of noisy hard thresholding."""
 
     response_bound: float = positive("R: responses are truncated to ±R")
@@ -111,7 +111,7 @@ class LinearRegressionParams(PrivateParams):
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class DPLinearRegression(LinearRegressionParams, NoisyDescent):
+class DPLinearRegression(TruncatedRegression, NoisyDescent):
     """Noisy projected gradient descent on least squares with truncated responses."""
 
     coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")

@@ -39,18 +39,18 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import Share, after_selections, concentrated_plan, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Density, Gaussian, Plan, Proved, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, interval_of_entries
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
-from dpalgos.params import IntervalParams, positive
+from dpalgos.params import positive
 from dpalgos.rows.clipping import truncate
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
@@ -91,7 +91,7 @@ _UNSEEN = Unseen(near=1.5, far=5.0)
     takes_people=True,
 )
 @dataclass(frozen=True, kw_only=True)
-class DPMean(IntervalParams, PrivateEstimator):
+class DPMean(IntervalEstimator):
     """The mean of truncated entries with Gaussian noise."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")
@@ -141,10 +141,7 @@ class DPMean(IntervalParams, PrivateEstimator):
         if self.interval is not None:
             ends = np.full((rows.d, 1), bound)
             entries = TruncatedEntries(lower=-ends, upper=ends, mean=rows.by_column(released))
-            spread = ColumnSpend(spend)
-            spend.keep_interval(
-                interval_of_entries(spread, self.interval, rows.sample, entries, std, _UNSEEN)
-            )
+            spend.keep_interval(interval_of_entries(spend, self.interval, rows.sample, entries, std, _UNSEEN))
         return released
 
     def truncated(self, rows: Rows, spend: Spend) -> tuple[FloatArray, FloatArray]:

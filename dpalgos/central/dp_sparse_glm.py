@@ -46,13 +46,14 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import STEP_LEMMAS, dense, noisy_ht, planned_rounds, printed_rounds
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import Family, SparseFamilyParams
+from dpalgos.models.estimators import SparseFamilyEstimator
+from dpalgos.models.families import Family
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
@@ -146,7 +147,7 @@ def sparse_descent(
     public="response_bound where the family's residual is unbounded",
 )
 @dataclass(frozen=True, kw_only=True)
-class DPSparseGLM(SparseFamilyParams, PrivateEstimator):
+class DPSparseGLM(SparseFamilyEstimator):
     """Noisy hard thresholding on the likelihood of a generalized linear model."""
 
     n_iterations: int = count("T, number of rounds", default=5)

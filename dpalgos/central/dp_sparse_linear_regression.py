@@ -46,7 +46,7 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
-from dpalgos.central.dp_linear_regression import LinearRegressionParams
+from dpalgos.central.dp_linear_regression import TruncatedRegression
 from dpalgos.central.dp_sparse_glm import projected, sparse_descent
 from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
 from dpalgos.core.estimator import Lemmas
@@ -60,7 +60,13 @@ from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityParams, as_printed, response_losses
+from dpalgos.tuning.sparsity import (
+    PRINTED_CHOICE,
+    PRINTED_PLAN,
+    SparsityEstimator,
+    as_printed,
+    response_losses,
+)
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray
 
@@ -101,7 +107,7 @@ QUANTILES, UNTRUNCATED = RESPONSE_RELEASES
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class DPSparseLinearRegression(SparsityParams, LinearRegressionParams):
+class DPSparseLinearRegression(SparsityEstimator, TruncatedRegression):
     """Noisy hard thresholding on least squares with truncated responses."""
 
     covariate_bound: float = positive("x_max: entries of X are truncated to ± this bound")

@@ -58,7 +58,7 @@ from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityParams, as_printed, mean_losses
+from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityEstimator, as_printed, mean_losses
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -101,7 +101,7 @@ _SELECTION_SHARE = 0.6
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class DPSparseMean(SparsityParams):
+class DPSparseMean(SparsityEstimator):
     """The largest entries of the truncated mean, selected and released with noise."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")

@@ -10,32 +10,26 @@ responses with Laplace noise of scale Δ/ε. The cut of counts is released befor
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.preconditioned.intercept import released_start
 from dpalgos.central.preconditioned.plan import CONSTANT, LOGARITHM, Numbers, intercept_alone
+from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.plans import laplace_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Plan
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
-from dpalgos.params import PrivateParams, choice, count
-from dpalgos.release.spend import Spend
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateConstantParams(PrivateParams):
-    """Keywords of :func:`private_constant`."""
-
-    family: str = choice("distribution of the responses given their mean", family_names(), default="gaussian")
-    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-
-    def family_object(self) -> Family:
-        return get_family(self.family, n_classes=self.n_classes)
-
-
 @register(
+    name="private_constant",
     title="Private constant",
     order=47,
     task="any",
@@ -43,20 +37,29 @@ class PrivateConstantParams(PrivateParams):
     summary="Releases the mean response alone; a model has to predict better.",
     no_interval="only the mean response is released; use preconditioned_glm",
     calibrations=("tight",),
-    releases=(LOGARITHM, CONSTANT),
     check_data=check_labels,
-    one_replicate=True,
     public="the constant 1 is the last column; a unit in which the response of a linear model is within ±2",
 )
-def private_constant(sample: Sample, params: PrivateConstantParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, 1), or (d, K, 1) with classes: all except the last are 0."""
-    sample.check_response()
-    family = params.family_object()
-    plan = intercept_alone(
-        Numbers(n_rows=float(sample.n_rows[0]), d=1, mu=1.0, family=family, intercept=True)
-    )
-    spend = Spend.of_plan(transcript, params.epsilon, params.delta, plan, pure=True)
-    coef = np.zeros((sample.n_features, *family.classes))
-    coef[-1] = released_start(spend, plan, sample, family).predictor
-    spend.check_complete()
-    return family.identified(coef[..., None])
+@dataclass(frozen=True, kw_only=True)
+class PrivateConstant(PrivateEstimator):
+    """The coefficients (d,), or (d, K) with classes: all except the last are 0."""
+
+    family: str = choice("distribution of the responses given their mean", family_names(), default="gaussian")
+    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+
+    lemmas: ClassVar[Lemmas] = {LOGARITHM: interval, CONSTANT: interval}
+
+    def family_object(self) -> Family:
+        """Return the family."""
+        return get_family(self.family, n_classes=self.n_classes)
+
+    def plan(self, n: float, d: int) -> Plan:
+        of = Numbers(n_rows=n, d=1, mu=1.0, family=self.family_object(), intercept=True)
+        return laplace_plan(self.epsilon, intercept_alone(of))
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        rows.sample.check_response()
+        family = self.family_object()
+        coef = np.zeros((rows.d, *family.classes))
+        coef[-1] = released_start(spend, rows, family).predictor
+        return rows.by_replicate(family.identified(rows.by_column(coef)))

@@ -49,14 +49,15 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan, Selection, Slot
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import Family, SparseFamilyParams
+from dpalgos.models.estimators import SparseFamilyEstimator
+from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.params import checked, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
@@ -92,7 +93,7 @@ _PREDICTOR_BOUND = float(np.log(3))
     public="response_bound where the family's residual is unbounded",
 )
 @dataclass(frozen=True, kw_only=True)
-class ScreenedSparseGLM(SparseFamilyParams, PrivateEstimator):
+class ScreenedSparseGLM(SparseFamilyEstimator):
     """A GLM on columns that are selected once by their covariance with the response."""
 
     covariate_second_moment: float | None = positive(

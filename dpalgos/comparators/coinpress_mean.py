@@ -37,14 +37,14 @@ import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.params import IntervalParams, count, positive
+from dpalgos.params import count, positive
 from dpalgos.rows.ball import Ball
 from dpalgos.typing import FloatArray
 
@@ -76,7 +76,7 @@ def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
     forms={"interval": Form(keywords={"interval": 0.95})},
 )
 @dataclass(frozen=True, kw_only=True)
-class CoinPressMean(IntervalParams, PrivateEstimator):
+class CoinPressMean(IntervalEstimator):
     """The mean of rows clipped to a shrinking ball."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -111,7 +111,7 @@ class CoinPressMean(IntervalParams, PrivateEstimator):
             offset = released_offset(rows, spend, CENTER if t < coarse else MEAN, ball)
             center = center + offset.value
             error = tail * np.sqrt(1 / rows.n + (offset.noise_std / sigma) ** 2)
-        interval = interval_in_ball(ColumnSpend(spend), self.interval, sample, ball, offset)
+        interval = interval_in_ball(spend, self.interval, sample, ball, offset)
         if interval is not None:
             spend.keep_interval(interval)
         return rows.by_replicate(center)

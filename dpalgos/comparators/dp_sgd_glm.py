@@ -37,13 +37,14 @@ import numpy as np
 
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan, SampledGaussian
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import PrivateFamilyParams, check_labels
+from dpalgos.models.estimators import FamilyEstimator
+from dpalgos.models.families import check_labels
 from dpalgos.models.gradients import mean_gradient
 from dpalgos.params import choice, positive
 from dpalgos.rows.clipping import clip_rows_l2
@@ -77,7 +78,7 @@ _N_BATCHES, _N_EPOCHS = 10, 5  # 50 steps, and a row has its turn in 5: more cos
     forms={"batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False)},
 )
 @dataclass(frozen=True, kw_only=True)
-class DPSGDGLM(PrivateFamilyParams, PrivateEstimator):
+class DPSGDGLM(FamilyEstimator):
     """The last iterate of noisy gradient steps on batches."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")

@@ -30,44 +30,65 @@ Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates shar
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.calibration import NoisePlan, least_noise, split_plan
-from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Release, register
+from dpalgos.catalog import Form, register
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
+from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.intervals.means import (
-    ENTRY_SQUARES,
-    ENTRY_TAIL,
-    SHARES,
-    RowSpread,
-    entry_interval,
-)
+from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread, entry_interval
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
-from dpalgos.mechanisms.top_k import release_laplace
-from dpalgos.params import IntervalParams, checked, positive
+from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_std_bounds
-from dpalgos.release.spend import Spend
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+SPREAD, CENTER, MEAN = "spread", "center", "mean"
 _MOST_BINS = 1e5  # on either side of 0
 _MISS = 0.05  # of the intervals, over all columns; affects accuracy only
+_CHOICE_SHARE = 0.1  # of ρ, for each kind of choice
 
 
+@register(
+    name="karwa_vadhan_mean",
+    title="Karwa–Vadhan mean",
+    order=13,
+    task="mean",
+    reference="Karwa & Vadhan (2018), Gaussian mean",
+    summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
+    example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
+    forms={
+        "private spread": Form(keywords={"std_bounds": (0.3, 1.0)}, calibrations=("tight", "paper")),
+        "interval": Form(keywords={"interval": 0.95}),
+        "interval, private spread": Form(keywords={"std_bounds": (0.3, 1.0), "interval": 0.95}),
+    },
+)
 @dataclass(frozen=True, kw_only=True)
-class KarwaVadhanMeanParams(IntervalParams):
-    """Keywords of :func:`karwa_vadhan_mean`."""
+class KarwaVadhanMean(IntervalEstimator):
+    """The mean of values truncated around the fullest bin of each coordinate."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
     std_bounds: tuple[float, float] = checked(
         "(low, high) of the columns' standard deviations; equal if known", check_std_bounds
     )
+
+    batch = True
+    lemmas: ClassVar[Lemmas] = {
+        SPREAD: count,
+        CENTER: count,
+        MEAN: (box, interval),
+        ENTRY_SQUARES.label: ENTRY_SQUARES.lemma,
+        ENTRY_TAIL.label: ENTRY_TAIL.lemma,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,117 +102,81 @@ class KarwaVadhanMeanParams(IntervalParams):
     def std_known(self) -> bool:
         return self.std_bounds[0] == self.std_bounds[1]
 
+    def plan(self, n: float, d: int) -> Plan:
+        kinds = (CENTER,) if self.std_known else (SPREAD, CENTER)
+        if self.calibration == "paper":
+            epsilon = self.epsilon / d / (len(kinds) + 1)
+            return {**dict.fromkeys(kinds, Peeling(epsilon, k=d)), MEAN: Laplace(epsilon, n_entries=d)}
+        reserved = {} if self.interval is None else SHARES
+        left = 1 - sum(reserved.values()) - _CHOICE_SHARE * len(kinds)
+        shares: dict[str, tuple[float, Slot]] = {
+            **dict.fromkeys(kinds, (_CHOICE_SHARE, Selection(1.0, k=d))),
+            **{label: (share, Gaussian(1.0)) for label, share in {MEAN: left, **reserved}.items()},
+        }
+        plan = concentrated_plan(self.epsilon, self.delta, shares)
+        return least_noise_plan(self.epsilon, self.delta, plan)
 
-SPREAD = Release("spread", count)
-CENTER = Release("center", count)
-MEAN = Release("mean", box)
-RELEASES = (
-    SPREAD,
-    CENTER,
-    MEAN,
-    ENTRY_SQUARES,
-    ENTRY_TAIL,
-)
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        sample, (low, high) = rows.sample, self.std_bounds
+        std, rare = (np.full((rows.d, sample.n_replicates), each) for each in (high, 0.0))
+        if not self.std_known:
+            levels = spread_levels(self.std_bounds)
+            chosen = _choose(spend, SPREAD, _pair_counts(sample, levels), None)
+            # The bin [2^k, 2^(k+1)) of pair differences gives σ = 2^(k+2).
+            std, rare = np.clip(4 * levels[chosen], low, high), np.where(chosen == 0, np.inf, 0.0)
+        last = np.ceil(self.mean_bound / std)
+        # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
+        most = int(np.ceil(self.mean_bound / low))
+        allowed = np.abs(np.arange(-most, most + 1))[:, None, None] <= last
+        bins = _choose(spend, CENTER, _center_counts(sample, std, last, most), allowed)
+        center = np.asarray(std * (bins - most), dtype=float)
+        half = 4 * std * np.sqrt(np.log(rows.n * rows.d / _MISS))
+        cut = _means_of_offsets(sample, center, half, lambda offset, radius: np.clip(offset, -radius, radius))
+        relative, unit, noise_std = self._released(rows, spend, cut / (2 * half), 2 * half)
+        mean = np.asarray(np.clip(center + relative * unit, center - half, center + half))
+        if self.interval is not None:
+            entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
+            squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
+            spread = RowSpread(squares, entries.shares_above(sample), Unseen(near=rare))
+            noise = unit * noise_std
+            spend.keep_interval(entry_interval(spend, self.interval, entries, sample.n_rows, spread, noise))
+        return rows.by_replicate(mean)
 
-
-@register(
-    title="Karwa–Vadhan mean",
-    order=13,
-    task="mean",
-    reference="Karwa & Vadhan (2018), Gaussian mean",
-    summary="Finds each coordinate's bin, then releases the mean of values truncated around it.",
-    example={"mean_bound": 1.0, "std_bounds": (0.6, 0.6)},
-    releases=RELEASES,
-    forms={
-        "private spread": Form(keywords={"std_bounds": (0.3, 1.0)}, calibrations=("tight", "paper")),
-        "interval": Form(keywords={"interval": 0.95}),
-        "interval, private spread": Form(keywords={"std_bounds": (0.3, 1.0), "interval": 0.95}),
-    },
-)
-def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the mean, (d, R)."""
-    d, (low, high) = sample.n_features, params.std_bounds
-    std, rare = np.full((d, sample.n_replicates), high), np.zeros((d, sample.n_replicates))
-    if not params.std_known:
-        counts = _pair_counts(sample, _spread_levels(params))
-        chosen = _choose(transcript, counts, None, params, d, SPREAD.label)
-        std, rare = _spread_of(params, chosen), np.where(chosen == 0, np.inf, 0.0)
-    last = np.ceil(params.mean_bound / std)
-    # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
-    most = int(np.ceil(params.mean_bound / low))
-    allowed = np.abs(np.arange(-most, most + 1))[:, None, None] <= last
-    bins = _choose(transcript, _center_counts(sample, std, last, most), allowed, params, d, CENTER.label)
-    center = np.asarray(std * (bins - most), dtype=float)
-    half = 4 * std * np.sqrt(np.log(sample.n_rows * d / _MISS))
-    cut = _means_of_offsets(sample, center, half, lambda offset, radius: np.clip(offset, -radius, radius))
-    widths, noise = 2 * half, planned_noise(params, d)
-    relative, root, n = cut / widths, np.sqrt(widths), sample.n_rows
-    if params.calibration == "paper":
-        sensitivity, epsilon = interval(1, n), noise.epsilon_of(MEAN.label)
-        noisy = release_laplace(transcript, MEAN, relative, linf_sensitivity=sensitivity, epsilon=epsilon)
-        return np.asarray(np.clip(center + noisy * widths, center - half, center + half))
-    spend = Spend(transcript, noise.released)
-    released, std = spend(MEAN, box.of(relative * root, root, n))
-    mean = np.asarray(np.clip(center + released * root, center - half, center + half))
-    if params.interval is not None:
-        entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
-        squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
-        spread = RowSpread(squares, entries.shares_above(sample), Unseen(near=rare))
-        transcript.interval = entry_interval(spend, params.interval, entries, n, spread, root * std)
-    spend.check_complete()
-    return mean
+    def _released(
+        self, rows: Rows, spend: Spend, means: FloatArray, widths: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Release mean offsets over ``widths``, (d, R); return them in a unit, the unit, and their noise."""
+        if self.calibration == "paper":
+            released, std = spend(MEAN, interval.of(rows.by_replicate(means), 1, rows.n))
+            return rows.by_column(released), widths, std
+        root = np.sqrt(widths)
+        released, std = spend(MEAN, box.of(rows.by_replicate(means * root), root, rows.n))
+        return rows.by_column(released), root, std
 
 
-def planned_noise(params: KarwaVadhanMeanParams, d: int) -> NoisePlan:
-    """Return the plan of choices, means and an interval's squares, or of choices and means as printed."""
-    kinds = ("center",) if params.std_known else ("spread", "center")
-    if params.calibration == "paper":
-        each = PureEvent(label="", epsilon=params.epsilon / d / (len(kinds) + 1), sensitivity=1.0, count=d)
-        return NoisePlan(params.epsilon, params.delta, dict.fromkeys((*kinds, "mean"), each))
-    reserved = {} if params.interval is None else SHARES
-    return least_noise(
-        split_plan(
-            params.split_budget({"mean": 1.0}, dict.fromkeys(kinds, 0.1) | reserved, gaussian=False),
-            selected=dict.fromkeys(kinds, d),
-            released=dict.fromkeys((*reserved, "mean"), 1),
-        )
-    )
-
-
-def _choose(
-    transcript: Transcript,
-    counts: FloatArray,
-    allowed: BoolArray | None,
-    params: KarwaVadhanMeanParams,
-    d: int,
-    label: str,
-) -> IntArray:
-    """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
-    tight, epsilon = params.calibration == "tight", planned_noise(params, d).epsilon_of(label)
-
-    def draw() -> IntArray:
-        size = counts.shape[0] * counts.shape[1]
-        noise = transcript.noise.gumbel(size) if tight else transcript.noise.laplace(size)
-        noisy = counts + 2 / epsilon * noise.reshape(counts.shape)
-        if allowed is not None:
-            noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
-        return np.asarray(noisy.argmax(axis=0))
-
-    event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=count(), count=d)
-    if not tight:
-        event = PureEvent(label=label, epsilon=epsilon, sensitivity=count(), count=d, norm=np.inf)
-    return transcript.choose_each(counts, draw, event, allowed=allowed)
-
-
-def _spread_levels(params: KarwaVadhanMeanParams) -> FloatArray:
-    """Return the lower edges 2^k of the bins of pair differences that can give a σ within the bounds."""
-    low, high = np.log2(params.std_bounds)
+def spread_levels(std_bounds: tuple[float, float]) -> FloatArray:
+    """Return the minima 2^k of the bins of pair differences that can give a σ within the bounds."""
+    low, high = np.log2(std_bounds)
     return np.asarray(2.0 ** np.arange(np.floor(low) - 2, np.ceil(high) + 1))
 
 
-def _spread_of(params: KarwaVadhanMeanParams, chosen: IntArray | FloatArray) -> FloatArray:
-    """Return σ of every column from the number of its bin of pair differences."""
-    return np.asarray(np.clip(4 * _spread_levels(params)[chosen], *params.std_bounds))
+def _choose(spend: Spend, label: str, counts: FloatArray, allowed: BoolArray | None) -> IntArray:
+    """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
+    slot = spend.plan[label]
+    assert isinstance(slot, Selection)
+
+    def release(transcript: Transcript) -> IntArray:
+        def draw() -> IntArray:
+            size, noise = counts.shape[0] * counts.shape[1], transcript.noise
+            drawn = noise.laplace(size) if isinstance(slot, Peeling) else noise.gumbel(size)
+            noisy = counts + 2 / slot.epsilon * drawn.reshape(counts.shape)
+            if allowed is not None:
+                noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
+            return np.asarray(noisy.argmax(axis=0))
+
+        return transcript.choose_each(counts, draw, slot.event(label, count()), allowed=allowed)
+
+    return spend.mechanism(label, release)
 
 
 def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:

@@ -51,12 +51,13 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan, Proved
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.models.families import PrivateFamilyParams, check_labels
+from dpalgos.models.estimators import FamilyEstimator
+from dpalgos.models.families import check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
@@ -101,7 +102,7 @@ def gradient_sensitivity(gradient_bound: float, n_rows: FloatArray) -> FloatArra
     public="response_bound for Gaussian responses",
 )
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLM(PrivateFamilyParams, PrivateEstimator):
+class ObjectivePerturbationGLM(FamilyEstimator):
     """The minimum of the risk plus a random linear term."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")

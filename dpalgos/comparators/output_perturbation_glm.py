@@ -36,12 +36,13 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
-from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
+from dpalgos.models.estimators import FamilyEstimator
+from dpalgos.models.families import Family, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
@@ -82,7 +83,7 @@ def solver_tolerance(gradient_bound: float, n_rows: Number) -> FloatArray:
     public="response_bound for Gaussian responses",
 )
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbationGLM(PrivateFamilyParams, PrivateEstimator):
+class OutputPerturbationGLM(FamilyEstimator):
     """The minimum of the regularized risk with Gaussian noise."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")

@@ -52,6 +52,7 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Laplace, Plan, Proved
 from dpalgos.core.spend import Spend
@@ -171,9 +172,8 @@ class TukeyEM(PrivateEstimator):
     @property
     def epsilons(self) -> tuple[float, float]:
         """ε₁ and ε₀; the point costs two of its ε₀, of which the paper counts one."""
-        budget = self.split_budget({DISTANCE: 0.5, POINT: 0.5})
         releases = 2 if self.calibration == "tight" else 1
-        return budget.split_epsilon(DISTANCE), budget.split_epsilon(POINT, releases=releases)
+        return part_of_epsilon(self.epsilon, 0.5), part_of_epsilon(self.epsilon, 0.5, releases)
 
     def plan(self, n: float, d: int) -> Plan:
         epsilon, depth_epsilon = self.epsilons

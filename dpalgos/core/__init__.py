@@ -5,5 +5,4 @@
 - `estimator`: the class that an estimator derives from;
 - `rows`: sums over rows, which alone hold the weights of rows;
 - `spend`: one call adds noise, records the event and counts the release;
-- `bridge`: runs an estimator of this protocol from the catalog.
 """

@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import NoisePlan, least_noise
+from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, EpsilonEvent, Event, GaussianEvent
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
+from dpalgos.errors import InputError
+
+_BELOW = 1 - 1e-12  # keeps the rounded sum of parts of ε below ε
 
 
 class Share(NamedTuple):
@@ -30,20 +34,26 @@ class Share(NamedTuple):
 
 def gaussian_plan(epsilon: float, delta: float, shares: Mapping[str, Share]) -> dict[str, Gaussian]:
     """Return a plan of Gaussian releases by their shares of μ², which sum to 1."""
-    budget = SplitBudget(epsilon=epsilon, delta=delta, shares={label: s.share for label, s in shares.items()})
+    _check_shares({label: one.share for label, one in shares.items()})
+    mu = gaussian_mu(epsilon, delta)
     return {
-        label: Gaussian(budget.gaussian_multiplier(label, one.times), times=one.times, forms=one.forms)
+        label: Gaussian(float(np.sqrt(one.times / one.share) / mu), times=one.times, forms=one.forms)
         for label, one in shares.items()
     }
 
 
 def laplace_plan(epsilon: float, shares: Mapping[str, Share]) -> dict[str, Laplace]:
     """Return a plan of Laplace releases by their shares of ε, which sum to 1: their ε add up."""
-    budget = SplitBudget(epsilon=epsilon, delta=0.5, shares={label: s.share for label, s in shares.items()})
+    _check_shares({label: one.share for label, one in shares.items()})
     return {
-        label: Laplace(budget.split_epsilon(label, one.times), times=one.times, forms=one.forms)
+        label: Laplace(part_of_epsilon(epsilon, one.share, one.times), times=one.times, forms=one.forms)
         for label, one in shares.items()
     }
+
+
+def part_of_epsilon(epsilon: float, share: float, times: int = 1) -> float:
+    """Return the ε of each of some releases with a share of ε, rounded down: their ε add up."""
+    return _BELOW * epsilon * share / times
 
 
 def concentrated_plan(
@@ -54,18 +64,19 @@ def concentrated_plan(
     A share is of all releases of a slot, and of all that each of them selects or charges. The noise that a
     slot states is replaced.
     """
-    budget = SplitBudget(
-        epsilon=epsilon, delta=delta, shares={label: s for label, (s, _) in shares.items()}, gaussian=False
-    )
+    _check_shares({label: share for label, (share, _) in shares.items()})
+    rho = concentrated_rho(epsilon, delta)
     plan: dict[str, Slot] = {}
-    for label, (_, slot) in shares.items():
+    for label, (share, slot) in shares.items():
         n_releases = slot.times * _count(slot.event(""))
+        changes: Any
         if isinstance(slot, Gaussian):
-            plan[label] = replace(slot, noise_multiplier=budget.gaussian_multiplier(label, n_releases))
-        elif isinstance(slot, Selection):
-            plan[label] = replace(slot, epsilon=budget.selection_epsilon(label, n_releases))
+            changes = {"noise_multiplier": float(np.sqrt(n_releases / (2 * share * rho)))}
+        elif isinstance(slot, Selection):  # of ε0²/8 each
+            changes = {"epsilon": float(np.sqrt(8 * share * rho / n_releases))}
         else:
             raise TypeError(f"{label!r} is planned as {type(slot).__name__}, which has no share of ρ here")
+        plan[label] = replace(slot, **changes)
     return plan
 
 
@@ -76,16 +87,12 @@ def after_selections(
 
     The plan by itself is (ε, δ)-DP. The noise that the selection states is replaced.
     """
-    budget = SplitBudget(
-        epsilon=epsilon, delta=delta, shares={label: share, "rest": 1 - share}, gaussian=False
-    )
-    n_selections = selection.times * selection.k
-    first = replace(selection, epsilon=budget.selection_epsilon(label, n_selections))
+    first = concentrated_plan(epsilon, delta, {label: (share, selection), "rest": (1 - share, Gaussian(1.0))})
     rest = {
         name: _with_noise_of(slot.event("").scaled(1 / float(np.sqrt(1 - share))), slot)
         for name, slot in plan.items()
     }
-    return least_noise_plan(epsilon, delta, {label: first, **rest}, holds=False)
+    return least_noise_plan(epsilon, delta, {label: first[label], **rest}, holds=False)
 
 
 def least_noise_plan(
@@ -96,8 +103,17 @@ def least_noise_plan(
     ``holds`` and ``many`` are those of :func:`dpalgos.accounting.calibration.least_noise`.
     """
     events = {label: _all_releases(slot) for label, slot in plan.items()}
-    scaled = least_noise(NoisePlan(epsilon, delta, events), holds=holds, many=many)
-    return {label: _with_noise_of(scaled.events[label], slot) for label, slot in plan.items()}
+    factor = least_noise(list(events.values()), epsilon, delta, holds=holds, many=many)
+    return {label: _with_noise_of(events[label].scaled(factor), slot) for label, slot in plan.items()}
+
+
+def _check_shares(shares: Mapping[str, float]) -> None:
+    for label, share in shares.items():
+        if not 0 < share <= 1:
+            raise InputError(f"the share of {label!r} must be above 0 and at most 1, got {share!r}")
+    total = sum(shares.values())
+    if abs(total - 1) > 1e-9:
+        raise InputError(f"shares must sum to 1, got {total:g} for {', '.join(shares)}; change one")
 
 
 def _all_releases(slot: Slot) -> Event:

@@ -10,7 +10,8 @@ convex hull of what one row may add. So the bound for replacing a row is that fo
 
 **Replicates.** Vectors lie along the last axis. In a batch of R replicates, all arrays that were summed or
 released have a leading axis: (p,) becomes (R, p), or (1, p) if it is the same for all replicates. An
-estimator that indexes with ``...`` serves both: ``moments[..., :d, d]``.
+estimator that indexes with ``...`` serves both: ``moments[..., :d, d]``. If masks leave out most rows, the
+blocks of :meth:`Rows.map` have the rows of each replicate, (R, n, d), and no weights.
 
 **Streams.** Where rows are streamed, each pass reads its blocks anew, and partial sums of partitions may be
 computed in other processes. A query must not read ``rows`` or ``spend``: they would be sent along.
@@ -24,7 +25,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.group import Group
 from dpalgos.rows.moments import products_of_columns
@@ -33,8 +33,9 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small
-_NUMBERS_AT_ONCE = 1 << 19  # of an array (R, rows of a block) in a batch: it bounds memory
+_NUMBERS_AT_ONCE = 1 << 16  # of an array (R, rows of a block) in a batch: a processor's cache holds it
 _FEWEST_ROWS = 256
+_MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 1 << 25  # each replicate has a copy of its rows
 
 Query = Callable[["Block"], Any]
 Array = TypeVar("Array", FloatArray, IntArray)
@@ -42,16 +43,19 @@ Array = TypeVar("Array", FloatArray, IntArray)
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows X (n, d), and what :meth:`Rows.map` computed of them, ``derived``.
+    """Some rows X (n, d), or (R, n, d) of each replicate.
 
-    ``weight`` is (n,), (R, n) in a batch with masks, or None if each row counts once. ``response`` is None if
-    there are none. ``units`` has the unit of privacy of each row, as an index or a slice of all units.
+    ``derived`` is what :meth:`Rows.map` computed of them. ``weight`` is (n,), (R, n) in a batch with masks,
+    or None if each row counts once. ``response`` is None if there are none. ``rows`` are the places of the
+    rows among all, and ``units`` has the unit of privacy of each row, as an index or a slice of all units.
+    ``is_clipped`` (n,) says which rows have a cell that was moved to a public bound before, if any has.
     """
 
     X: FloatArray
     response: FloatArray | None
     weight: FloatArray | None = None
     is_batch: bool = False
+    rows: slice | IntArray | None = None
     units: slice | IntArray | None = None
     is_of_people: bool = False
     offset: FloatArray | float = 0.0
@@ -71,14 +75,18 @@ class Block:
         Where people are protected, a row's number depends on no other row, bit by bit.
         """
         rows = self.X if rows is None else rows
+        if rows.ndim == 3:
+            is_single = coef.ndim == 2
+            return (rows @ coef[..., None])[..., 0] if is_single else coef @ np.swapaxes(rows, -1, -2)
         if not self.is_of_people:
             return np.asarray(coef @ rows.T)
         columns = row_products(rows, coef.reshape(-1, coef.shape[-1]).T)
         return np.asarray(columns.T.reshape(*coef.shape[:-1], len(rows)))
 
     def total(self, values: FloatArray) -> FloatArray:
-        """Return Σ w_i v_i for values (n, p), (…, p)."""
-        return self._leading(values.sum(axis=0) if self.weight is None else self.weight @ values, 1)
+        """Return Σ w_i v_i for values (n, p), (…, p), or for one number per row (n,), ()."""
+        axis = max(-2, -values.ndim)
+        return self._leading(values.sum(axis=axis) if self.weight is None else self.weight @ values, 1)
 
     def products(self, factors: FloatArray, rows: FloatArray | None = None) -> FloatArray:
         """Return Σ w_i f_i x_i for factors (…, n) and rows (n, p), by default X, (…, p)."""
@@ -86,15 +94,18 @@ class Block:
         if weight is not None and weight.ndim == 2 and factors.ndim == 3:
             weight = weight[:, None]  # of replicates, for several factors of a row
         weighted = factors if weight is None else factors * weight
-        return self._leading(weighted @ (self.X if rows is None else rows), 1)
+        rows = self.X if rows is None else rows
+        if rows.ndim == 3 and weighted.ndim == 2:
+            return (weighted[:, None] @ rows)[:, 0]
+        return self._leading(weighted @ rows, 1)
 
     def moments(self, values: FloatArray) -> FloatArray:
         """Return Σ w_i z_i z_i' for values z (n, p), (…, p, p)."""
         weight = self.weight
         if weight is not None and weight.ndim == 1:
-            first, second, _ = svec_layout(values.shape[1])
-            sums = weight @ (values[:, first] * values[:, second])
-            return self._leading(from_upper_triangles(sums, values.shape[1]), 2)
+            values, weight = values * np.sqrt(weight)[:, None], None
+        if values.ndim == 3:
+            return np.swapaxes(values, -1, -2) @ values
         columns = np.ascontiguousarray(values.T)
         return self._leading(products_of_columns(columns, None if weight is None else weight.T), 2)
 
@@ -151,6 +162,16 @@ class Rows:
         compute = partial(_blocks_in_memory, self.sample, self.is_batch)
         return self.sample.computed(("blocks", self.is_batch), compute)
 
+    @property
+    def _own_blocks(self) -> tuple[Block, ...]:
+        """The rows of each replicate, for sums that are made many times; none if most rows are used."""
+        sample, mask = self.sample, self.sample.row_mask
+        if mask is None or sample.rows.streamed or sample.moved is not None or len(mask) <= _MANY_ROWS:
+            return ()
+        if self.n >= _FEW_OF_ROWS * len(mask) or self.n * mask.shape[1] * self.d >= _MOST_COPIED:
+            return ()
+        return sample.computed(("blocks of replicates",), partial(_blocks_of_replicates, sample))
+
     def with_total(self, total: float) -> "Rows":
         """Return the same rows with a released sum of weights in place of the number of units."""
         return replace(self, n=total)
@@ -165,10 +186,14 @@ class Rows:
 
         It is computed once if rows are in memory, otherwise in each pass.
         """
-        blocks = self.blocks
+        blocks = self.mapped or (self.is_batch and self._own_blocks) or self.blocks
         if blocks is None:
             return replace(self, functions=(*self.functions, function))
         return replace(self, mapped=tuple(replace(each, derived=function(each)) for each in blocks))
+
+    def each(self) -> Iterator[Block]:
+        """Yield the blocks of one pass, in order."""
+        return iter(self.blocks) if self.blocks else _blocks(self.sample, self.is_batch, self.functions)
 
     def sum(self, part: Query) -> FloatArray:
         """Return the sum over blocks of a function of each."""
@@ -234,9 +259,27 @@ def clipped_mean(rows: Rows, clip: Callable[[FloatArray, float], FloatArray], bo
 
 
 def _blocks_in_memory(sample: Sample, is_batch: bool) -> tuple[Block, ...]:
-    """Return blocks of few rows, without rows that no replicate uses."""
+    """Return blocks of few rows, without rows that no replicate uses; people with all their rows in one."""
     at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
+    at_once = len(sample.rows) if sample.has_shared_units else at_once
     return tuple(_block(sample, group, is_batch) for group in sample.held_blocks(at_once))
+
+
+def _blocks_of_replicates(sample: Sample) -> tuple[Block, ...]:
+    """Return blocks of rows (R, n, d): all replicates of a batch use as many rows."""
+    used = np.stack([np.flatnonzero(own) for own in sample.mask_by_replicate])
+    n_at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // len(used))
+    offset, y = sample.offset_of(slice(None)), sample.y
+    return tuple(
+        Block(
+            X=sample.X[rows],
+            response=None if y is None else y[rows],
+            is_batch=True,
+            offset=offset if isinstance(offset, float) else offset[rows, 0],
+        )
+        for start in range(0, used.shape[1], n_at_once)
+        for rows in [used[:, start : start + n_at_once]]
+    )
 
 
 def _blocks(sample: Sample, is_batch: bool, functions: tuple[Query, ...] = ()) -> Iterator[Block]:
@@ -256,10 +299,11 @@ def _block(sample: Sample, group: Group, is_batch: bool) -> Block:
         response=group.y if sample.responds else None,
         weight=weight,
         is_batch=is_batch,
+        rows=group.rows,
         units=group.units,
         is_of_people=sample.has_shared_units,
         offset=group.offset if isinstance(group.offset, float) else group.offset[:, 0],
-        is_clipped=sample.clipped_cells(group),
+        is_clipped=sample.clipped_rows(group),
     )
 
 

@@ -137,7 +137,7 @@ class Selection(Slot):
 
 @dataclass(frozen=True)
 class Peeling(Selection):
-    """The places of the ``k`` largest magnitudes, by :func:`dpalgos.mechanisms.peeling.peeling`."""
+    """``k`` selections by Laplace noise, such as those of :func:`dpalgos.mechanisms.peeling.peeling`."""
 
     has_exact_sampler = False
 

@@ -14,7 +14,7 @@ Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`).
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k, release_laplace
 from dpalgos.release.declared import Bounded, Lemma, Release
-from dpalgos.release.spend import Noisy, counts_needed
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray, Number
@@ -35,6 +34,21 @@ S = TypeVar("S", bound=Slot)
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
 _COST_BY_EPSILON = (BoundedRangeEvent, PureEvent)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
+
+
+class Noisy(NamedTuple):
+    """A released value, and the standard deviation of the noise in each of its entries.
+
+    A number per replicate (R,), or one number where a fit is of one replicate.
+    """
+
+    value: FloatArray
+    std: FloatArray
+
+
+def counts_needed(n_candidates: int) -> int:
+    """Return how many counts a search releases."""
+    return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
 class Spend:
@@ -62,6 +76,30 @@ class Spend:
         self.is_batch = is_batch
         self._lemmas, self._transcript = lemmas, transcript
         self._made: Counter[str] = Counter()
+        self._events: dict[str, Event] = {}
+
+    def replan(self, plan: Plan) -> None:
+        """Spend another plan from now on, which may depend on what was released before.
+
+        All noise is Gaussian in both plans. The new one has the releases made so far with the same noise, and
+        costs no more μ², the sum of 1/z² over all releases of noise multipliers z. Therefore the whole run is
+        as private as the first plan, whatever was released: fully adaptive composition needs no more.
+
+        References: Feldman & Zrnic (2021), Individual privacy accounting via a Rényi filter. Smith & Thakurta
+        (2022), Fully adaptive composition for Gaussian differential privacy.
+        """
+        cost, allowed = _squared_mu(plan), _squared_mu(self.plan)
+        if cost > allowed * (1 + 1e-9):
+            raise RuntimeError(f"the new plan costs {cost:g} of μ², the first one {allowed:g}")
+        for label, times in self._made.items():
+            old, new = self._slot(label, Gaussian), plan.get(label)
+            if (
+                not isinstance(new, Gaussian)
+                or new.times < times
+                or not np.isclose(new.noise_multiplier, old.noise_multiplier, rtol=1e-9)
+            ):
+                raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")
+        self.plan, self._events = plan, {}
 
     def multiplier(self, label: str) -> float:
         """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
@@ -80,15 +118,16 @@ class Spend:
 
         ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
         """
-        slot = self._take(label, form)
-        released = form or quantity(label)
-        self._check_lemma(released, query)
+        released = self._released(label, query, form)
+        size = released.size // self._transcript.n_replicates
+        return Noisy(released, self._transcript.noise_std(self._event(label), query.sensitivity, size))
+
+    def columns(self, label: str, query: Bounded) -> Noisy:
+        """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
         value = np.asarray(query.value, dtype=float)
-        columns, shape = self._columns(value)
-        with self._about(slot):
-            noisy = self._noisy(columns, slot, query.sensitivity, released)
-        std = self._transcript.noise_std(slot.event(""), query.sensitivity, len(columns))
-        return Noisy(noisy.T.reshape(shape), std)
+        leading = np.moveaxis(value, -1, 0) if self.is_batch else value[..., 0]
+        released, std = self(label, query._replace(value=leading))
+        return Noisy(np.moveaxis(released, 0, -1) if self.is_batch else released[..., None], std)
 
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
@@ -107,12 +146,13 @@ class Spend:
         ``n_rows_above`` (…, p, m) has the number of rows above each of m ascending candidates.
         """
         n_searches, m = n_rows_above.shape[-2:]
-        low = np.zeros(n_rows_above.shape[:-1], dtype=int)
+        flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
+        low = np.zeros(shape, dtype=int)
         high = np.full_like(low, m - 1)
         for _ in range(counts_needed(m)):
             middle = (low + high) // 2
-            above = np.take_along_axis(n_rows_above, middle[..., None], axis=-1)[..., 0]
-            too_many = self(label, count.of(above, n_searches)).value > target
+            above = flat[np.arange(len(flat)), middle.ravel()].reshape(shape)
+            too_many = self._released(label, count.of(above, n_searches)) > target
             low = np.where(too_many, np.minimum(middle + 1, high), low)
             high = np.where(too_many, high, middle)
         return high
@@ -197,6 +237,21 @@ class Spend:
         if left := {label: k for label in self.plan if (k := self.times_left(label))}:
             raise RuntimeError(f"planned releases were not made: {left}")
 
+    def _released(self, label: str, query: Bounded, form: str = "") -> FloatArray:
+        """Release a query with the planned noise, in its shape."""
+        slot, released = self._take(label, form), form or quantity(label)
+        self._check_lemma(released, query)
+        columns, shape = self._columns(np.asarray(query.value, dtype=float))
+        with self._about(slot):
+            noisy = self._noisy(columns, label, query.sensitivity, released)
+        return noisy.T.reshape(shape)
+
+    def _event(self, label: str) -> Event:
+        """Return the event of a release at a sensitivity of 1."""
+        if label not in self._events:
+            self._events[label] = self.plan[label].event("")
+        return self._events[label]
+
     def _slot(self, label: str, kind: type[S]) -> S:
         """Return the slot of a label, or refuse another kind."""
         slot = self.plan[label]
@@ -211,13 +266,14 @@ class Spend:
         shape = self._transcript.n_replicates, *value.shape[1:]
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
 
-    def _noisy(self, columns: FloatArray, slot: Slot, sensitivity: Number, label: str) -> FloatArray:
+    def _noisy(self, columns: FloatArray, label: str, sensitivity: Number, released: str) -> FloatArray:
         """Return columns with the noise of a slot; entries that are charged one by one have Laplace noise."""
+        slot = self.plan[label]
         if not isinstance(slot, Laplace) or slot.n_entries == 1:
-            return self._transcript.add_noise(columns, slot.event(""), sensitivity, label)
+            return self._transcript.add_noise(columns, self._event(label), sensitivity, released)
         if len(columns) > slot.n_entries:
-            raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
-        release = Release(label, self._lemmas[label][0])
+            raise RuntimeError(f"{released!r} is planned for {slot.n_entries} entries, got {len(columns)}")
+        release = Release(released, self._lemmas[released][0])
         return release_laplace(
             self._transcript, release, columns, linf_sensitivity=sensitivity, epsilon=slot.epsilon
         )
@@ -240,25 +296,14 @@ class Spend:
             )
 
 
-class ColumnSpend:
-    """The releases of a plan for code whose arrays have replicates along the last axis, also if it is one.
-
-    Intervals are such code, as long as it also serves estimators without a plan.
-    """
-
-    def __init__(self, spend: Spend) -> None:
-        self._spend = spend
-
-    def is_gaussian(self, release: Release) -> bool:
-        """Return whether a release has Gaussian noise."""
-        return isinstance(self._spend.plan[release.label], Gaussian)
-
-    def __call__(self, release: Release, query: Bounded) -> Noisy:
-        """Release a query whose value is (…, R)."""
-        is_batch, value = self._spend.is_batch, np.asarray(query.value, dtype=float)
-        leading = np.moveaxis(value, -1, 0) if is_batch else value[..., 0]
-        released, std = self._spend(release.label, query._replace(value=leading))
-        return Noisy(np.moveaxis(released, 0, -1) if is_batch else released[..., None], std)
+def _squared_mu(plan: Plan) -> float:
+    """Return μ² of a plan of Gaussian releases; others are refused."""
+    total = 0.0
+    for label, slot in plan.items():
+        if type(slot) is not Gaussian:
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as Gaussian")
+        total += slot.times / slot.noise_multiplier**2
+    return total
 
 
 def is_within(event: Event, planned: Event) -> bool:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.catalog import Release
+from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Cube, Laplace, Slot
+from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot
 from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
@@ -27,14 +28,11 @@ from dpalgos.intervals.tails import (
     tail_sensitivity,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, box, interval, outer_product
-from dpalgos.params import IntervalParams
-from dpalgos.release.spend import Releaser
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-INTERVAL = "interval"
 SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _SQUARES_SHARE = 0.25  # of that, for squares; the rest is for shares by size
@@ -66,9 +64,10 @@ class RowSpread(NamedTuple):
     unseen: Unseen = NONE_UNSEEN
 
 
-def interval_epsilon(params: IntervalParams) -> dict[str, float]:
-    """Return the share of ε that the interval takes where noise is of pure ε."""
-    return {} if params.interval is None else {INTERVAL: CUBE_SHARE}
+def pure_parts(epsilon: float, *, interval: bool) -> tuple[float, float]:
+    """Return the ε of a mean and of its interval, 0 without one, where noise is of pure ε."""
+    share = CUBE_SHARE if interval else 0.0
+    return part_of_epsilon(epsilon, 1 - share), part_of_epsilon(epsilon, share)
 
 
 def pure_slots(epsilon: float) -> dict[str, Slot]:
@@ -78,7 +77,7 @@ def pure_slots(epsilon: float) -> dict[str, Slot]:
 
 
 def interval_in_ball(
-    spend: Releaser,
+    spend: Spend,
     level: float | None,
     sample: Sample,
     ball: Ball,
@@ -111,7 +110,7 @@ def interval_in_ball(
 
 
 def interval_of_entries(
-    spend: Releaser,
+    spend: Spend,
     level: float,
     sample: Sample,
     entries: TruncatedEntries,
@@ -124,7 +123,7 @@ def interval_of_entries(
 
 
 def entry_interval(
-    spend: Releaser,
+    spend: Spend,
     level: float,
     entries: TruncatedEntries,
     n_rows: FloatArray,
@@ -135,11 +134,13 @@ def entry_interval(
 
     ``noise_std`` is that of the mean.
     """
-    if spend.is_gaussian(ENTRY_SQUARES):
-        squares, std = spend(ENTRY_SQUARES, box.of(spread.squares, np.ones(len(spread.squares)), n_rows))
+    if isinstance(spend.plan[SCORE_MOMENTS], Gaussian):
+        squares, std = spend.columns(
+            SCORE_MOMENTS, box.of(spread.squares, np.ones(len(spread.squares)), n_rows)
+        )
         tail = release_tail(spend, ENTRY_TAIL, spread.above, n_rows)
     else:
-        squares, std = spend(PURE_SQUARES, interval.of(spread.squares, 1, n_rows))
+        squares, std = spend.columns(SCORE_MOMENTS, interval.of(spread.squares, 1, n_rows))
         tail = release_tail(spend, PURE_TAIL, spread.above, n_rows)
     half = (entries.upper - entries.lower) / 2
     reach = np.maximum(entries.upper - entries.center, entries.center - entries.lower)

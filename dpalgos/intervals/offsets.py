@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError, shown
 from dpalgos.models.families import Family
-from dpalgos.params import Params, checked
+from dpalgos.params import checked
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, is_number
 
@@ -33,7 +34,7 @@ def _check_bounds(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffsetParams(Params):
+class OffsetEstimator(AnyEstimator):
     """The keyword of regressions that take an offset."""
 
     offset_bounds: tuple[float, float] | None = checked(
@@ -52,13 +53,15 @@ class OffsetParams(Params):
 
     def covariates(self, sample: Sample) -> Sample:
         """Return the sample whose first column, if it is an offset, is one."""
-        if self.offset_bounds is None:
-            return sample
-        if sample.n_features < 2:
+        self.check_columns(sample.n_features)
+        return sample if self.offset_bounds is None else sample.with_offset(self.offset_bounds)
+
+    def check_columns(self, d: int) -> None:
+        """Refuse an offset alone."""
+        if self.offset_bounds is not None and d < 2:
             raise InputError(
                 "X must have a column next to the offset, got the offset alone; add the constant 1"
             )
-        return sample.with_offset(self.offset_bounds)
 
     def coefficients(self, others: FloatArray) -> FloatArray:
         """Return coefficients with that of the offset, if there is one, before the others."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.core.spend import Spend
 from dpalgos.intervals.tails import FAR, LEVELS, counts
 from dpalgos.release.declared import Release
-from dpalgos.release.spend import Releaser
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.moments import clipped_means
@@ -26,11 +26,11 @@ SCORE_MOMENTS = "score moments"
 
 
 def release_second_moments(
-    spend: Releaser, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
+    spend: Spend, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Release mean squares (d, R) of vectors of norm at most ``bound`` (R,); also return their noise."""
     square = np.asarray(bound) ** 2
-    released, std = spend(release, release.lemma.of(moments / square, 1, n_rows, len(moments)))
+    released, std = spend.columns(release.label, release.lemma.of(moments / square, 1, n_rows, len(moments)))
     return square * released, std * square
 
 

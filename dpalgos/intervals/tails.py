@@ -37,8 +37,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpalgos.core.slots import Gaussian
+from dpalgos.core.spend import Spend
 from dpalgos.release.declared import Release, lemma
-from dpalgos.release.spend import Releaser
 from dpalgos.rows.group import Group
 from dpalgos.rows.grouped import Grouped
 from dpalgos.rows.sample import Sample
@@ -177,14 +178,14 @@ class Tail:
         return np.where(irregular, np.inf, np.where(is_hidden, outliers, extrapolated)), irregular
 
 
-def release_tail(spend: Releaser, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
+def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
     """Release the shares of rows above each level, (6, R), or with those of columns, (6, 1 + d, R).
 
     Noise is added to the shares in the bins between levels.
     """
     bins, columns = bins_between(above), above.ndim == 3
-    weight = _weights(above, 0.5 if spend.is_gaussian(release) else 1.0)
-    released, std = spend(release, release.lemma.of(bins * weight, n_rows, columns))
+    weight = _weights(above, 0.5 if isinstance(spend.plan[release.label], Gaussian) else 1.0)
+    released, std = spend.columns(release.label, release.lemma.of(bins * weight, n_rows, columns))
     return tail_of_bins(released / weight, std / weight)
 
 

@@ -44,13 +44,13 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (
-    LocalParams,
+    LocalEstimator,
     People,
     ReportPart,
     check_printed,
@@ -104,7 +104,7 @@ _EXAMPLE: dict[str, Any] = {
     **_SHARED,
 )
 @dataclass(frozen=True, kw_only=True)
-class LDPIHT(LocalParams, PrivateEstimator):
+class LDPIHT(LocalEstimator):
     """The last iterate of noisy gradient steps, each from the reports of other people."""
 
     sparsity: int = count("k, number of coefficients other than zero")

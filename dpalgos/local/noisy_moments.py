@@ -41,15 +41,15 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
-from dpalgos.local.rounds import LocalParams, check_printed, mechanism_choice
+from dpalgos.local.rounds import LocalEstimator, check_printed, mechanism_choice
 from dpalgos.models.shrinkage import hard_threshold
-from dpalgos.params import IntervalParams, choice, count
+from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.symmetric import unsvec
 from dpalgos.rows.clipping import truncate
@@ -57,7 +57,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class MomentEstimator(IntervalParams, LocalParams, PrivateEstimator):
+class MomentEstimator(IntervalEstimator, LocalEstimator):
     """An estimator that solves normal equations of noisy moments."""
 
     mechanism: str = mechanism_choice("gaussian")

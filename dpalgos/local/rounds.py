@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan, Proved
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.local.randomizers import Randomizer
-from dpalgos.params import PrivateParams, checked, choice, positive
+from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
@@ -54,7 +55,7 @@ def _two_bounds(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalParams(PrivateParams):
+class LocalEstimator(PrivateEstimator):
     """Keywords that all local estimators share."""
 
     covariate_bound: float = positive("τ₁: every entry of a row is truncated to ±τ₁")
@@ -142,7 +143,7 @@ def mechanism_choice(*more: str) -> Any:
     )
 
 
-def check_printed(params: PrivateParams, printed: str, **settings: object) -> None:
+def check_printed(params: PrivateEstimator, printed: str, **settings: object) -> None:
     """Refuse what ``calibration="paper"`` does not have: other mechanisms, settings of ``"tight"`` alone."""
     if params.calibration != "paper":
         return

@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.calibration import laplace
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.declared import Release, lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
@@ -120,7 +119,9 @@ def release_laplace(
     floating-point-safe sampler.
     """
     if len(values) == 1:
-        return transcript.add_noise(values, laplace(epsilon), linf_sensitivity, release.label)
+        return transcript.add_noise(
+            values, PureEvent(label="", epsilon=epsilon, sensitivity=1.0), linf_sensitivity, release.label
+        )
     scale = np.asarray(linf_sensitivity) / epsilon
     event = PureEvent(
         label=release.label,

@@ -16,7 +16,7 @@ def mean_gradient(rows: Rows, family: Family, row_bound: float) -> Callable[[Flo
     Rows are clipped to the ℓ2 norm ``row_bound``. Residuals r are clipped to the family's public bound.
     Labels outside the family are refused.
     """
-    prepared = rows.map(lambda block: (clip_rows_l2(block.X, row_bound), family.encode(block.y)))
+    prepared = rows.map(lambda block: (clip_rows_l2(block.X, row_bound), encoded(family, block.y)))
     has_classes = bool(family.classes)
 
     def at(coef: FloatArray) -> FloatArray:
@@ -31,6 +31,14 @@ def mean_gradient(rows: Rows, family: Family, row_bound: float) -> Callable[[Flo
         return np.asarray(np.swapaxes(gradient, -1, -2) if has_classes else gradient)
 
     return at
+
+
+def encoded(family: Family, y: FloatArray) -> FloatArray:
+    """Return checked responses (n,) or (R, n) with rows first and replicates last."""
+    flat = family.encode(y.ravel())
+    if y.ndim == 1:
+        return flat
+    return np.asarray(np.moveaxis(flat[..., 0].reshape(*y.shape, *flat.shape[1:-1]), 0, -1))
 
 
 def block_residuals(block: Block, family: Family, predictors: FloatArray, encoded: FloatArray) -> FloatArray:

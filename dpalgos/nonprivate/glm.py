@@ -11,20 +11,26 @@ their likelihood has no maximum.
 from dataclasses import dataclass
 
 from dpalgos.catalog import register
+from dpalgos.core.estimator import PublicEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.models.families import Family, family_names, get_family
 from dpalgos.models.risk import Risk, minimize
-from dpalgos.nonprivate.ols import ols
-from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, glm_half_widths, robust_interval
-from dpalgos.params import Params, choice, count
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from dpalgos.nonprivate.ols import least_squares
+from dpalgos.nonprivate.robust_intervals import (
+    RobustIntervalEstimator,
+    glm_half_widths,
+    least_squares_half_widths,
+    robust_interval,
+)
+from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class LikelihoodParams(Params):
+class LikelihoodEstimator(PublicEstimator):
     """Keywords of non-private estimators in a generalized linear model."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -39,9 +45,21 @@ class LikelihoodParams(Params):
         return get_family(self.family, n_classes=self.n_classes)
 
 
+@register(
+    name="glm",
+    title="Maximum likelihood",
+    order=16,
+    task="glm",
+    relation=None,
+    reference="maximum likelihood",
+    summary="Newton's method on the likelihood, without privacy.",
+    example={"family": "gaussian"},
+)
 @dataclass(frozen=True, kw_only=True)
-class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
-    """Keywords of :func:`glm`."""
+class GLM(RobustIntervalEstimator, LikelihoodEstimator, OffsetEstimator):
+    """Maximum likelihood."""
+
+    batch = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,28 +70,25 @@ class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
                 "coefficients are known up to a common vector"
             )
 
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        is_linear = self.family_object().is_linear and self.offset_bounds is None
+        coef = least_squares(rows.sample) if is_linear else self._likeliest(rows)
+        if self.interval is not None:
+            widths = (
+                least_squares_half_widths(self.interval)
+                if is_linear
+                else glm_half_widths(self.interval, self.family, self.offset_bounds)
+            )
+            spend.keep_interval(robust_interval(rows.sample, widths))
+        return rows.by_replicate(coef)
 
-@register(
-    title="Maximum likelihood",
-    order=16,
-    task="glm",
-    relation=None,
-    reference="maximum likelihood",
-    summary="Newton's method on the likelihood, without privacy.",
-    example={"family": "gaussian"},
-)
-def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R), or (d, K, R) with classes."""
-    if params.family_object().is_linear and params.offset_bounds is None:
-        return ols(sample, params, transcript)
-    minimum = minimize(Risk(params.family_object(), params.covariates(sample)))
-    if not minimum.converged.all():
-        raise InputError(
-            f"y must not be separated by a linear predictor for family={params.family!r}, or the likelihood "
-            "has no maximum (or none within reach); add rows, drop or rescale columns, or take a private or "
-            "sparse estimator"
-        )
-    if params.interval is not None:
-        widths = glm_half_widths(params.interval, params.family, params.offset_bounds)
-        transcript.interval = robust_interval(sample, widths)
-    return params.coefficients(minimum.coef)
+    def _likeliest(self, rows: Rows) -> FloatArray:
+        """Return the coefficients of the maximum, (d, R), or (d, K, R) with classes."""
+        minimum = minimize(Risk(self.family_object(), self.covariates(rows.sample)))
+        if not minimum.converged.all():
+            raise InputError(
+                f"y must not be separated by a linear predictor for family={self.family!r}, or the "
+                "likelihood has no maximum (or none within reach); add rows, drop or rescale columns, or "
+                "take a private or sparse estimator"
+            )
+        return self.coefficients(minimum.coef)

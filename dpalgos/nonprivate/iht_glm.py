@@ -21,18 +21,21 @@ Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2. Bl
 Normalized iterative hard thresholding.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.core.estimator import PublicEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.risk import Risk, wide_gradient
 from dpalgos.models.shrinkage import hard_threshold
-from dpalgos.nonprivate.glm import LikelihoodParams
-from dpalgos.params import Params, count, positive
+from dpalgos.nonprivate.glm import LikelihoodEstimator
+from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray
@@ -44,31 +47,50 @@ _GROWTH = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardThresholdingParams(Params):
-    """How many coefficients iterative hard thresholding keeps, and its steps."""
+class HardThresholding(PublicEstimator):
+    """Iterative hard thresholding, for the family that a subclass states."""
 
     sparsity: int = count("s, number of columns of X with coefficients other than zero")
     n_iterations: int = count("the most iterations (exactly so many with a given step_size)", default=200)
     step_size: float | None = positive("η; None: as large as lets the risk fall at every step", default=None)
 
+    batch = True
 
-@dataclass(frozen=True, kw_only=True)
-class IHTGLMParams(HardThresholdingParams, LikelihoodParams):
-    """Keywords of :func:`iht_glm`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IHTLinearRegressionParams(HardThresholdingParams):
-    """Keywords of the preset ``iht_linear_regression``."""
-
+    @abstractmethod
     def family_object(self) -> Family:
-        """Return the Gaussian family."""
-        return get_family("gaussian")
+        """Return the family."""
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        return rows.by_replicate(self._coefficients(rows.sample))
+
+    def _coefficients(self, sample: Sample) -> FloatArray:
+        """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
+        family = self.family_object()
+        check_how_many("sparsity", self.sparsity, sample.n_features)
+        if self.step_size is not None:
+            return _plain_steps(sample, self, family, self.step_size)
+        if family.is_linear:
+            return _best_steps(sample, self)
+        return _falling_steps(Risk(family, sample), self, sample)
+
+
+@register(
+    name="iht_glm",
+    title="Iterative hard thresholding",
+    order=17,
+    task="glm",
+    relation=None,
+    reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2",
+    summary="Gradient steps that keep the largest coefficients only, without privacy.",
+    example={"family": "gaussian", "sparsity": 2},
+)
+@dataclass(frozen=True, kw_only=True)
+class IHTGLM(LikelihoodEstimator, HardThresholding):
+    """Iterative hard thresholding in a generalized linear model."""
 
 
 @register(
     name="iht_linear_regression",
-    parameters=IHTLinearRegressionParams,
     title="Iterative hard thresholding",
     order=9,
     task="linear_regression",
@@ -77,30 +99,15 @@ class IHTLinearRegressionParams(HardThresholdingParams):
     summary="Gradient steps that keep the largest coefficients only, without privacy.",
     example={"sparsity": 2},
 )
-@register(
-    title="Iterative hard thresholding",
-    order=17,
-    task="glm",
-    relation=None,
-    reference="Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2",
-    summary="Gradient steps that keep the largest coefficients only, without privacy.",
-    example={"family": "gaussian", "sparsity": 2},
-    parameters=IHTGLMParams,
-)
-def iht_glm(
-    sample: Sample, params: IHTGLMParams | IHTLinearRegressionParams, transcript: Transcript
-) -> FloatArray:
-    """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
-    family = params.family_object()
-    check_how_many("sparsity", params.sparsity, sample.n_features)
-    if params.step_size is not None:
-        return _plain_steps(sample, params, family, params.step_size)
-    if family.is_linear:
-        return _best_steps(sample, params)
-    return _falling_steps(Risk(family, sample), params, sample)
+@dataclass(frozen=True, kw_only=True)
+class IHTLinearRegression(HardThresholding):
+    """Iterative hard thresholding with Gaussian responses."""
+
+    def family_object(self) -> Family:
+        return get_family("gaussian")
 
 
-def _falling_steps(risk: Risk, params: HardThresholdingParams, sample: Sample) -> FloatArray:
+def _falling_steps(risk: Risk, params: HardThresholding, sample: Sample) -> FloatArray:
     coef: FloatArray = np.zeros(risk.shape)
     step: FloatArray = np.ones(sample.n_replicates)
     moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
@@ -116,9 +123,7 @@ def _falling_steps(risk: Risk, params: HardThresholdingParams, sample: Sample) -
     return coef
 
 
-def _plain_steps(
-    sample: Sample, params: HardThresholdingParams, family: Family, step_size: float
-) -> FloatArray:
+def _plain_steps(sample: Sample, params: HardThresholding, family: Family, step_size: float) -> FloatArray:
     """Return the last of ``n_iterations`` steps; without classes, wide designs are read block by block."""
     gradient = (
         Risk(family, sample).gradient
@@ -158,7 +163,7 @@ def _flat(coef: FloatArray) -> FloatArray:
     return coef.reshape(-1, coef.shape[-1])
 
 
-def _best_steps(sample: Sample, params: HardThresholdingParams) -> FloatArray:
+def _best_steps(sample: Sample, params: HardThresholding) -> FloatArray:
     # Steps that end where nothing moves any more need double precision.
     design, sparsity = Design(sample), params.sparsity
     descent = design.negative_gradient(sample.response()[:, None])

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.core.estimator import PublicEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.models.risk import wide_gradient
-from dpalgos.params import Params, choice, count, positive
-from dpalgos.release.transcript import Transcript
+from dpalgos.params import choice, count, positive
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray
@@ -33,19 +35,8 @@ _LEAST_WEIGHT = 1e-6  # of a row in a Newton step, where its curvature vanishes
 _PRECISION = 1e-10  # of a lasso, well below what a Newton step leaves
 
 
-@dataclass(frozen=True, kw_only=True)
-class L1GLMParams(Params):
-    """Keywords of :func:`l1_glm`."""
-
-    family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
-    l1_penalty: float = positive("λ, in units of a row's loss")
-    n_iterations: int = count("the most passes of a lasso over its columns", default=10_000)
-
-    def family_object(self) -> Family:
-        return get_family(self.family)
-
-
 @register(
+    name="l1_glm",
     title="ℓ1 penalty (scikit-learn)",
     order=22,
     task="glm",
@@ -55,28 +46,44 @@ class L1GLMParams(Params):
     example={"family": "gaussian", "l1_penalty": 1e-6},
     in_memory=True,
 )
-def l1_glm(sample: Sample, params: L1GLMParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    check_labels(sample, params)
-    family, penalty, y = params.family_object(), params.l1_penalty, sample.response()
-    gradient_at = wide_gradient(sample, Design(sample), family)
-    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(_MOST_ROUNDS):
-        gradient = gradient_at(coef)
-        unbalanced = np.flatnonzero(_imbalance(gradient, coef, penalty).max(axis=0) > TOLERANCE * penalty)
-        if not len(unbalanced):
-            return coef
-        for r in unbalanced:
-            n_columns = max(_FIRST_COLUMNS, 2 * np.count_nonzero(coef[:, r]))
-            first = np.where(coef[:, r] != 0, np.inf, np.abs(gradient[:, r]))
-            columns = np.sort(np.argsort(-first, kind="stable")[:n_columns])
-            used = slice(None) if sample.row_mask is None else np.flatnonzero(sample.row_mask[:, r])
-            rows = np.array(sample.rows.array()[:, columns][used], dtype=float, order="F")
-            coef[columns, r] = _fitted(rows, y[used], coef[columns, r], family, params)
-    raise InputError(
-        f"n_iterations must let the solver balance the penalty, got {params.n_iterations}; raise it, or "
-        "l1_penalty"
-    )
+@dataclass(frozen=True, kw_only=True)
+class L1GLM(PublicEstimator):
+    """The lasso, or logistic regression with an ℓ1 penalty."""
+
+    family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
+    l1_penalty: float = positive("λ, in units of a row's loss")
+    n_iterations: int = count("the most passes of a lasso over its columns", default=10_000)
+
+    batch = True
+
+    def family_object(self) -> Family:
+        return get_family(self.family)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        return rows.by_replicate(self._coefficients(rows.sample))
+
+    def _coefficients(self, sample: Sample) -> FloatArray:
+        """Return the coefficients of each replicate, (d, R)."""
+        check_labels(sample, self)
+        family, penalty, y = self.family_object(), self.l1_penalty, sample.response()
+        gradient_at = wide_gradient(sample, Design(sample), family)
+        coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+        for _ in range(_MOST_ROUNDS):
+            gradient = gradient_at(coef)
+            unbalanced = np.flatnonzero(_imbalance(gradient, coef, penalty).max(axis=0) > TOLERANCE * penalty)
+            if not len(unbalanced):
+                return coef
+            for r in unbalanced:
+                n_columns = max(_FIRST_COLUMNS, 2 * np.count_nonzero(coef[:, r]))
+                first = np.where(coef[:, r] != 0, np.inf, np.abs(gradient[:, r]))
+                columns = np.sort(np.argsort(-first, kind="stable")[:n_columns])
+                used = slice(None) if sample.row_mask is None else np.flatnonzero(sample.row_mask[:, r])
+                own = np.array(sample.rows.array()[:, columns][used], dtype=float, order="F")
+                coef[columns, r] = _fitted(own, y[used], coef[columns, r], family, self)
+        raise InputError(
+            f"n_iterations must let the solver balance the penalty, got {self.n_iterations}; raise it, or "
+            "l1_penalty"
+        )
 
 
 def _imbalance(gradient: FloatArray, coef: FloatArray, penalty: float) -> FloatArray:
@@ -84,9 +91,7 @@ def _imbalance(gradient: FloatArray, coef: FloatArray, penalty: float) -> FloatA
     return np.where(coef == 0, np.abs(gradient) - penalty, np.abs(gradient + penalty * np.sign(coef)))
 
 
-def _fitted(
-    X: FloatArray, y: FloatArray, start: FloatArray, family: Family, params: L1GLMParams
-) -> FloatArray:
+def _fitted(X: FloatArray, y: FloatArray, start: FloatArray, family: Family, params: L1GLM) -> FloatArray:
     """Return the coefficients of some columns, by Newton steps from ``start``."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso

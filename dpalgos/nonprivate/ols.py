@@ -7,17 +7,19 @@ Gram matrices, which are one matrix product. A singular value decomposition solv
 too ill-conditioned for ten correct digits.
 """
 
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.nonprivate.robust_intervals import (
-    RobustIntervalParams,
+    RobustIntervalEstimator,
     least_squares_half_widths,
     robust_interval,
 )
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.moments import row_moments
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -26,6 +28,7 @@ _LARGEST_CONDITION = 1e5
 
 
 @register(
+    name="ols",
     title="Ordinary least squares",
     order=1,
     task="linear_regression",
@@ -33,11 +36,21 @@ _LARGEST_CONDITION = 1e5
     reference="least squares",
     summary="Least squares without privacy.",
 )
-def ols(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, R)."""
-    sample.check_response()
-    if params.interval is not None:
-        transcript.interval = robust_interval(sample, least_squares_half_widths(params.interval))
+@dataclass(frozen=True, kw_only=True)
+class OLS(RobustIntervalEstimator):
+    """Least squares."""
+
+    batch = True
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        rows.sample.check_response()
+        if self.interval is not None:
+            spend.keep_interval(robust_interval(rows.sample, least_squares_half_widths(self.interval)))
+        return rows.by_replicate(least_squares(rows.sample))
+
+
+def least_squares(sample: Sample) -> FloatArray:
+    """Return the coefficients of each replicate, (d, R)."""
     if sample.row_mask is None:
         return _of_all_rows(sample)[:, None]
     d = sample.n_features

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.core.estimator import PublicEstimator
 from dpalgos.interval import Interval
-from dpalgos.params import Params, interval_level
+from dpalgos.params import interval_level
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -20,7 +21,7 @@ HalfWidths = Callable[[FloatArray, FloatArray | None], FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustIntervalParams(Params):
+class RobustIntervalEstimator(PublicEstimator):
     """Keywords of non-private estimators that have intervals."""
 
     interval: float | None = interval_level()

@@ -3,18 +3,20 @@
 m = (1/n) Σ_i x_i
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, robust_interval
-from dpalgos.release.transcript import Transcript
+from dpalgos.core.rows import Rows, clipped_mean
+from dpalgos.core.spend import Spend
+from dpalgos.nonprivate.robust_intervals import RobustIntervalEstimator, mean_half_widths, robust_interval
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.moments import clipped_means
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 
 @register(
+    name="sample_mean",
     title="Sample mean",
     order=7,
     task="mean",
@@ -22,8 +24,13 @@ from dpalgos.typing import FloatArray
     reference="the mean",
     summary="The mean without privacy.",
 )
-def sample_mean(sample: Sample, params: RobustIntervalParams, transcript: Transcript) -> FloatArray:
-    """Return the mean of each replicate's rows, (d, R)."""
-    if params.interval is not None:
-        transcript.interval = robust_interval(sample, mean_half_widths(params.interval))
-    return clipped_means(sample, truncate, np.inf).copy()
+@dataclass(frozen=True, kw_only=True)
+class SampleMean(RobustIntervalEstimator):
+    """The mean."""
+
+    batch = True
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        if self.interval is not None:
+            spend.keep_interval(robust_interval(rows.sample, mean_half_widths(self.interval)))
+        return clipped_mean(rows, truncate, np.inf).copy()

@@ -8,24 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.core.estimator import PublicEstimator
+from dpalgos.core.rows import Rows, clipped_mean
+from dpalgos.core.spend import Spend
 from dpalgos.models.shrinkage import hard_threshold
-from dpalgos.params import Params, count
+from dpalgos.params import count
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.moments import clipped_means
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparseSampleMeanParams(Params):
-    """Keywords of :func:`sparse_sample_mean`."""
-
-    sparsity: int = count("s, number of entries that are kept")
-
-
 @register(
+    name="sparse_sample_mean",
     title="Thresholded sample mean",
     order=8,
     task="mean",
@@ -34,7 +28,15 @@ class SparseSampleMeanParams(Params):
     summary="The entries of the mean that are largest in magnitude, without privacy.",
     example={"sparsity": 2},
 )
-def sparse_sample_mean(sample: Sample, params: SparseSampleMeanParams, transcript: Transcript) -> FloatArray:
-    """Return the thresholded mean of each replicate's rows, (d, R)."""
-    sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    return hard_threshold(clipped_means(sample, truncate, np.inf), sparsity)
+@dataclass(frozen=True, kw_only=True)
+class SparseSampleMean(PublicEstimator):
+    """The thresholded mean."""
+
+    sparsity: int = count("s, number of entries that are kept")
+
+    batch = True
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        sparsity = check_how_many("sparsity", self.sparsity, rows.d)
+        means = clipped_mean(rows, truncate, np.inf)
+        return rows.by_replicate(hard_threshold(rows.by_column(means), sparsity))

@@ -1,15 +1,16 @@
 """The vector of zeros, which reads no data: the floor that a useful estimate must beat."""
 
-import numpy as np
+from dataclasses import dataclass
 
 from dpalgos.catalog import register
-from dpalgos.params import Params
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
+from dpalgos.core.estimator import PublicEstimator
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.typing import FloatArray
 
 
 @register(
+    name="zero",
     title="Zero vector",
     order=0,
     task="any",
@@ -17,6 +18,11 @@ from dpalgos.typing import FloatArray
     reference="the trivial estimate",
     summary="The vector of zeros: the floor that a useful estimate must beat.",
 )
-def zero(sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
-    """Return zeros of shape (d, R)."""
-    return np.zeros((sample.n_features, sample.n_replicates))
+@dataclass(frozen=True, kw_only=True)
+class Zero(PublicEstimator):
+    """The vector of zeros."""
+
+    batch = True
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        return rows.zeros(rows.d)

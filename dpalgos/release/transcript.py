@@ -41,8 +41,6 @@ class Transcript:
     ----------
     events : list of Event
         One per release; shared by the replicates, which are separate hypothetical runs.
-    formulas : dict
-        The formula of the sensitivity, by label, of releases that state a lemma.
     diagnostics : dict
         Facts about the run computed from released or public quantities only.
     interval : Interval or None
@@ -60,7 +58,6 @@ class Transcript:
         self._relation = relation
         self._group: int | None = None
         self.events: list[Event] = []
-        self.formulas: dict[str, str] = {}
         self.diagnostics: dict[str, Any] = {}
         self.interval: Interval | None = None
         self.path: FloatArray | None = None
@@ -85,10 +82,6 @@ class Transcript:
         """Forget all releases, and go on as a transcript of one replicate with fresh noise."""
         self._noise = self._noise.select(slice(r, r + 1))
         self.events, self.diagnostics, self.interval, self.path = [], {}, None, None
-
-    def renew_noise(self) -> None:
-        """Draw afresh from now on, as :meth:`for_replicate` does: a batch then equals a loop."""
-        self._noise = self._noise.select(slice(0, self.n_replicates))
 
     def join(self, parts: Sequence["Transcript"]) -> None:
         """Add the releases of all replicates' transcripts.

@@ -19,8 +19,8 @@ def clip_factor(norms: FloatArray, level: float | FloatArray) -> FloatArray:
 
 
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
-    """Scale the rows of X (n, d) whose ℓ2 norm exceeds ``bound`` down to it, in double precision."""
-    return np.asarray(np.multiply(X, clip_factor(row_lengths(X), bound)[:, None], dtype=float))
+    """Scale the rows of X (…, d) whose ℓ2 norm exceeds ``bound`` down to it, in double precision."""
+    return np.asarray(np.multiply(X, clip_factor(row_lengths(X), bound)[..., None], dtype=float))
 
 
 def truncate(values: FloatArray, bound: float | FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,6 @@ class Group:
     offset: FloatArray | float = 0.0
     units: slice | IntArray | None = None
     unit_weights: FloatArray | None = None
-
-    def weighted(self, values: FloatArray) -> FloatArray:
-        """Return values (n_group, …) of rows, multiplied by the weights of rows."""
-        if self.unit_weights is None:
-            return values
-        return np.asarray(values.T * self.unit_weights).T
-
-    def total(self, chosen: BoolArray) -> float:
-        """Return the sum of the weights of the chosen rows (n_group,)."""
-        if self.unit_weights is None:
-            return float(np.count_nonzero(chosen))
-        return float(self.unit_weights[chosen].sum())
 
     def shifted(self, products: FloatArray) -> FloatArray:
         """Return products of rows with coefficients, with the offset."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -44,19 +44,6 @@ class Grouped(Generic[T]):
             lambda part_rows: _summed(map_groups(part_rows, function), shape, part, axis)
         )
 
-    def sum(self, part: Callable[[Group, T], Any]) -> FloatArray:
-        """Return the sum over all rows of an array per group and its value, of one replicate."""
-        if self.pairs is not None:
-            return _plain_sum(self.pairs, part)
-        function = self.function
-        return self.sample.total(lambda part_rows: _plain_sum(map_groups(part_rows, function), part))
-
-    def map(self, function: Callable[[Group, T], U]) -> "Grouped[U]":
-        """Apply a function to each group and its previous value."""
-        pairs = None if self.pairs is None else [(group, function(group, old)) for group, old in self.pairs]
-        before = self.function
-        return Grouped(self.sample, lambda group: function(group, before(group)), pairs)
-
 
 def map_groups(sample: Sample, function: Callable[[Group], T], *, all_replicates: bool = False) -> Grouped[T]:
     """Apply a function to each group, of :meth:`Sample.groups` or of :meth:`Sample.row_blocks`."""
@@ -64,10 +51,6 @@ def map_groups(sample: Sample, function: Callable[[Group], T], *, all_replicates
         return Grouped(sample, function)
     groups = sample.row_blocks if all_replicates else sample.groups
     return Grouped(sample, function, [(group, function(group)) for group in groups()])
-
-
-def _plain_sum(groups: Iterable[tuple[Group, T]], part: Callable[[Group, T], Any]) -> FloatArray:
-    return np.asarray(sum(part(group, value) for group, value in groups), dtype=float)
 
 
 def _summed(

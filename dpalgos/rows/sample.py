@@ -180,10 +180,6 @@ class Sample:
         """Return the same rows of one replicate in units of privacy."""
         return self._with(units=units, n_rows=np.array([units.n_units]))
 
-    def with_total(self, total: float) -> "Sample":
-        """Return the same rows with a released sum of weights in place of the number of units."""
-        return self._with(n_rows=np.array([total]))
-
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows with the first column as an offset, clipped to public bounds."""
         return self._with(offset_bounds=bounds)
@@ -221,7 +217,14 @@ class Sample:
         """Number of rows that each replicate uses, (R,)."""
         if self.row_mask is None:
             return np.full(self.n_replicates, float(len(self.rows)))
-        return np.asarray(self.row_mask.sum(axis=0), dtype=float)
+        return np.asarray(np.count_nonzero(self.mask_by_replicate, axis=1), dtype=float)
+
+    @cached_property
+    def mask_by_replicate(self) -> BoolArray:
+        """The row mask, replicate by replicate, (R, n); all True without a mask."""
+        if self.row_mask is None:
+            return np.ones((self.n_replicates, len(self.rows)), dtype=bool)
+        return np.ascontiguousarray(self.row_mask.T)
 
     @property
     def has_one_size(self) -> bool:
@@ -328,15 +331,18 @@ class Sample:
     def held_blocks(self, n_at_once: int) -> Iterator[Group]:
         """Yield rows in memory for all replicates, so many at once, without rows that no replicate uses."""
         X, y, mask = self.X, self.y, self.row_mask
-        chosen = None if mask is None else np.flatnonzero(mask.any(axis=1))
+        chosen = None if mask is None else np.flatnonzero(self.mask_by_replicate.any(axis=0))
         if chosen is not None and len(chosen) == len(X):
             chosen = None
         n = len(X) if chosen is None else len(chosen)
         for start in range(0, n, n_at_once):
             some = slice(start, min(start + n_at_once, n))
             rows: slice | IntArray = some if chosen is None else chosen[some]
-            block = X[rows]
-            weights = np.ones((len(block), 1)) if mask is None else mask[rows].astype(float, order="F")
+            block = X[rows] if isinstance(rows, slice) else X.take(rows, axis=0)
+            weights = np.ones((len(block), 1))
+            if mask is not None:  # by columns, since sums are of replicates
+                own = mask[rows] if isinstance(rows, slice) else mask.take(rows, axis=0)
+                weights = np.ascontiguousarray(own.T).astype(float).T
             responses = np.zeros(len(block)) if y is None else y[rows]
             replicates = slice(0, self.n_replicates)
             yield self._group(replicates, rows, block, responses, weights, self.offset_of(rows))

@@ -11,97 +11,49 @@ With weights w_i, at most w_max, and a unit of m rows, row i weighs
     person_weight="rows":    w_i/(w_max k), for at most k rows of a unit; other rows weigh 0
 
 Without weights w_i, rows of equal persons weigh 1/m, and a unit weighs 1. In all other cases, the sum of all
-weights is private. It is released, and replaces n in means and sensitivities (:func:`Sample.with_total`).
+weights is private. It is released, and replaces n in means and sensitivities
+(:meth:`dpalgos.core.rows.Rows.with_total`).
 
 Bit by bit, what is computed for one unit depends on no other unit. Products with rows are computed column by
 column (:func:`dpalgos.rows.products.row_products`), since the last rows of a matrix product are summed in
 another order.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from dpalgos.errors import InputError, shown
-from dpalgos.params import Params, choice, count, positive
 from dpalgos.rows.group import PrivacyUnits
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import public_positions
 from dpalgos.typing import FloatArray
 
-EQUAL, BY_ROWS = "equal", "rows"
 
+def weighted_units(sample: Sample, max_rows: int | None = None, max_weight: float | None = None) -> Sample:
+    """Return a sample of one replicate whose rows know their unit and their weight, if there are any.
 
-@dataclass(frozen=True, kw_only=True)
-class UnitParams(Params):
-    """Keywords of estimators that protect people and take weights."""
-
-    person_weight: str = choice(
-        "with user_ids: 'equal', each person counts once; 'rows', each row counts once, up to max_rows",
-        (EQUAL, BY_ROWS),
-        default=EQUAL,
-    )
-    max_rows: int | None = count(
-        "with person_weight='rows': the public number of rows a person that count", default=None
-    )
-    max_weight: float | None = positive(
-        "with weights: their public maximum, to which larger ones are clipped", default=None
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.person_weight == BY_ROWS) != (self.max_rows is not None):
-            raise InputError(
-                f"max_rows must be a number exactly if person_weight='rows', got {shown(self.max_rows)} with "
-                f"person_weight={self.person_weight!r}; set both or none"
-            )
-
-    @property
-    def has_private_total(self) -> bool:
-        """Whether the sum of all weights is private."""
-        return self.largest_change > 0
-
-    @property
-    def largest_change(self) -> float:
-        """The maximum difference of two units' weights: at least one row of a person counts."""
-        return 1.0 if self.max_weight is not None else 1 - 1 / (self.max_rows or 1)
-
-    def check_units(self, sample: Sample) -> None:
-        """Refuse a sample without the weights or user ids that the keywords need."""
-        weights_given = sample.row_weights is not None
-        if (self.max_weight is not None) != weights_given:
-            raise InputError(
-                "weights and max_weight, the public maximum of weights, must be given together; "
-                f"got max_weight={self.max_weight!r} and {'' if weights_given else 'no '}weights"
-            )
-        if sample.user_codes is None and self.max_rows is not None:
-            raise InputError("person_weight='rows' needs user_ids, got none; pass the person of every row")
-
-    def with_units(self, sample: Sample) -> Sample:
-        """Return a sample of one replicate whose rows know their unit and their weight, if there are any."""
-        self.check_units(sample)
-        if sample.user_codes is None and sample.row_weights is None:
-            return sample
-        if sample.user_codes is not None and not sample.rows.streamed:
-            sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
-        n = len(sample.rows)
-        used = np.ones(n, dtype=bool) if sample.row_mask is None else sample.row_mask[:, 0]
-        weights: FloatArray = np.zeros(n)
-        weights[used] = 1.0
-        if sample.row_weights is not None and self.max_weight is not None:
-            weights[used] = np.clip(sample.row_weights[used] / self.max_weight, 0.0, 1.0)
-        if sample.user_codes is None:
-            return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])))
-        sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
-        codes = sample.user_codes
-        if not sizes.all():
-            codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
-        sizes = sizes[sizes > 0]
-        starts = None if sample.rows.streamed else np.append(0, np.cumsum(sizes))
-        if self.max_rows is None:
-            weights[used] /= sizes[codes[used]]
-        else:
-            weights /= self.max_rows
-            if sizes.max() > self.max_rows:
-                weights[used] *= public_positions(codes[used]) < self.max_rows
-        return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts))
+    ``max_rows`` and ``max_weight`` are the keywords of :class:`dpalgos.core.units.UnitEstimator`.
+    """
+    if sample.user_codes is None and sample.row_weights is None:
+        return sample
+    if sample.user_codes is not None and not sample.rows.streamed:
+        sample = sample.derived(rows=np.argsort(sample.user_codes, kind="stable"))
+    n = len(sample.rows)
+    used = np.ones(n, dtype=bool) if sample.row_mask is None else sample.row_mask[:, 0]
+    weights: FloatArray = np.zeros(n)
+    weights[used] = 1.0
+    if sample.row_weights is not None and max_weight is not None:
+        weights[used] = np.clip(sample.row_weights[used] / max_weight, 0.0, 1.0)
+    if sample.user_codes is None:
+        return sample.with_units(PrivacyUnits(None, weights, float(sample.n_rows[0])))
+    sizes = np.bincount(sample.user_codes[used], minlength=int(sample.user_codes.max()) + 1)
+    codes = sample.user_codes
+    if not sizes.all():
+        codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
+    sizes = sizes[sizes > 0]
+    starts = None if sample.rows.streamed else np.append(0, np.cumsum(sizes))
+    if max_rows is None:
+        weights[used] /= sizes[codes[used]]
+    else:
+        weights /= max_rows
+        if sizes.max() > max_rows:
+            weights[used] *= public_positions(codes[used]) < max_rows
+    return sample.with_units(PrivacyUnits(codes, weights, float(len(sizes)), starts))

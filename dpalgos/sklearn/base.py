@@ -14,13 +14,13 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
+from dpalgos.core.units import EQUAL
 from dpalgos.errors import InputError
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import check_labels, check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import EQUAL
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import level_columns
 from dpalgos.sklearn.units import Units, units_of_bounds

@@ -11,9 +11,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
+from dpalgos.core.units import EQUAL
 from dpalgos.errors import InputError, PrivacyWarning, shown
 from dpalgos.release.checks import check_same_order
-from dpalgos.rows.units import EQUAL
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
     checked_pair,

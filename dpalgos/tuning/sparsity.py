@@ -24,7 +24,6 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Release
-from dpalgos.core.bridge import run_on_sample
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan, Proved
@@ -46,7 +45,7 @@ _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparsityParams(PrivateEstimator):
+class SparsityEstimator(PrivateEstimator):
     """Keywords of estimators whose sparsity can be chosen."""
 
     sparsity: int = count("s, number of non-zero coefficients; with a choice, the maximum")
@@ -134,7 +133,7 @@ def response_losses(
         yield np.minimum((y - rows @ model[used]) ** 2 / 2, bound)
 
 
-P = TypeVar("P", bound=SparsityParams)
+P = TypeVar("P", bound=SparsityEstimator)
 
 
 def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], losses: Losses) -> FloatArray:
@@ -178,7 +177,7 @@ def as_printed(
                 epsilon=params.epsilon,
             )
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
-            drawn[:, r] = run_on_sample(part, settings, inner)[:, 0]
+            drawn[:, r] = settings.run(part, inner)[:, 0]
         return drawn
 
     def release(transcript: Transcript) -> FloatArray:

@@ -34,25 +34,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import NoisePlan, least_noise, selections
-from dpalgos.accounting.events import Event, PureEvent
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
-from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
-from dpalgos.core.spend import ColumnSpend, Spend
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
-    CUBE_SHARE,
-    INTERVAL,
     SHARES,
     UNSEEN_ENTRIES,
     ReleasedOffset,
     RowSpread,
     entry_interval,
     interval_in_ball,
+    pure_parts,
     pure_slots,
 )
 from dpalgos.intervals.spread import TruncatedEntries
@@ -77,7 +74,6 @@ from dpalgos.mechanisms.winsorized_mean import (
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability
 from dpalgos.release.declared import Bounded
-from dpalgos.release.spend import Noisy
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
@@ -260,16 +256,16 @@ class UserAggregation:
         return slots | pure_slots(of_interval) if self.interval and self._size == 1 else slots
 
     def _clipped_slots(self) -> dict[str, Slot]:
-        params, last = self.params, self.releases.last.label
+        params, last, has_interval = self.params, self.releases.last.label, bool(self.interval)
         if self._is_pure:
-            budget = params.split_budget({"mean": 1.0}, {INTERVAL: CUBE_SHARE} if self.interval else {})
-            pure = pure_slots(budget.split_epsilon(INTERVAL)) if self.interval else {}
-            return {last: Laplace(budget.split_epsilon("mean")), **pure}
-        budget = params.split_budget({"steps": 1.0}, SHARES if self.interval else {})
-        parts = tuple(SHARES) if self.interval else ()
+            epsilon, of_interval = pure_parts(params.epsilon, interval=has_interval)
+            return {last: Laplace(epsilon), **(pure_slots(of_interval) if has_interval else {})}
+        if params.calibration == "paper":
+            return {last: Gaussian(self._printed_multiplier())}
+        reserved = {label: Share(share) for label, share in SHARES.items()} if has_interval else {}
+        left = 1 - sum(one.share for one in reserved.values())
         return {
-            last: Gaussian(self._clipped_multiplier(budget)),
-            **{part: Gaussian(budget.gaussian_multiplier(part)) for part in parts},
+            **gaussian_plan(params.epsilon, params.delta, {last: Share(left, self.n_queries), **reserved})
         }
 
     def _clipped(self, spend: Spend, users: Sample) -> FloatArray:
@@ -331,11 +327,11 @@ class UserAggregation:
         return self._spend(spend, release, ball_mean.of(mean_offset(users, ball), ball.radius, users.n_rows))
 
     def _spend(self, spend: Spend, release: Release, query: Bounded) -> Noisy:
-        return ColumnSpend(spend)(replace(release, label=self._name(release.label)), query)
+        return spend.columns(self._name(release.label), query)
 
     def _ball_interval(self, spend: Spend, users: Sample, ball: Ball, offset: ReleasedOffset) -> None:
         """Keep the half-widths, if requested; the sampled units are users."""
-        found = interval_in_ball(ColumnSpend(spend), self.interval, users, ball, offset, NONE_UNSEEN)
+        found = interval_in_ball(spend, self.interval, users, ball, offset, NONE_UNSEEN)
         if found is not None:
             spend.keep_interval(found)
 
@@ -351,8 +347,7 @@ class UserAggregation:
         squares = mean_squares(users, ball) / ball.radius**2
         spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
         reach = std / np.sqrt(2) * normal_equivalent(1, self.interval)
-        columns = ColumnSpend(spend)
-        spend.keep_interval(entry_interval(columns, self.interval, entries, users.n_rows, spread, reach))
+        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, reach))
 
     def _window(self, n_users: float) -> Window:
         """Return the window of columns that are winsorized one by one."""
@@ -372,18 +367,15 @@ class UserAggregation:
             epsilon /= float(np.sqrt(8 * size * np.log(1 / delta)))
         return epsilon / 2, 0.0
 
-    def _clipped_multiplier(self, budget: SplitBudget) -> float:
-        """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
+    def _printed_multiplier(self) -> float:
+        """Return the paper's noise standard deviation over the sensitivity 2B/n of replacing a user."""
         params = self.params
-        if params.calibration == "tight":
-            return budget.gaussian_multiplier("steps", self.n_queries)
         if params.aggregation == "group_privacy":
             assert params.samples_per_user is not None
             m = params.samples_per_user
-            delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
+            delta = float(params.delta / m * np.exp(-(m - 1) * params.epsilon / m))
             # A row moves the mean by 2B / (nm).
-            budget = SplitBudget(epsilon=params.epsilon / m, delta=float(delta), shares={"steps": 1.0})
-            return budget.gaussian_multiplier("steps", self.n_queries) / m
+            return float(np.sqrt(self.n_queries) / gaussian_mu(params.epsilon / m, delta)) / m
         epsilon, delta = self._printed_budget()
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
@@ -398,15 +390,15 @@ def planned_halves(
     params: AggregatingEstimator, n_queries: int, interval: float | None
 ) -> tuple[float, float]:
     """Return the ε of each range and of each mean of T winsorized means of one column, and of an interval."""
-    reserved = {INTERVAL: CUBE_SHARE} if interval else {}
-    budget = params.split_budget({"ranges": 0.5, "means": 0.5}, reserved)
-    half = budget.split_epsilon("means", n_queries)
-    means = PureEvent(label="", epsilon=half, sensitivity=1.0, count=n_queries)
-    events: dict[str, Event] = {"ranges": selections(half, n_queries), "means": means}
+    left, of_interval = pure_parts(params.epsilon, interval=bool(interval))
+    half = left * 0.5 / n_queries
+    means = Laplace(half, times=n_queries)
+    plan: dict[str, Slot] = {"ranges": Selection(half, k=n_queries), "means": means}
     if interval:
-        events["squares"] = replace(means, epsilon=budget.split_epsilon(INTERVAL))
-    noise = least_noise(NoisePlan(params.epsilon, params.delta, events), many=True)
-    return noise.epsilon_of("means"), noise.epsilon_of("squares") if interval else 0.0
+        plan["squares"] = replace(means, epsilon=of_interval)
+    noise = least_noise_plan(params.epsilon, params.delta, plan, many=True)
+    halves = [slot.epsilon for slot in noise.values() if isinstance(slot, Laplace)]
+    return halves[0], halves[1] if interval else 0.0
 
 
 def mean_releases(name: str) -> MeanReleases:

@@ -39,12 +39,12 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas
+from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
-from dpalgos.params import IntervalParams, positive
+from dpalgos.params import positive
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregatingEstimator, UserAggregation, mean_releases
 
@@ -70,7 +70,7 @@ MEAN_RELEASES = mean_releases("mean")
     },
 )
 @dataclass(frozen=True, kw_only=True)
-class UserLevelMean(IntervalParams, AggregatingEstimator):
+class UserLevelMean(IntervalEstimator, AggregatingEstimator):
     """The mean over users of the means of their rows."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")

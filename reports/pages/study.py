@@ -116,7 +116,7 @@ def _about(entry: Estimator) -> tuple[str, ...]:
 
 def origin_of(entry: Estimator) -> str:
     """Say which file an estimator from outside is in; empty for one of the project."""
-    module = outside_plugins().modules.get(entry.function.__module__)
+    module = outside_plugins().modules.get(entry.module)
     if module is None:
         return ""
     file = Path(str(module.__file__))

@@ -16,7 +16,7 @@ import pandas as pd
 
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
-from dpalgos.hardened_release import rehearse_release
+from dpalgos.hardened_release import release_plan
 from reports.page import ZERO
 from reports.ranking import first_below
 from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
@@ -252,7 +252,7 @@ def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
     delta = delta_at(spec.headline.delta, best.n)
     keywords = {**item.keywords(sizes), "epsilon": best.epsilon, "delta": delta}
     try:
-        plan = rehearse_release(item.name, best.n, sizes["d"], keywords, n_users=n_users)
+        plan = release_plan(item.name, best.n, sizes["d"], keywords, n_users=n_users)
     except InputError:
         return risk_of_budget(best.epsilon, delta, "row" if n_users is None else "user")
     return risk_of_events(plan.events, delta)

@@ -43,12 +43,11 @@ def measure_of(problem: RowSource) -> Measure:
 
 def modules_of(problem: RowSource, estimators: Iterable[str] = ()) -> list[str]:
     """Return the modules that decide a problem's numbers, and those of some estimators."""
-    functions = (dpalgos.get_estimator(name).function for name in set(estimators))
     return [
         type(problem).__module__,
         measure_of(problem).measure.__module__,
         *problem.traits.modules,
-        *(function.__module__ for function in functions),
+        *(dpalgos.get_estimator(name).module for name in set(estimators)),
     ]
 
 

@@ -198,7 +198,7 @@ class _Simulated:
         self._request = plan.request(name, plan.plan.epsilon)
         budget = {"epsilon": plan.plan.epsilon, "delta": plan.plan.delta}
         declared = [each.declared for each in plan.plan.questions if name in (each.name, each.submodel)]
-        module = self._request.estimator.function.__module__
+        module = self._request.estimator.module
         self._kept = KeptForecasts(module, plan.study_sha256, budget, declared)
 
     @cached_property

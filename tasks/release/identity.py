@@ -1,6 +1,6 @@
 """The question that the ledger stores of a release: two requests are one if they draw from the same inputs.
 
-The ledger hashes everything of the rows' design and of the estimator's `Params` that decides the estimate. A
+The ledger hashes everything of the rows' design and of the estimator's keywords that decides the estimate. A
 question has one form for all spellings:
 
 - Columns are in order of their names, as long as no formula names the coefficients.
@@ -21,8 +21,8 @@ from data.columns import Derived
 from data.formats.canonical import meanings
 from data.ledger.charges import canonical_json
 from dpalgos.catalog import Estimator
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.formula.allowed import plain_code
-from dpalgos.params import Params
 from tasks.own_table.row_design import RowDesign
 from tasks.study.estimators import OFFSET
 
@@ -43,7 +43,7 @@ _LATER = {
 
 
 def question_parameters(
-    estimator: Estimator, params: Params, design: RowDesign, *, as_in_3_0: bool = False
+    estimator: Estimator, params: AnyEstimator, design: RowDesign, *, as_in_3_0: bool = False
 ) -> dict[str, Any]:
     """Return every field that a release is drawn from, next to the data, as plain data.
 

@@ -23,10 +23,10 @@ from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
 from dpalgos.coefficients import HAZARD
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.goodness import binned, in_units
-from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
+from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, release_plan
 from dpalgos.interval import why_none
-from dpalgos.params import Params
 from dpalgos.result import Result
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
@@ -54,7 +54,7 @@ class PlannedRelease:
     cost: PrivacyCost
 
     @property
-    def params(self) -> Params:
+    def params(self) -> AnyEstimator:
         """All keywords of the estimator, defaults included."""
         return self.drawing.params
 
@@ -173,7 +173,7 @@ def plan_release(request: ReleaseRequest, sample: Sample, reader: Fingerprinter)
     if sample.user_codes is not None:
         n_users = int(sample.n_users.min())
         _check_one_row(request, sample, n_users)
-    drawing = rehearse_release(
+    drawing = release_plan(
         request.estimator.name,
         reader.n_rows,
         request.design.n_columns,
@@ -218,7 +218,7 @@ def public_plan(request: ReleaseRequest) -> ReleasePlan:
     """Plan a release by its declarations alone."""
     assert request.table is not None
     name, shape = request.estimator.name, (request.table.units[0], request.design.n_columns)
-    return rehearse_release(name, *shape, request.keywords, n_users=request.n_users)
+    return release_plan(name, *shape, request.keywords, n_users=request.n_users)
 
 
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:

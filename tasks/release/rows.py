@@ -27,7 +27,7 @@ from data.tables.streams import HELD_NUMBERS, StreamedTable
 from dpalgos import Sample
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.hardened_release import rehearse_release
+from dpalgos.hardened_release import release_plan
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
@@ -191,7 +191,7 @@ def _takes_streams(request: ReleaseRequest, n_rows: int) -> bool:
     """Return whether the estimator reads so many rows in passes over a file."""
     try:
         shape = n_rows, request.design.n_columns
-        rehearse_release(request.estimator.name, *shape, request.keywords, streamed=True)
+        release_plan(request.estimator.name, *shape, request.keywords, streamed=True)
     except StreamRefused:
         return False
     return True

@@ -38,7 +38,7 @@ def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, 
 
 
 def audit_key(cell: Cell, n_features: int) -> str:
-    module = dpalgos.get_estimator(cell.estimator).function.__module__
+    module = dpalgos.get_estimator(cell.estimator).module
     return digest([module], cell.estimator, cell.keywords(), n_features)
 
 

@@ -1,5 +1,7 @@
 """The forms of estimators that the suites run over, and responses and user ids that suit each."""
 
+import re
+import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -92,3 +94,34 @@ SETTINGS += SINGLE_EVENTS
 _STAGES = tomllib.loads(Path(__file__).with_name("stages.toml").read_text())
 RELEASED_AT = {_with(name, **each): set(labels) for name, rows in _STAGES.items() for each, labels in rows}
 STAGES = calibrated(RELEASED_AT)
+
+# `Spend` draws the noise of a slot by its kind. So what holds for one form of a kind holds for all.
+_BY_KIND = {
+    "adassp": "symmetric matrices",
+    "box_mean": "noise in cubes",
+    "box_mean: interval": "Laplace noise",
+    "boosted_adassp": "a slot that is released several times",
+    "dp_mean": "Gaussian vectors",
+    "dp_sparse_mean": "selections, and peeling as printed",
+    "hessian_mixing": "sketches",
+}
+BY_KIND = [(e, c) for e, c in EVERY if e.label in _BY_KIND]
+
+
+def _sources(estimator):
+    """Return the text of an estimator's module, and of the modules of this package that it imports."""
+    text = Path(sys.modules[estimator.module].__file__).read_text()
+    packages = r"^from (dpalgos\.(?:tuning|user_level|local|central)[\w.]*) import"
+    names = re.findall(packages, text, re.MULTILINE)
+    return text + "".join(Path(sys.modules[name].__file__).read_text() for name in names)
+
+
+def _kinds(estimator, calibration):
+    plan = build_params(estimator, keywords(estimator, calibration)).plan(400, 3)
+    return estimator.name, calibration, frozenset((label, type(slot)) for label, slot in plan.items())
+
+
+# Mechanisms with a sampler of their own, which `Spend.mechanism` runs: a form for each set of releases.
+_OWN = [(e, c) for e, c in EVERY if e.private and e.protected and ".mechanism(" in _sources(e)]
+OWN_SAMPLERS = list({_kinds(e, c): (e, c) for e, c in reversed(_OWN)}.values())[::-1]
+DRAWN = BY_KIND + [case for case in OWN_SAMPLERS if case not in BY_KIND]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.calibration import gaussians, laplace
 from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
+from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from tests.builders import refused
@@ -112,16 +112,16 @@ def test_a_transcript_refuses_what_no_noise_can_cover(scale):
     one = np.ones((1, 1))
     sketch = GaussianSketchEvent(label="v", n_rows=1, row_bound_squared=scale, ridge=1.0)
     calls = (
-        lambda: transcript.add_noise(one, gaussians(1.0), scale, "v"),
-        lambda: transcript.add_noise(one, gaussians(scale), 1.0, "v"),
-        lambda: transcript.add_noise(one, gaussians(1.0), np.array([scale]), "v"),
-        lambda: transcript.add_noise(one, laplace(1.0), scale, "v"),
-        lambda: transcript.add_noise(one, laplace(scale), 1.0, "v"),
+        lambda: transcript.add_noise(one, Gaussian(1.0).event(""), scale, "v"),
+        lambda: transcript.add_noise(one, Gaussian(scale).event(""), 1.0, "v"),
+        lambda: transcript.add_noise(one, Gaussian(1.0).event(""), np.array([scale]), "v"),
+        lambda: transcript.add_noise(one, Laplace(1.0).event(""), scale, "v"),
+        lambda: transcript.add_noise(one, Laplace(scale).event(""), 1.0, "v"),
         lambda: transcript.publish(one, lambda: one, PureEvent(label="v", epsilon=1.0, sensitivity=scale)),
         lambda: transcript.publish(one, lambda: one, sketch),
     )
     for call in calls:
         refused(call, dpalgos.InputError, "of the release 'v'")
     with pytest.raises(dpalgos.InputError, match="noise scale"):  # which underflows
-        transcript.add_noise(one, gaussians(1e-200), 1e-200, "v")
+        transcript.add_noise(one, Gaussian(1e-200).event(""), 1e-200, "v")
     assert not transcript.events

@@ -1,8 +1,7 @@
-"""What is declared is what each form releases, by a named sensitivity; nothing else reaches an answer."""
+"""Each planned release has a named sensitivity, and nothing else reaches an answer."""
 
 import ast
 import inspect
-import re
 import sys
 from collections import defaultdict
 from functools import cache
@@ -12,22 +11,21 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.composition import spending
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import BatchNoise, RecordingTranscript
+from dpalgos.core.slots import quantity
 from dpalgos.mechanisms import sensitivity
-from dpalgos.release import spend as spending_module
-from dpalgos.release.spend import Spend
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import (
+    DRAWN,
     EVERY,
     FAMILIES,
     IDS,
     RELEASED_AT,
     SINGLE_EVENTS,
     STAGES,
-    answered,
     keywords,
     response,
     whose,
@@ -35,59 +33,40 @@ from tests.contract.forms import (
 
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
 IN_FAMILIES = [(estimator, calibration) for estimator, calibration in FAMILIES if estimator.private]
+each_estimator = pytest.mark.parametrize(
+    "estimator", [one for one in dpalgos.catalog() if one.private], ids=lambda one: one.name
+)
 each_form = pytest.mark.parametrize(
     ("estimator", "calibration"), PRIVATE + IN_FAMILIES + SINGLE_EVENTS, **IDS
 )
 
 
-def released(estimator, calibration, monkeypatch, d=3):
-    """Run a form; return its events, each release that was spent with its query and event, and its plan."""
-    spent, spend, plans, made = [], Spend.__call__, [{}], spending_module.planned_events
-
-    def record_plan(epsilon, delta, plan, *, pure=False):
-        plans.append({} if pure else plan)
-        return made(epsilon, delta, plan, pure=pure)
-
-    def spend_and_record(self, release, query, **options):
-        noisy = spend(self, release, query, **options)
-        spent.append((release, query, self._transcript.events[-1]))
-        return noisy
-
-    monkeypatch.setattr(Spend, "__call__", spend_and_record)
-    for module in {spending_module, sys.modules[estimator.function.__module__]}:
-        if getattr(module, "planned_events", None) is made:
-            monkeypatch.setattr(module, "planned_events", record_plan)
-    n = 1600 if estimator.form.startswith("people") else 400
-    X = np.random.default_rng(0).uniform(-1, 1, (n, d))
-    return answered(estimator, calibration, X, X[:, 0]).events, spent, plans[-1]
-
-
 @each_form
-def test_a_form_releases_what_it_declares(estimator, calibration, monkeypatch):
-    events, spent, plan = released(estimator, calibration, monkeypatch)
-    labels = {event.label for event in events}
+def test_a_plan_names_a_lemma_for_each_release(estimator, calibration):
+    plan = build_params(estimator, keywords(estimator, calibration)).plan(400, 3)
+    labels = {quantity(label) for label in plan} | {form for slot in plan.values() for form in slot.forms}
     assert labels <= {one.label for one in estimator.releases}
-    stated = {release.label: planned.share for release, planned in plan.items()}
-    for label in labels if calibration == "tight" and stated.keys() == labels else ():
-        part = spending([event for event in events if event.label == label]).rho / spending(events).rho
-        assert part == pytest.approx(stated[label], abs=6e-4), label
-    declared = {(one.label, one.lemma) for one in estimator.releases}
-    for release, query, event in spent:
-        assert (release.label, release.lemma) in declared
-        assert query.formula
-        charged = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-        np.testing.assert_allclose(charged, query.sensitivity, rtol=1e-12, err_msg=release.label)
     for one in estimator.releases:
         assert (one.lemma.__name__ in LEMMAS) or one.lemma.__name__.endswith("_sensitivity")
 
 
+def kinds_of(estimator, calibration):
+    return {
+        type(slot) for slot in build_params(estimator, keywords(estimator, calibration)).plan(400, 3).values()
+    }
+
+
+def test_each_kind_of_slot_has_a_form_whose_noise_is_tested():
+    tested = {kind for case in DRAWN for kind in kinds_of(*case)}
+    assert {kind for case in PRIVATE for kind in kinds_of(*case)} <= tested
+
+
 @pytest.mark.parametrize("estimator", RELEASED_AT, **IDS)
 def test_all_that_is_released_before_the_steps_is_charged(estimator):
-    rng, epsilon = np.random.default_rng(1), estimator.example["epsilon"]
-    X = np.column_stack([rng.standard_normal((400, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(400)])
-    result = answered(estimator, "tight", X, X[:, 0], delta=1e-6)
-    assert {event.label for event in result.events} >= RELEASED_AT[estimator]
-    assert 0.999 * epsilon <= result.certified_epsilon <= epsilon
+    of = build_params(estimator, keywords(estimator, "tight", delta=1e-6))
+    events = of.events(400, 4)
+    assert {event.label for event in events} >= RELEASED_AT[estimator]
+    assert 0.999 * of.epsilon <= certified_epsilon(events, of.delta) <= of.epsilon
 
 
 PACKAGE = Path(dpalgos.__file__).parent
@@ -164,38 +143,10 @@ def test_sensitivity_functions_say_why(path):
             assert len(ast.get_docstring(node) or "") >= 60, node.name
 
 
-def most_quantities(estimator, calibration):
-    """Return of how many quantities one run tells something about any one person."""
-    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
-    events = answered(estimator, calibration, X, X[:, 0]).events
-    groups = {event.group for event in events}
-    return max(len({event.label for event in events if event.group in (None, group)}) for group in groups)
-
-
-def modules_of(name):
-    tree = tree_of(sys.modules[name].__file__)
-    yield tree
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and re.match(r"dpalgos\.(?!accounting|params)", node.module):
-            yield tree_of(sys.modules[node.module].__file__)
-
-
-def calls(tree):
-    return {called(node) for node in ast.walk(tree)}
-
-
-PRIVATE_ONES = [one for one in dpalgos.catalog() if one.private]
-
-
-@pytest.mark.parametrize("estimator", PRIVATE_ONES, ids=lambda one: one.name)
-def test_an_estimator_of_several_releases_states_its_shares_through_a_budget(estimator):
-    """Or scales all noise by one factor. And no estimator turns (ε, δ) into noise by dividing it itself."""
-    own, *imported = modules_of(estimator.function.__module__)
-    assert not calls(own) & {"noise_multiplier", "concentrated_rho"}
-    tight = [one for one in estimator.variants if "tight" in one.calibrations]
-    if any(most_quantities(one, "tight") > 1 for one in tight):
-        planned = {"SplitBudget", "split_budget", "least_noise_factor", "concentrated_plan"}
-        assert any(planned & calls(tree) for tree in (own, *imported))
+@each_estimator
+def test_no_estimator_turns_a_budget_into_noise_itself(estimator):
+    calls = {called(node) for node in ast.walk(tree_of(sys.modules[estimator.module].__file__))}
+    assert not calls & {"noise_multiplier", "concentrated_rho"}
 
 
 FROM_RELEASES = [

@@ -14,6 +14,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.params import describe_keywords
@@ -22,7 +23,18 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, SETTINGS, answered, keywords, response, whose
+from tests.contract.forms import (
+    DRAWN,
+    EVERY,
+    FAMILIES,
+    IDS,
+    PRIVATE,
+    SETTINGS,
+    answered,
+    keywords,
+    response,
+    whose,
+)
 from tests.contract.moves import SUM, excess, largest_moves, releases
 
 COEF = np.array([1.0, -0.5, 0.25])
@@ -31,9 +43,7 @@ every = pytest.mark.parametrize(("estimator", "calibration"), EVERY, **IDS)
 every_family = pytest.mark.parametrize(("estimator", "calibration"), EVERY + FAMILIES, **IDS)
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 sensitive = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + SETTINGS, **IDS)
-# How noise is drawn does not depend on the family.
-ONE_FAMILY = [case for case in PRIVATE if case not in FAMILIES]
-in_one_family = pytest.mark.parametrize(("estimator", "calibration"), ONE_FAMILY, **IDS)
+drawn = pytest.mark.parametrize(("estimator", "calibration"), DRAWN, **IDS)
 # What the keywords' parsers and the catalog say does not depend on form and calibration.
 ONCE = [(e, e.calibrations[0] if e.private else None) for e in dpalgos.catalog()]
 once = pytest.mark.parametrize(("estimator", "calibration"), ONCE, **IDS)
@@ -343,14 +353,16 @@ def choices(event, scores, chosen, allowed):
         np.put_along_axis(left, winners[None].astype(int), False, axis=0)
 
 
-@in_one_family
+@drawn
 def test_noise_and_selections_follow_their_declared_laws(estimator, calibration):
     """Noise has its scale; candidates win as often as noisy maxima drawn here at the charged ε."""
     X, y = problem(200)
     X = np.clip(X + np.array([0.6, 0.2, 0.0]), -1, 1)  # scores that differ by about the noise
     # Where intervals are not tuned, too: their noise has a rule of its own at a large ε.
     epsilon = 6.0 if "interval" in estimator.form else 0.5
-    one_by_one = estimator.one_replicate or estimator.relation is kinds.Relation.USER
+    one_by_one = (
+        getattr(estimator.parameters, "batch", False) is False or estimator.relation is kinds.Relation.USER
+    )
     n_replicates = 400 if one_by_one else 1000  # those of users draw more numbers each, too
     options = {"n_replicates": n_replicates, "transcript": SelectionTranscript, "epsilon": epsilon}
     recorded = record(estimator, calibration, X, y, **options)
@@ -444,7 +456,7 @@ class ChargedTranscript(RecordingTranscript):
         return published
 
 
-@private
+@drawn
 def test_noise_is_drawn_after_the_charge(estimator, calibration):
     if estimator.name == "objective_perturbation_glm":
         pytest.skip("its noise is a part of the problem whose solution it releases; it has no hardened form")
@@ -454,15 +466,20 @@ def test_noise_is_drawn_after_the_charge(estimator, calibration):
 
 @private
 def test_certified_epsilon(estimator, calibration):
+    """Of a run; at another budget and number of columns, of the plan, which no run exceeds."""
     given, fewest = combination(estimator, calibration)[0], fewest_columns(estimator)
-    for epsilon, delta, d in ((given, 1e-8, len(COEF)), (2.0 if given == 6 else 6.0, 1e-3, fewest)):
-        result = answered(estimator, calibration, *problem(d=d), epsilon=epsilon, delta=delta)
+    result = answered(estimator, calibration, *problem(), epsilon=given, delta=1e-8)
+    assert result.delta == 1e-8
+    budget = {"epsilon": 2.0 if given == 6 else 6.0, "delta": 1e-3}
+    planned = build_params(estimator, keywords(estimator, calibration, **budget))
+    n = len(np.unique(whose(estimator, 400))) if whose(estimator, 400) is not None else 400
+    by_plan = certified_epsilon(planned.events(n, fewest), planned.delta)
+    for epsilon, certified in ((given, result.certified_epsilon), (planned.epsilon, by_plan)):
         if calibration == "tight":  # what is not Gaussian alone is not tuned to the last percent at a large ε
-            assert (0.99 if epsilon <= 2 else 0.7) * epsilon <= result.certified_epsilon <= epsilon
+            assert (0.99 if epsilon <= 2 else 0.7) * epsilon <= certified <= epsilon
         else:
-            assert result.certified_epsilon >= 0
-            assert result.certified_epsilon < np.inf or epsilon > 2
-        assert result.delta == delta
+            assert certified >= 0
+            assert certified < np.inf or epsilon > 2
 
 
 @every

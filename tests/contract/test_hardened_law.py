@@ -8,20 +8,21 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.calibration import gaussians, laplace
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.hardened_release import check_data, draw_release, rehearse_release
+from dpalgos.core.slots import Gaussian, Laplace
+from dpalgos.hardened_release import check_data, draw_release, release_plan
 from dpalgos.release import hardened_noise as secure
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
-from tests.contract.forms import EVERY, FAMILIES, IDS, response, whose
+from tests.contract.forms import DRAWN, EVERY, FAMILIES, IDS, response, whose
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-4}
 TIGHT, TIGHT_FAMILIES = ([e for e, c in forms if c == "tight"] for forms in (EVERY, FAMILIES))
+DRAWN_TIGHT = [e for e, c in DRAWN if c == "tight"]
 
 
 def sample_of(estimator, n=200, n_replicates=1, other=None):
@@ -36,7 +37,7 @@ def sample_of(estimator, n=200, n_replicates=1, other=None):
 @cache
 def rehearsed(estimator, n):
     n_users = n // 2 if estimator.relation is kinds.Relation.USER else None
-    return rehearse_release(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n_users)
+    return release_plan(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n_users)
 
 
 def planned(estimator, n=200):
@@ -110,7 +111,7 @@ def research_std(event, size):
     return np.sqrt(2) * float(event.sensitivity) / event.epsilon if is_pure else None
 
 
-@pytest.mark.parametrize("estimator", TIGHT, **IDS)
+@pytest.mark.parametrize("estimator", DRAWN_TIGHT, **IDS)
 def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monkeypatch):
     """Each release has the noise that the research code charges given the same earlier releases."""
     plan = planned(estimator)
@@ -172,7 +173,7 @@ class Grid(SecureTranscript):
         return self.answers[-1]
 
 
-@pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
+@pytest.mark.parametrize("estimator", DRAWN_TIGHT, **IDS)
 def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
     plan = planned(estimator)
     first = Grid(monkeypatch)
@@ -194,7 +195,7 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
             assert covered < 2**14 * len(index) ** 0.5  # and is no more than a fine grid needs
 
 
-@pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
+@pytest.mark.parametrize("estimator", DRAWN_TIGHT, **IDS)
 def test_a_release_costs_its_plan_which_proves_the_budget_and_nothing_decides_its_noise(estimator):
     plan = planned(estimator)
     assert 1 <= plan.inflation < 1.3
@@ -247,7 +248,7 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
 
 
 BOX = kinds.BoxNoiseEvent(label="", epsilon=1.0, sensitivity=1.0)
-RELEASES = {"gaussian": gaussians(1.0), "laplace": laplace(1.0), "box": BOX}
+RELEASES = {"gaussian": Gaussian(1.0).event(""), "laplace": Laplace(1.0).event(""), "box": BOX}
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -298,7 +299,7 @@ def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_
     assert np.abs(ones - 1).max() < 1e3 / n_rows
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
-    assert transcript.noise_std(gaussians(1.0), 1 / n_rows, 4).item() >= moved + 4 * step
+    assert transcript.noise_std(Gaussian(1.0).event(""), 1 / n_rows, 4).item() >= moved + 4 * step
     assert transcript.noise_scale(BOX, 1 / n_rows, 4).item() >= moved + 2 * step
     assert 1 / step <= 2**39
 
@@ -337,7 +338,7 @@ def test_hardened_bins_are_chosen_column_by_column():
     X = np.random.default_rng(0).normal([50.0, -20.0, 0.0], 1.0, (2000, 3))
     keywords = {"epsilon": 5.0, "delta": 1e-6, "mean_bound": 100.0}
     for std_bounds in ((1.0, 1.0), (0.5, 4.0)):
-        plan = rehearse_release("karwa_vadhan_mean", *X.shape, {**keywords, "std_bounds": std_bounds})
+        plan = release_plan("karwa_vadhan_mean", *X.shape, {**keywords, "std_bounds": std_bounds})
         for _ in range(5):
             answer = draw_release(plan, Sample(X)).estimate
             assert np.abs(answer - [50.0, -20.0, 0.0]).max() < 1.0

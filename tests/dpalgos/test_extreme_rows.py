@@ -6,6 +6,7 @@ import pytest
 import dpalgos
 from dpalgos.central.preconditioned.plan import FAR_ROWS, WHITE_MOMENTS
 from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.core.rows import Rows
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.release.checks import LARGEST_VALUE
@@ -56,7 +57,7 @@ def of_units(form, scales, slopes, published=None):
 def test_columns_in_units_far_off_are_whitened_again_and_more_than_once_where_they_matter(form, most):
     def whitenings(scales, slopes):
         made, _ = of_units(form, scales, slopes)
-        return sum(each.events[0].label == WHITE_MOMENTS.label for each in made.releases)
+        return sum(each.events[0].label == WHITE_MOMENTS for each in made.releases)
 
     assert whitenings([1, 1, 1], [1, 1, 1]) == 0
     assert whitenings([1, 0.005, 0.005], [1, 0, 0]) == 1
@@ -67,7 +68,7 @@ def test_a_curvature_beyond_its_threshold_counts_though_its_score_is_clipped():
     """Without it the curvature of rare groups is too low, and their intervals are a third wider."""
     X = np.array([[1e3, 0.0], [0.1, 0.2], [0.2, 0.1]])
     sample, y = Sample(X, np.array([50.0, 0.1, 50.0])), np.zeros(2)
-    white = WhiteRows(sample, get_family("gaussian"), np.eye(2), y)
+    white = WhiteRows(Rows.of_sample(sample), get_family("gaussian"), np.eye(2), y)
     parts = white.at(np.zeros(2)).curvature(1.0).clipped_mean(7.0).value
     assert np.trace(parts) == pytest.approx((7.0 + (X[1] @ X[1] + 1)) / 3)  # nothing of the third
 
@@ -79,11 +80,11 @@ def test_a_count_of_far_rows_widens_the_interval_by_what_they_hide():
     sample = Sample(X, X @ [0.5, -0.3, 0.2] + rng.standard_normal(4000))
     first, _ = recorded(LINEAR, sample, keywords)
     labels = [each.events[0].label for each in first.releases]
-    event = first.releases[labels.index(FAR_ROWS.label)].events[0]
+    event = first.releases[labels.index(FAR_ROWS)].events[0]
     noise, widths = float(event.noise_multiplier * event.l2_sensitivity), []
     for count in (0.0, 2.0 * noise, 6.0 * noise):
         script = [
-            np.full((1, 1), count) if label == FAR_ROWS.label else each
+            np.full((1, 1), count) if label == FAR_ROWS else each
             for label, each in zip(labels, first.published, strict=True)
         ]
         widths.append(recorded(LINEAR, sample, keywords, script)[0].interval.half_width[:, 0])
@@ -101,7 +102,7 @@ def test_a_step_that_whitens_covers_rows_along_two_axes():
         X[0] = 1e6 * np.eye(4)[axis]
         runs.append(recorded(LINEAR, Sample(X, y), keywords, runs[0].published if runs else None)[0])
     pairs = zip(*(run.releases for run in runs), strict=True)
-    whitenings = [pair for pair in pairs if pair[0].events[0].label == WHITE_MOMENTS.label]
+    whitenings = [pair for pair in pairs if pair[0].events[0].label == WHITE_MOMENTS]
     assert whitenings
     for one, other in whitenings:
         moved = np.linalg.norm(one.value - other.value) / one.events[0].l2_sensitivity
@@ -142,7 +143,7 @@ def test_clipping_a_score_of_bounded_residuals_does_not_depend_on_the_label(name
         theta = np.column_stack([theta, -theta, 0 * theta])
     scores = []
     for label in range(n_classes or 2):
-        rows = WhiteRows(Sample(X, np.array([float(label)])), family, np.eye(2), 0 * theta)
+        rows = WhiteRows(Rows.of_sample(Sample(X, np.array([float(label)]))), family, np.eye(2), 0 * theta)
         scores.append(rows.at(theta).clipped_mean(0.5).value)
     p = family.mean((X @ theta)[..., None]).ravel()
     weights = p if n_classes else [1 - p[0], p[0]]

@@ -7,11 +7,11 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import BoxNoiseEvent
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from dpalgos.coefficients import guarantee_of
+from dpalgos.core.slots import Gaussian
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
 from dpalgos.models.newton_steps import NewtonSteps
@@ -280,7 +280,7 @@ def test_the_answer_with_an_interval_is_the_plain_one_on_most_of_the_budget():
     plain, told = (estimated(MAIN, X, y, interval=level, **asked) for level in (None, 0.95))
     shares = budget_shares(told.events, asked["delta"])
     own = {event.label for event in told.events} - {event.label for event in plain.events}
-    own.remove(WHITE_MOMENTS.label)  # it is in place of a step
+    own.remove(WHITE_MOMENTS)  # it is in place of a step
     assert own
     assert 0.02 < sum(shares[label] for label in own) < 0.3
     by_label = {event.label: event.noise_multiplier for event in told.events}
@@ -344,14 +344,15 @@ def test_intervals_of_means_without_privacy_are_those_of_statsmodels_and_one_row
 
 
 def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
+    planned = Gaussian(3.0).event("")
     plain, hardened = Transcript(Noise([np.random.default_rng(0)])), SecureTranscript(inflation=1.5)
     for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
-        std = transcript.noise_std(gaussians(3.0), 0.01, 4)
+        std = transcript.noise_std(planned, 0.01, 4)
         assert 0.03 * factor <= std <= 0.03 * factor * 1.01
         scale = transcript.noise_scale(BoxNoiseEvent(label="", epsilon=0.5, sensitivity=1.0), 0.01, 4)
         assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
-    draws = [hardened.add_noise(np.zeros((1, 1)), gaussians(3.0), 0.01, "v").item() for _ in range(2000)]
-    assert np.std(draws) == pytest.approx(float(hardened.noise_std(gaussians(3.0), 0.01, 1)), rel=0.11)
+    draws = [hardened.add_noise(np.zeros((1, 1)), planned, 0.01, "v").item() for _ in range(2000)]
+    assert np.std(draws) == pytest.approx(float(hardened.noise_std(planned, 0.01, 1)), rel=0.11)
 
 
 def rows_with_far_ones(n, n_far):

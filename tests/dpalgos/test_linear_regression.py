@@ -5,11 +5,13 @@ import pytest
 
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.central.preconditioned import plan
+from dpalgos.central.preconditioned import PreconditionedRegression, plan
 from dpalgos.central.preconditioned.intercept import released_origin
 from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
-from dpalgos.central.preconditioned.queries import joined_rows
-from dpalgos.release.spend import Planned, Spend, counts_needed
+from dpalgos.core.estimator import declared_lemmas
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, seeded
 
@@ -130,13 +132,13 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
 def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(n_columns, shares):
     rng = np.random.default_rng(11)
     X = np.column_stack([rng.standard_normal((1000, n_columns)) + 3, np.ones(1000)])
-    rows = joined_rows(Sample(X, rng.standard_normal(1000)))
+    rows = Rows.of_sample(Sample(X, rng.standard_normal(1000)))
     times = {MEDIANS: counts_needed(plan.N_CENTERS), FAR_FROM_CENTERS: 8}
     times |= {MEANS: 2} if FAR_FROM_CENTERS in shares else {}
-    planned = {release: Planned(share, times.get(release, 1)) for release, share in shares.items()}
+    planned = {label: Share(share, times.get(label, 1)) for label, share in shares.items()}
+    settings = gaussian_plan(1.0, 1e-6, planned), declared_lemmas(PreconditionedRegression)
     for seed in range(40):
-        spend = Spend.of_plan(seeded(seed), 1.0, 1e-6, planned)
-        found = released_origin(spend, planned, rows, linear=True)
+        found = released_origin(Spend(*settings, seeded(seed)), rows, linear=True)
         assert np.abs(found.centers).max() < 10
 
 

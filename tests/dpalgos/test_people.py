@@ -1,5 +1,6 @@
 """People with several rows, and rows with weights, in the preconditioned regressions."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,23 +9,25 @@ import statsmodels.api as sm
 from threadpoolctl import threadpool_limits
 
 import dpalgos
+from dpalgos.api import build_params
 from dpalgos.central.preconditioned.intercept import with_released_total
 from dpalgos.central.preconditioned.queries import (
     clipped_moments,
-    joined_rows,
+    joined_in,
     mean_within,
+    norms_of,
     person_factors,
-    row_norms,
+    rows_in,
 )
 from dpalgos.central.preconditioned.scores import WhiteRows
-from dpalgos.hardened_release import rehearse_release, secure_transcript
+from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Noisy
+from dpalgos.hardened_release import release_plan, secure_transcript
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
-from dpalgos.release.spend import Noisy
 from dpalgos.rows.blocks import StreamedRows
-from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import UnitParams
+from dpalgos.rows.units import weighted_units
 from dpalgos.rows.users import user_codes
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
@@ -33,6 +36,13 @@ from tests.dpalgos.test_glm import responses
 B = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
 KINDS = {"gaussian": sm.families.Gaussian, "logistic": sm.families.Binomial, "poisson": sm.families.Poisson}
 HIGH = {"epsilon": 1e6, "delta": 1e-6, "intercept": True}
+
+
+def units(**keywords):
+    """Return an estimator with the keywords of people and weights."""
+    return build_params(
+        dpalgos.get_estimator("preconditioned_regression"), {"epsilon": 1.0, "delta": 1e-6, **keywords}
+    )
 
 
 def visits(n_people=2000, most=6, seed=0, family="gaussian"):
@@ -100,12 +110,12 @@ class Recorded:
 def test_a_weight_moves_the_released_total_by_no_more_than_its_sensitivity(counting):
     """A unit with the largest weights against one with the smallest attains four fifths of it."""
     for ids in (np.arange(400) // 2,) if counting else (None, np.arange(400) // 2):
-        params, queries = UnitParams(max_weight=2.0, **counting), []
+        params, queries = units(max_weight=2.0, **counting), []
         for first in (0.0, 1.0, 2.0, 9.0):
             weights = np.where(np.arange(400) < (1 if ids is None else 2), first, 1.0)
             sample = Sample(np.ones((400, 2)), np.zeros(400), user_ids=ids, row_weights=weights)
-            spend = Recorded(1e-9)
-            with_released_total(spend, params.with_units(sample), params.largest_change, params.max_weight)
+            spend, rows = Recorded(1e-9), Rows.of_sample(params.with_units(sample))
+            with_released_total(spend, rows, params.largest_change, params.max_weight)
             queries.append(spend.query)
         moves = [np.linalg.norm(one.value - other.value) for one in queries for other in queries]
         largest = float(np.max(queries[0].sensitivity))
@@ -172,15 +182,16 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
     for family, ids in product(("gaussian", "poisson"), (None, people)):
         sides = np.zeros((len(X), 4))
         sides[[3, 50], 1] = 1
-        sample = UnitParams().with_units(Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides))
-        scores = WhiteRows(sample, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
+        sample = weighted_units(Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides))
+        rows = Rows.of_sample(sample)
+        scores = WhiteRows(rows, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
         moved = 2 if ids is None else len(set(people[[3, 50]]))
         assert scores.far_rows(1e9).value.item() == moved
 
 
 def test_secure_noise_is_for_the_number_of_people():
     X, y, people = visits(50)
-    plan = rehearse_release("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
+    plan = release_plan("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
     assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
 
 
@@ -214,7 +225,7 @@ def units_of(n_first, family="gaussian", counting=None, more=0):
         np.r_[first[1], y[others]],
         user_ids=np.r_[np.zeros(n_first, dtype=int), people[others]],
     )
-    return UnitParams(**(counting or {})).with_units(sample)
+    return units(**(counting or {})).with_units(sample)
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray, np.ascontiguousarray])  # BLAS sums them differently
@@ -223,11 +234,13 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family, 
     sums, lengths = [], []
     for n_first, n_threads in product((1, 2, 5, 4099), (1, 2, 3)):
         sample = units_of(n_first, family, more=14)
-        joined = joined_rows(sample).map(lambda _, Z: layout(Z))
+        (block,) = Rows.of_sample(sample).blocks
+        vectors = joined_in(np.random.default_rng(8).standard_normal((18, 18)), with_response=True)
         with threadpool_limits(n_threads):
-            norms = row_norms(joined, np.random.default_rng(8).standard_normal((18, 18)))
-        lengths.append(np.concatenate([own[n_first:] for _, own in norms._lengths]))
-        rows = WhiteRows(sample, get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17))
+            lengths.append(norms_of(vectors)(replace(block, X=layout(block.X)))[n_first:])
+        rows = WhiteRows(
+            Rows.of_sample(sample), get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17)
+        )
         sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
     for other in sums[1:]:
         np.testing.assert_array_equal(other, sums[0])
@@ -242,25 +255,27 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family, 
 def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, limits, counting):
     """Each query, of a person with few rows and with very many ones, far away."""
     model, moves = get_family(family), {}
+    joined = joined_in(np.eye(4), with_response=True)
     for n_first in (1, 2, 60, 3000):
         sample = units_of(n_first, family, counting)
         n = 300
-        rows = WhiteRows(sample, model, np.eye(3), np.zeros(3), people_limit=2.0 if limits else None)
-        scores = rows.at(np.array([0.3, -0.2, 0.1]))
+        rows = Rows.of_sample(sample)
+        white = WhiteRows(rows, model, np.eye(3), np.zeros(3), people_limit=2.0 if limits else None)
+        scores = white.at(np.array([0.3, -0.2, 0.1]))
         levels = np.array([0.5, 2.0, 8.0])
         queries = {
-            "mean": (n * mean_within(sample, lambda group: np.clip(group.y, -1, 1), 2).value / 2, 1),
-            "moments": (n * clipped_moments(joined_rows(sample), np.eye(4), 2.0).value, np.sqrt(2) * 4),
+            "mean": (n * mean_within(rows, lambda block: np.clip(block.y, -1, 1), 2).value / 2, 1),
+            "moments": (n * clipped_moments(rows, joined, 2.0).value, np.sqrt(2) * 4),
             "score": (n * scores.clipped_mean(1.5).value, 3),
             "score moments": (n * scores.clipped_moments(1.5).value, np.sqrt(2)),
             "curvature": (n * scores.curvature(1.5).clipped_mean(2.0).value, np.sqrt(2) * 2),
-            **{f"above {k}": (scores.norms().counts_above(levels)(k), 1) for k in range(3)},
+            **{f"above {k}": (scores.counts_above(levels)[0, k], 1) for k in range(3)},
         }
         if not model.is_bounded:
             queries |= {
                 "residual": (n * scores.residual_moments(0.8).value, np.sqrt(5) if limits else 2),
                 "far": (scores.far_rows(1.0).value, 1),
-                "shares": (np.diff(n * scores.norms().shares_above(1.0, levels)), np.sqrt(2)),
+                "shares": (np.diff(n * scores.shares_above(1.0, levels)), np.sqrt(2)),
             }
         if model.has_counts:
             queries["mean residual"] = (n * scores.mean_residual(2.0).value, 3)
@@ -292,10 +307,11 @@ def persons_at_risk(n, n_periods, share, seed=0, n_first=0):
 def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
     rows = StreamedRows(lambda: [(X, y)], len(X)) if streamed else X
     sample = Sample(rows, None if streamed else y, user_ids=person).with_offset((-9.0, 9.0))
-    sample = UnitParams(person_weight="rows", max_rows=n_periods).with_units(sample)
-    return WhiteRows(sample, SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods).at(
-        np.zeros(2)
+    sample = weighted_units(sample, max_rows=n_periods)
+    white = WhiteRows(
+        Rows.of_sample(sample), SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods
     )
+    return white.at(np.zeros(2))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.9])
@@ -315,7 +331,7 @@ def test_streams_that_divide_a_person_stop_follow_up_at_the_same_hazard():
     held, streamed = (
         scores_of_single_events(X, y, person, 3, streamed=streamed) for streamed in (False, True)
     )
-    ends = [rows.stop for rows, _ in streamed.sample.rows.blocks()][:-1]
+    ends = [rows.stop for rows, _ in streamed.rows.rows.sample.rows.blocks()][:-1]
     assert any(person[end - 1] == person[end] for end in ends)
     for query in (
         lambda scores: scores.clipped_mean(0.2),
@@ -333,9 +349,9 @@ def test_the_follow_up_of_one_person_and_its_factor_depend_on_no_other_bit_by_bi
     factors = []
     for n_first in (1, 2, 16):
         X, y, person = persons_at_risk(500, 16, 0.8, n_first=n_first)
-        sample = UnitParams(person_weight="rows", max_rows=16).with_units(Sample(X, y, user_ids=person))
-        plain = map_groups(sample, lambda group: group.X)
-        factors.append(person_factors(plain, lambda group, Z: (np.ones(len(Z)), Z), 3.0)[1:])
+        sample = weighted_units(Sample(X, y, user_ids=person), max_rows=16)
+        rows = Rows.of_sample(sample)
+        factors.append(person_factors(rows, lambda block: (np.ones(len(block.X)), block.X), 3.0)[1:])
     for values in (sums, factors):
         np.testing.assert_array_equal(values[1], values[0])
         np.testing.assert_array_equal(values[2], values[0])
@@ -351,12 +367,12 @@ def products_of_persons(first, theta, person_part):
     X = np.concatenate([first, rng.standard_normal((len(others), 2))])
     person = np.append(np.zeros(len(first), dtype=int), others)
     y = np.append(np.arange(len(first)) == len(first) - 1, np.zeros(len(others)))
-    sample = UnitParams(person_weight="rows", max_rows=4).with_units(Sample(X, y, user_ids=person))
-    rows = WhiteRows(sample, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part)
-    plain = map_groups(sample, lambda group: group.X)
+    sample = weighted_units(Sample(X, y, user_ids=person), max_rows=4)
+    rows = Rows.of_sample(sample)
+    white = WhiteRows(rows, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part)
     found = (
-        clipped_moments(plain, np.eye(2), 1.5, person_part),
-        rows.at(theta).curvature(1.0).clipped_mean(2.0),
+        clipped_moments(rows, rows_in(np.eye(2)), 1.5, person_part),
+        white.at(theta).curvature(1.0).clipped_mean(2.0),
     )
     return [(one.value * 21, float(one.sensitivity) * 21) for one in found]
 
@@ -384,9 +400,10 @@ def test_factors_of_persons_follow_from_the_frobenius_norm_of_their_products():
     weights = np.random.default_rng(0).uniform(0, 1, len(X))
     found = []
     for rows in (X, StreamedRows(lambda: [X], len(X))):
-        sample = UnitParams(person_weight="rows", max_rows=3).with_units(Sample(rows, user_ids=person))
-        plain = map_groups(sample, lambda group: group.X)
-        found.append(person_factors(plain, lambda group, Z: (weights[group.rows], Z), 0.8))
+        sample = weighted_units(Sample(rows, user_ids=person), max_rows=3)
+        found.append(
+            person_factors(Rows.of_sample(sample), lambda block: (weights[block.rows], block.X), 0.8)
+        )
     outer = weights[:, None, None] * X[:, :, None] * X[:, None, :]
     norms = np.linalg.norm(np.add.reduceat(outer, np.unique(person, return_index=True)[1]), axis=(1, 2))
     np.testing.assert_allclose(found[0], np.minimum(0.8 / norms, 1), rtol=1e-9)
@@ -398,8 +415,8 @@ def test_a_count_moves_the_mean_residual_by_its_sensitivity():
     """The bound is attained: a large count at a mean of 0, against no event at a large mean."""
     values = []
     for mean, count in [(-100.0, 900.0), (8.0, 0.0)]:
-        sample = UnitParams().with_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
-        rows = WhiteRows(sample, get_family("poisson"), np.eye(1), np.zeros(1))
+        sample = weighted_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
+        rows = WhiteRows(Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1))
         values.append(rows.at(np.ones(1)).mean_residual(6.0))
     moved = abs(values[0].value - values[1].value)
     assert moved == pytest.approx(values[0].sensitivity, rel=1e-9)
@@ -411,8 +428,10 @@ def test_a_person_moves_residuals_by_no_more_than_their_sensitivity():
     for mean, count in [(8.0, 0.0), (-8.0, 900.0)]:
         X, y = np.full((2, 1), mean), np.array([count, 1.0])
         X[1] = 0.0
-        sample = UnitParams().with_units(Sample(X, y, user_ids=np.arange(2)))
-        rows = WhiteRows(sample, get_family("poisson"), np.eye(1), np.zeros(1), people_limit=2.0)
+        sample = weighted_units(Sample(X, y, user_ids=np.arange(2)))
+        rows = WhiteRows(
+            Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1), people_limit=2.0
+        )
         moments.append(rows.at(np.ones(1)).residual_moments(10.0))
     moved = np.linalg.norm(moments[0].value - moments[1].value)
     assert moved == pytest.approx(float(moments[0].sensitivity), rel=1e-3)

@@ -8,11 +8,11 @@ import pytest
 import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
-from dpalgos.hardened_release import made_up_rows
 from dpalgos.models.families import family_names
 from dpalgos.planned import planned_releases, worked_examples
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from tests.builders import refused
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-7}
@@ -48,11 +48,13 @@ def test_the_plan_is_what_rows_lead_to(family, people, n):
     X = np.column_stack([rng.uniform(-1, 1, (n, 2)), np.ones(n)])
     ids = {"user_ids": np.arange(n)} if people else {}
     result = dpalgos.estimate("preconditioned_glm", X, rng.integers(0, 2, n), rng=rng, **keywords, **ids)
-    # Released numbers say how many of the steps whiten rows.
-    steps = {"second moments of white rows": "preconditioned score"}
-    planned, made = Counter[str](), Counter(steps.get(each.label, each.label) for each in result.events)
-    for row in rows:
-        planned[steps.get(row.label, row.label)] += row.times
+    # Released numbers say how many of the steps whiten rows; people's counts have a residual of their own.
+    forms = {
+        "second moments of white rows": "preconditioned score",
+        "mean residual of people": "mean residual",
+    }
+    planned = Counter({row.label: row.times for row in rows})
+    made = Counter(forms.get(each.label, each.label) for each in result.events)
     assert planned == made
 
 
@@ -104,8 +106,9 @@ def test_a_printed_sensitivity_falls_with_n_if_the_formula_says_so(name):
 def first_sensitivities(estimator, settings, n):
     """Return the sensitivity of the first release of each label, and the printed formulas."""
     params = build_params(estimator, settings)
-    n_users = n if estimator.relation is Relation.USER else None
-    sample = made_up_rows(estimator, params, n, 3, n_users, streamed=False)
+    rng, ids = np.random.default_rng(0), np.arange(n) if estimator.relation is Relation.USER else None
+    y = None if estimator.task == "mean" else rng.integers(0, 2, n)
+    sample = Sample(rng.uniform(-1, 1, (n, 3)), y, user_ids=ids)
     transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation)
     run_estimator(estimator, sample, params, transcript)
     moves = {}
@@ -113,4 +116,4 @@ def first_sensitivities(estimator, settings, n):
         for name in ("sensitivity", "l2_sensitivity"):
             if (value := getattr(event, name, None)) is not None:
                 moves.setdefault(event.label, float(np.max(value)))
-    return moves, {one.label: one.sensitivity for one in estimator.releases} | transcript.formulas
+    return moves, {one.label: one.sensitivity for one in estimator.releases} | params.formulas(n, 3)

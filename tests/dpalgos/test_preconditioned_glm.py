@@ -379,7 +379,7 @@ def line_of(n=3000):
 
 
 def far_rows_of(made):
-    (release,) = [each for each in made.releases if each.events[0].label == FAR_ROWS.label]
+    (release,) = [each for each in made.releases if each.events[0].label == FAR_ROWS]
     return release.value
 
 

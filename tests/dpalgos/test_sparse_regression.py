@@ -7,7 +7,7 @@ from scipy.special import expit
 import dpalgos
 from dpalgos.accounting.composition import spending
 from dpalgos.accounting.events import UnprotectedEvent
-from dpalgos.hardened_release import rehearse_release
+from dpalgos.hardened_release import release_plan
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning import sparsity
 from tests.builders import refused
@@ -133,7 +133,7 @@ def test_what_nothing_can_pay_for_proves_nothing_and_is_refused_for_a_proof(name
     assert result.certified_epsilon == np.inf
     assert any(isinstance(event, UnprotectedEvent) for event in result.events)
     (argument,), asked = keywords, {**ASKED, **LIMITS[name], **keywords}
-    for use in (lambda: tuned(name, **keywords), lambda: rehearse_release(name, 100, 20, asked)):
+    for use in (lambda: tuned(name, **keywords), lambda: release_plan(name, 100, 20, asked)):
         refused(use, dpalgos.InputError, f"{argument} must")
 
 

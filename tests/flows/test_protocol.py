@@ -7,7 +7,7 @@ import tasks.release.release
 from data.ledger import open_ledger
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
-from tests.tasks.protocol.trials import SMALL, SMALL_N, edit, rehearse_once, simulate_on_few, written
+from tests.tasks.protocol.trials import SMALL, SMALL_N, edit, plan_once, simulate_on_few, written
 
 BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 
@@ -16,7 +16,7 @@ BUDGET = ("--epsilon", 3, "--delta", 1e-6)
 def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", simulate_on_few)
-    monkeypatch.setattr(tasks.release.release, "rehearse_release", rehearse_once)
+    monkeypatch.setattr(tasks.release.release, "release_plan", plan_once)
     return written(tmp_path, SMALL_N, SMALL)
 
 

@@ -20,12 +20,12 @@ Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the larg
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
 Stefanski & Carroll 1989). For other responses r_i is the size of the residual.
 
-Why it is private. The estimator is the function :func:`fit`. Each ``spend`` releases one query with Gaussian
-noise. Queries are in :mod:`dpalgos.central.preconditioned.queries` and
+Why it is private. The estimator is :meth:`PreconditionedRegression.fit`. Each ``spend`` releases one query
+with Gaussian noise. Queries are in :mod:`dpalgos.central.preconditioned.queries` and
 :mod:`dpalgos.central.preconditioned.scores`. Each states its sensitivity Δ. Let μ = μ(ε, δ). A release with
 share f of μ² gets noise Δ/(μ √f). Shares that sum to 1 compose to exactly (ε, δ). All else follows from
 released and public numbers. :mod:`dpalgos.central.preconditioned.plan` has all releases and their shares.
-``fit`` checks that those made are the planned ones.
+A run whose releases are not the planned ones is refused.
 
 Rows z are [x, y] in linear models, else [x, 1]. With ``intercept`` they are taken about released centers
 (:mod:`dpalgos.central.preconditioned.intercept`). The coefficients are for the columns as given. Linear steps
@@ -63,10 +63,12 @@ estimation in general regression models.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from dpalgos import goodness
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.intercept import (
@@ -77,85 +79,53 @@ from dpalgos.central.preconditioned.intercept import (
     released_start,
     with_released_total,
 )
-from dpalgos.central.preconditioned.interval import RegressionIntervalParams, released_interval
+from dpalgos.central.preconditioned.interval import released_interval
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     LAST_STEP,
+    LEAST_SQUARES,
+    LEMMAS,
     MEAN_RESIDUAL,
     MOMENTS,
     N_SEARCHES,
-    RELEASES,
+    ROBUST,
     ROWS_ABOVE,
     SCORES_ABOVE,
     STEP,
     WEIGHT,
     WHITE_MOMENTS,
+    WITNESSES,
     Numbers,
-    Plan,
     is_overdispersed,
     people_limit,
-    plan_of,
     public_threshold,
     row_search,
     score_search,
+    shares_of,
     white_candidates,
     white_threshold,
 )
-from dpalgos.central.preconditioned.queries import clipped_moments, joined_rows, n_rows_of, row_norms
+from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, norms_of, rows_in
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.core.estimator import IntervalEstimator, Lemmas, Witnesses
+from dpalgos.core.plans import gaussian_plan, laplace_plan
+from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
-from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.offsets import OffsetEstimator
+from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.params import choice, count
-from dpalgos.release.spend import Noisy, Spend
-from dpalgos.release.transcript import Transcript
-from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import UnitParams
 from dpalgos.typing import FloatArray
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
 _REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedParams(RegressionIntervalParams, UnitParams):
-    """Keywords of :func:`preconditioned_regression`."""
-
-    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
-
-    def family_object(self) -> Family:
-        """Return the family; its residuals are not bounded, scores are clipped here."""
-        return get_family("gaussian")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
-    """Keywords of :func:`preconditioned_glm`."""
-
-    family: str = choice("distribution of the responses given their mean", family_names())
-    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    single_event: bool = choice(
-        "with family='poisson' and max_rows: whether a person has at most one event in all rows, which are "
-        "in the order of time",
-        (False, True),
-        default=False,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.single_event and (self.family != "poisson" or self.max_rows is None):
-            raise InputError("single_event must be left out without family='poisson' and max_rows, got True")
-        self.check_offset(self.family_object())
-        self.check_family(self.family_object())
-
-    def family_object(self) -> Family:
-        """Return the family; its residuals are not bounded, scores are clipped here."""
-        return SingleEvents() if self.single_event else get_family(self.family, n_classes=self.n_classes)
 
 
 _INTERVALS = {
@@ -171,6 +141,7 @@ _PEOPLE = {
 
 
 @register(
+    name="preconditioned_regression",
     title="Preconditioned regression",
     order=3,
     task="linear_regression",
@@ -178,20 +149,101 @@ _PEOPLE = {
     summary="Whitens the rows privately, then takes a few clipped gradient steps; needs no clipping "
     "bounds: it finds them privately.",
     calibrations=("tight",),
-    releases=RELEASES,
     forms={"intercept": Form(keywords={"intercept": True}), **_INTERVALS, **_PEOPLE},
     takes_people=True,
-    one_replicate=True,
     public="with few rows: units in which columns and response are of order one",
 )
-def preconditioned_regression(
-    sample: Sample, params: PreconditionedParams, transcript: Transcript
-) -> FloatArray:
-    """Return the coefficients, (d, 1)."""
-    return fit(sample, params, transcript)[..., None]
+@dataclass(frozen=True, kw_only=True)
+class PreconditionedRegression(IntervalEstimator, UnitEstimator):
+    """The coefficients of a linear model."""
+
+    interval_target: str = choice(
+        "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
+        "else the robust-regression coefficient; 'least squares' under any errors, with wider intervals",
+        (ROBUST, LEAST_SQUARES),
+        default=ROBUST,
+    )
+    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
+
+    lemmas: ClassVar[Lemmas] = LEMMAS
+    witnesses: ClassVar[Witnesses] = WITNESSES
+
+    def family_object(self) -> Family:
+        """Return the family; its residuals are not bounded, scores are clipped here."""
+        return get_family("gaussian")
+
+    def numbers(self, n: float, d: int) -> Numbers:
+        """Return the public numbers of n units of privacy and d columns."""
+        return Numbers(
+            n_rows=n,
+            d=d,
+            mu=gaussian_mu(self.epsilon, self.delta),
+            family=self.family_object(),
+            intercept=self.intercept,
+            interval=self.interval is not None,
+            target=self.interval_target,
+            has_private_total=self.has_private_total,
+        )
+
+    def plan(self, n: float, d: int) -> Plan:
+        return self.plan_of(self.numbers(n, d))
+
+    def plan_of(self, of: Numbers, total: float | None = None) -> Plan:
+        """Return the plan; with a released ``total`` weight, what follows it is planned with that."""
+        shares = shares_of(of, total)
+        if MOMENTS in shares or WEIGHT in shares:
+            return gaussian_plan(self.epsilon, self.delta, shares)
+        return laplace_plan(self.epsilon, shares)
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        return self.coefficients_of(rows, spend, self.numbers(rows.n, rows.d))
+
+    def coefficients_of(self, rows: Rows, spend: Spend, numbers: Numbers) -> FloatArray:
+        """Return the coefficients of the covariates, (d,), or (d, K) with classes."""
+        rows.sample.check_response()
+        family = numbers.family
+        if WEIGHT in spend.plan:
+            rows = with_released_total(spend, rows, self.largest_change, self.max_weight)
+            spend.replan(self.plan_of(numbers, rows.n))
+            numbers = replace(numbers, n_rows=rows.n)
+        start = released_start(spend, rows, family)
+        intercept = np.zeros((numbers.d, *family.classes))
+        intercept[-1] = (start.predictor - start.offset) * numbers.intercept
+        if MOMENTS not in spend.plan:
+            if start.is_mean:
+                spend.note(UNSURE_MEAN, start.is_unsure)
+            spend.note(UNRESOLVED, numbers.d - 1.0)
+            spend.note(SLOPES_HELP, 0.0)
+            if self.interval is not None:
+                _keep_interval(spend, numbers, Interval.missing(numbers.d, 1, FEW))
+            return intercept
+        origin, white = _released_whitening(spend, numbers, rows)
+        if family.is_linear:
+            intercept[-1] = origin.centers[-1]
+        state = _first_point(white, numbers, start, intercept)
+        white_rows, state, start, clipped_share = _released_steps(
+            spend, numbers, rows, origin, start, state, intercept
+        )
+        is_constant = start.is_mean and (start.hides_slopes(numbers) or not state.points)
+        theta, slopes_help = state.theta, 0.0
+        if not is_constant:
+            theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
+            theta = theta + _intercept_change(spend, white_rows, state, start, theta)
+        spend.note(UNRESOLVED, state.white.n_unresolved)
+        if self.interval is not None:
+            _keep_interval(
+                spend, numbers, released_interval(spend, self.interval, numbers, white_rows, state)
+            )
+        if start.is_mean:
+            spend.note(UNSURE_MEAN, start.is_unsure)
+        spend.note(SLOPES_HELP, slopes_help)
+        if is_constant:
+            return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
+        return white_rows.coef(theta)
 
 
 @register(
+    name="preconditioned_glm",
     title="Preconditioned Newton steps",
     order=51,
     task="glm",
@@ -200,7 +252,6 @@ def preconditioned_regression(
     "bounds: it finds them privately.",
     calibrations=("tight",),
     example={"family": "gaussian"},
-    releases=RELEASES,
     check_data=check_labels,
     forms={
         "constant": Form(keywords={"intercept": True}),
@@ -210,79 +261,74 @@ def preconditioned_regression(
         **_PEOPLE,
     },
     takes_people=True,
-    one_replicate=True,
     public="units in which columns are of order one; n_classes where the family has classes",
 )
-def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients, (d, 1), or (d, K, 1) with classes."""
-    coef = fit(params.covariates(sample), params, transcript)[..., None]
-    if params.offset_bounds is not None and transcript.interval is not None:
-        transcript.interval = transcript.interval.after_offset()
-    return params.family_object().identified(params.coefficients(coef))
+@dataclass(frozen=True, kw_only=True)
+class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
+    """The coefficients of a generalized linear model, an offset's among them; (d, K) with classes."""
 
-
-def fit(sample: Sample, params: PreconditionedParams, transcript: Transcript) -> FloatArray:
-    """Return the coefficients of the covariates, (d,), or (d, K) with classes."""
-    sample.check_response()
-    sample = params.with_units(sample)
-    numbers = Numbers.of(params, sample)
-    plan, family, budget = plan_of(numbers), numbers.family, (params.epsilon, params.delta)
-    spend = Spend.of_plan(transcript, *budget, plan, pure=MOMENTS not in plan and WEIGHT not in plan)
-    if WEIGHT in plan:
-        sample = with_released_total(spend, sample, params.largest_change, params.max_weight)
-        plan = plan_of(replace(numbers, n_rows=n_rows_of(sample)))
-        spend = spend.replanned(*budget, plan)
-    numbers = replace(numbers, n_rows=n_rows_of(sample))
-    start = released_start(spend, plan, sample, family)
-    intercept = np.zeros((numbers.d, *family.classes))
-    intercept[-1] = (start.predictor - start.offset) * numbers.intercept
-    if MOMENTS not in plan:
-        if start.is_mean:
-            spend.note(UNSURE_MEAN, start.is_unsure)
-        spend.note(UNRESOLVED, numbers.d - 1.0)
-        spend.note(SLOPES_HELP, 0.0)
-        spend.check_complete()
-        transcript.interval = None if params.interval is None else Interval.missing(numbers.d, 1, FEW)
-        return intercept
-    origin, white = _released_whitening(spend, plan, numbers, sample)
-    if family.is_linear:
-        intercept[-1] = origin.centers[-1]
-    state = _first_point(white, numbers, start, intercept)
-    rows, state, start, clipped_share = _released_steps(
-        spend, numbers, sample, origin, start, state, intercept
+    family: str = choice("distribution of the responses given their mean", family_names())
+    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+    single_event: bool = choice(
+        "with family='poisson' and max_rows: whether a person has at most one event in all rows, which are "
+        "in the order of time",
+        (False, True),
+        default=False,
     )
-    is_constant = start.is_mean and (start.hides_slopes(numbers) or not state.points)
-    theta, slopes_help = state.theta, 0.0
-    if not is_constant:
-        theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
-        theta = theta + _intercept_change(spend, rows, state, start, theta)
-    spend.note(UNRESOLVED, state.white.n_unresolved)
-    if params.interval is not None:
-        transcript.interval = released_interval(spend, plan, params, rows, state)
-    spend.check_complete()
-    if start.is_mean:
-        spend.note(UNSURE_MEAN, start.is_unsure)
-    spend.note(SLOPES_HELP, slopes_help)
-    if is_constant:
-        return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
-    return rows.coef(theta)
+
+    lemmas: ClassVar[Lemmas] = {**LEMMAS, CONSTANT: (interval, histogram)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.single_event and (self.family != "poisson" or self.max_rows is None):
+            raise InputError("single_event must be left out without family='poisson' and max_rows, got True")
+        self.check_offset(self.family_object())
+        if self.interval is not None and self.family_object().needs_classes:
+            raise InputError(
+                f"interval must be left out for family={self.family!r}, got {self.interval!r}: its "
+                "coefficients are known up to a common vector"
+            )
+
+    def family_object(self) -> Family:
+        """Return the family; its residuals are not bounded, scores are clipped here."""
+        return SingleEvents() if self.single_event else get_family(self.family, n_classes=self.n_classes)
+
+    def numbers(self, n: float, d: int) -> Numbers:
+        """Return the public numbers of n units of privacy and d columns, an offset among them."""
+        self.check_columns(d)
+        has_offset = self.offset_bounds is not None
+        row_weight = 1 / self.max_rows if self.single_event and self.max_rows else 1.0
+        of = super().numbers(n, d - has_offset)
+        return replace(of, has_offset=has_offset, row_weight=row_weight)
+
+    def formulas(self, n: float, d: int) -> dict[str, str]:
+        of_shares = self.family_object().needs_classes and isinstance(self.plan(n, d).get(CONSTANT), Gaussian)
+        return super().formulas(n, d) | {CONSTANT: (histogram if of_shares else interval).formula}
+
+    def fit(self, rows: Rows, spend: Spend) -> FloatArray:
+        covariates = Rows.of_sample(self.covariates(rows.sample))
+        coef = self.coefficients_of(covariates, spend, self.numbers(rows.n, rows.d))
+        family = self.family_object()
+        return rows.by_replicate(family.identified(self.coefficients(rows.by_column(coef))))
 
 
-def _released_whitening(
-    spend: Spend, plan: Plan, numbers: Numbers, sample: Sample
-) -> tuple[Origin, Whitening]:
+def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
+    spend.keep_interval(found.after_offset() if numbers.has_offset else found)
+
+
+def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
     """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it."""
     linear = numbers.family.is_linear
-    rows = joined_rows(sample, with_response=linear)
-    origin = released_origin(spend, plan, rows, linear=linear)
+    origin = released_origin(spend, rows, linear=linear)
     coordinates = origin.coordinates
+    vectors = joined_in(coordinates, with_response=linear)
     threshold = float(np.sqrt(numbers.d + 1))
-    if ROWS_ABOVE in spend:
+    if ROWS_ABOVE in spend.plan:
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
-        above = row_norms(rows, coordinates).counts_above(candidates)
-        threshold = spend.search(ROWS_ABOVE, candidates, target, above)
+        above = counts_above(rows, norms_of(vectors), candidates)
+        threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
         spend.note(ROWS_BEYOND, threshold == candidates[-1])
-    released = spend.symmetric(MOMENTS, clipped_moments(rows, coordinates, threshold, numbers.person_part))
+    released = spend.symmetric(MOMENTS, clipped_moments(rows, vectors, threshold, numbers.person_part))
     white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:
         notes = (*released, threshold, coordinates)
@@ -306,7 +352,7 @@ def _first_point(white: Whitening, numbers: Numbers, start: Start, intercept: Fl
 def _released_steps(
     spend: Spend,
     numbers: Numbers,
-    sample: Sample,
+    rows: Rows,
     origin: Origin,
     start: Start,
     state: Steps,
@@ -318,14 +364,14 @@ def _released_steps(
     """
     family = numbers.family
     reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
-    plain, rows = map_groups(sample, lambda group: group.X), None
+    white_rows: WhiteRows | None = None
     clipped_share, largest = 0.0, 0.0
-    if SCORES_ABOVE not in spend:
+    if SCORES_ABOVE not in spend.plan:
         public = public_threshold(numbers)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
-    n_steps = sum(spend.times(step) for step in (STEP, LAST_STEP))
+    n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
     for t in range(n_steps):
-        step = STEP if spend.is_left(STEP) else LAST_STEP
+        step = STEP if spend.times_left(STEP) else LAST_STEP
         hides = start.hides_slopes(numbers)
         is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
         has_slopes = not hides and bool(state.points)
@@ -334,8 +380,8 @@ def _released_steps(
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
-            rows = rows or WhiteRows(
-                sample,
+            white_rows = white_rows or WhiteRows(
+                rows,
                 family,
                 matrix,
                 intercept,
@@ -344,46 +390,49 @@ def _released_steps(
                 people_limit=people_limit(numbers),
                 person_part=numbers.person_part,
             )
-            if step is LAST_STEP and rows.limits is None:  # the interval's curvature takes them as constant
-                rows.fix_limits(state.theta)
-            scores = rows.at(state.theta)
-        if SCORES_ABOVE in spend and t < N_SEARCHES:
+            if step is LAST_STEP and white_rows.limits is None:
+                white_rows.fix_limits(state.theta)  # the interval's curvature takes them as constant
+            scores = white_rows.at(state.theta)
+        if SCORES_ABOVE in spend.plan and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
-            norms = scores.norms() if scores else row_norms(plain, matrix)
-            threshold = spend.search(SCORES_ABOVE, candidates, target, norms.counts_above(candidates))
+            if scores:
+                above = scores.counts_above(candidates)
+            else:
+                above = counts_above(rows, norms_of(rows_in(matrix)), candidates)
+            threshold = float(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
                 spend.note(SCORES_BEYOND, threshold >= largest)
                 state = state._replace(threshold=max(threshold, numbers.root * start.least))
             clipped_share = target / numbers.n_rows
         if hides:  # all that is left goes to the mean response
-            better = start.after(spend(CONSTANT, start.query(sample), in_place_of=step))
+            better = start.after(spend(step, start.query(rows), form=CONSTANT))
             change = (better.predictor - start.predictor) * state.white.one
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
-            moments = clipped_moments(plain, matrix, threshold, numbers.person_part)
-            state, rows = state.whitened(spend.symmetric(WHITE_MOMENTS, moments, in_place_of=step)), None
+            moments = clipped_moments(rows, rows_in(matrix), threshold, numbers.person_part)
+            state, white_rows = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
         else:
             assert scores is not None
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
-    assert rows is not None
-    return rows, state, start, clipped_share
+    assert white_rows is not None
+    return white_rows, state, start, clipped_share
 
 
 def _intercept_change(
     spend: Spend, rows: WhiteRows, state: Steps, start: Start, theta: FloatArray
 ) -> FloatArray:
     """Return how far the mean residual at θ, (d,), moves θ, if steps are left to release it."""
-    step = next((one for one in (STEP, LAST_STEP) if one in spend and spend.is_left(one)), None)
+    step = next((one for one in (STEP, LAST_STEP) if spend.times_left(one)), None)
     if step is None:
         return np.zeros_like(theta)
     query = rows.at(theta).mean_residual(start.cut_of_residuals)
     released = []
-    while spend.is_left(step):
-        released.append(spend(MEAN_RESIDUAL, query, in_place_of=step))
+    while spend.times_left(step):
+        released.append(spend(step, query, form=MEAN_RESIDUAL))
     mean = state.mean_at(theta)
     residual = Noisy(
         np.mean([one.value for one in released], axis=0), released[0].std / np.sqrt(len(released))

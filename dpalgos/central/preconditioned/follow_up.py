@@ -18,45 +18,42 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpalgos.core.rows import Block
 from dpalgos.models.families.poisson import HAZARD_LIMIT
-from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 
 class FollowUp:
-    """Stops persons at the limit, group by group. Groups of a stream may divide the rows of a person.
+    """Stops persons at the limit, block by block. Blocks of a stream may divide the rows of a person.
 
     ``mean`` returns the hazards of rows by their logarithms. The numbers of one person depend on no other
     person, bit by bit.
     """
 
-    def __init__(self, sample: Sample, mean: Callable[[FloatArray], FloatArray]) -> None:
-        assert sample.units is not None
-        assert sample.units.codes is not None
-        self._codes, self._weights, self._mean = sample.units.codes, sample.units.weights, mean
+    def __init__(self, n_persons: int, mean: Callable[[FloatArray], FloatArray]) -> None:
+        self._n_persons, self._mean = n_persons, mean
         self._hazard: FloatArray = np.zeros(0)  # the cumulative hazard of each person in this pass
         self._last = np.inf
 
     def stopped(
-        self, group: Group, predictor: FloatArray, event: FloatArray
+        self, block: Block, predictor: FloatArray, event: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithms of the hazards of rows, and their events, (n_group,) each."""
+        """Return the logarithms of the hazards of rows, and their events, (n,) each."""
         mean = self._mean(predictor)
-        left = np.maximum(HAZARD_LIMIT - self._before(group, mean), 0.0)
+        left = np.maximum(HAZARD_LIMIT - self._before(block, mean), 0.0)
         is_cut = mean > left
         shorter = np.log(left, out=np.full(len(left), -np.inf), where=left > 0)
         return np.where(is_cut, shorter, predictor), np.where(is_cut, 0.0, event)
 
-    def _before(self, group: Group, mean: FloatArray) -> FloatArray:
-        """Return the cumulative hazards at which rows begin, (n_group,)."""
-        before = np.zeros(len(mean))
+    def _before(self, block: Block, mean: FloatArray) -> FloatArray:
+        """Return the cumulative hazards at which rows begin, (n,)."""
+        before, codes = np.zeros(len(mean)), block.units
+        assert isinstance(codes, np.ndarray)
         if not len(mean):
             return before
-        self._begin(group)
-        codes = self._codes[group.rows]
+        self._begin(block)
         order = np.argsort(codes, kind="stable")
-        order = order[self._weights[group.rows][order] > 0]
+        order = order[block.weight[order] > 0] if block.weight is not None else order
         first = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0)[: len(order)])
         sizes = np.diff(np.append(first, len(order)))
         for k in range(int(sizes.max(initial=0))):
@@ -65,9 +62,10 @@ class FollowUp:
             self._hazard[codes[rows]] += mean[rows]
         return before
 
-    def _begin(self, group: Group) -> None:
-        """Forget the pass before if this is the first group of another one."""
-        first = (group.rows.start or 0) if isinstance(group.rows, slice) else int(group.rows[0])
+    def _begin(self, block: Block) -> None:
+        """Forget the pass before if this is the first block of another one."""
+        assert block.rows is not None
+        first = (block.rows.start or 0) if isinstance(block.rows, slice) else int(block.rows[0])
         if first <= self._last:
-            self._hazard = np.zeros(int(self._codes.max()) + 1)
+            self._hazard = np.zeros(self._n_persons)
         self._last = first

@@ -45,25 +45,23 @@ from dpalgos.central.preconditioned.plan import (
     UNITS,
     WEIGHT,
     Numbers,
-    Plan,
 )
 from dpalgos.central.preconditioned.queries import (
     class_shares,
     clipped_mean,
+    counts_above,
     counts_by_place,
+    joined_in,
     mean_logarithm,
     mean_within,
-    n_rows_of,
-    responses,
-    row_norms,
+    norms_of,
     shares_by_place,
 )
+from dpalgos.core.rows import Block, Rows
+from dpalgos.core.slots import Gaussian, Laplace
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
-from dpalgos.release.spend import Noisy, Spend
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import Grouped
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -180,14 +178,16 @@ class Start:
 
         They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
         """
+        if not self.is_mean or of.interval:
+            return False
         noise = max(self.std, self.largest * of.root / of.size)
         enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
-        return self.is_mean and not of.interval and self.mean < enough * noise
+        return self.mean < enough * noise
 
-    def query(self, sample: Sample) -> Bounded:
+    def query(self, rows: Rows) -> Bounded:
         """Return the mean of the cut responses."""
         encode, largest = self.family.encode, self.largest  # the first refuses what is no response
-        return mean_within(sample, lambda group: np.clip(encode(group.y)[..., 0], 0, largest), largest)
+        return mean_within(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
 
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""
@@ -196,48 +196,47 @@ class Start:
         return replace(self, value=value, std=float((precision + other) ** -0.5))
 
 
-def with_released_total(
-    spend: Spend, sample: Sample, largest: float, max_weight: float | None = None
-) -> Sample:
-    """Release the mean weight of units, at least its noise; return the sample with the sum of weights.
+def with_released_total(spend: Spend, rows: Rows, largest: float, max_weight: float | None = None) -> Rows:
+    """Release the mean weight of units, at least its noise; return the rows with the sum of weights.
 
     With weights of rows, the part of it that belongs to rows whose weights were clipped is released, too. Two
     units differ by at most ``largest`` in the first and by 1 in the second, which counts by 0.3.
     """
+    row_weights = rows.sample.row_weights
 
-    def values(group: Group) -> FloatArray:
-        ones = np.ones(len(group.X))
-        if sample.row_weights is None or max_weight is None:
+    def values(block: Block) -> FloatArray:
+        ones = np.ones(len(block.X))
+        if row_weights is None or max_weight is None:
             return ones[:, None]
-        return np.column_stack([ones, _CLIPPED_PART * (sample.row_weights[group.rows] > max_weight)])
+        return np.column_stack([ones, _CLIPPED_PART * (row_weights[block.rows] > max_weight)])
 
-    count, has_weights = n_rows_of(sample), max_weight is not None
+    count, has_weights = rows.n, max_weight is not None
     width = largest + _CLIPPED_PART * has_weights
-    released = spend(WEIGHT, mean_within(sample, values, width))
+    released = spend(WEIGHT, mean_within(rows, values, width))
     std, found = float(released.std), released.value
     mean = min(max(float(found[0]), std, 1 / count), 1.0)
     spend.note(UNSURE_WEIGHT, std > _SURE_WEIGHT * mean)
     if has_weights:
         spend.note(CLIPPED_WEIGHTS, float(found[1]) - _NORMAL * std > _CLIPPED_PART * _MOST_CLIPPED * mean)
-    return sample.with_total(mean * count)
+    return rows.with_total(mean * count)
 
 
-def released_start(spend: Spend, plan: Plan, sample: Sample, family: Family) -> Start:
+def released_start(spend: Spend, rows: Rows, family: Family) -> Start:
     """Release what the plan has of a mean response."""
-    offset = float(np.mean(sample.offset_bounds or 0.0))
+    offset = float(np.mean(rows.sample.offset_bounds or 0.0))
     start = Start(family=family, offset=offset, value=np.zeros(family.classes))
-    if CONSTANT not in plan:
+    if CONSTANT not in spend.plan:
         return start
     if family.is_linear:  # the width of declared bounds
-        mean = mean_within(sample, lambda group: np.clip(group.y, -_WIDEST, _WIDEST), 2 * _WIDEST)
+        mean = mean_within(rows, lambda block: np.clip(block.y, -_WIDEST, _WIDEST), 2 * _WIDEST)
         return replace(start, value=np.clip(spend(CONSTANT, mean).value, -_WIDEST, _WIDEST))
     if family.classes:
-        return replace(start, value=_class_predictors(spend, sample, family))
+        return replace(start, value=_class_predictors(spend, rows, family))
     if family.has_counts and not family.is_bounded:
-        cut = _cut_alone(spend, sample) if LOGARITHM in plan else _searched_cut(spend, sample)
+        cut = _cut_alone(spend, rows) if LOGARITHM in spend.plan else _searched_cut(spend, rows)
         start = replace(start, largest=cut)
-    released = spend(CONSTANT, start.query(sample))
-    offset = _typical_offset(spend, sample) if EXPOSURE in plan else offset
+    released = spend(CONSTANT, start.query(rows))
+    offset = _typical_offset(spend, rows) if EXPOSURE in spend.plan else offset
     return replace(start, value=released.value, std=float(released.std), offset=offset)
 
 
@@ -259,29 +258,31 @@ def moved_mean(mean: float, residual: Noisy) -> float:
     return mean + kept * max(float(residual.value) - std, 0.0)
 
 
-def _class_predictors(spend: Spend, sample: Sample, family: Family) -> FloatArray:
+def _class_predictors(spend: Spend, rows: Rows, family: Family) -> FloatArray:
     """Release the shares of classes, and return predictors (K,) of which they are the means.
 
     A share below its noise counts as that.
     """
-    released = spend(CONSTANT, class_shares(sample, family, in_l1=not spend.is_gaussian(CONSTANT)))
+    released = spend(CONSTANT, class_shares(rows, family, in_l1=isinstance(spend.plan[CONSTANT], Laplace)))
     mean = np.maximum(released.value, np.maximum(released.std, _TINY))
     return np.asarray(np.log(mean / mean.sum()))
 
 
-def _searched_cut(spend: Spend, sample: Sample) -> float:
+def _searched_cut(spend: Spend, rows: Rows) -> float:
     """Return twice the lowest power of two that no more counts exceed than noise may hide."""
-    target = min(_DETECTABLE * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * n_rows_of(sample))
-    return _ABOVE * spend.search(RESPONSES_ABOVE, _CUTS, target, responses(sample).counts_above(_CUTS))
+    target = min(_DETECTABLE * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * rows.n)
+    above = counts_above(rows, lambda block: block.y, _CUTS)
+    return float(_ABOVE * _CUTS[spend.search(RESPONSES_ABOVE, above, target)[0]])
 
 
-def _cut_alone(spend: Spend, sample: Sample) -> float:
+def _cut_alone(spend: Spend, rows: Rows) -> float:
     """Return where counts are cut, from the released means of logarithms and of counts above zero."""
-    n_rows = n_rows_of(sample)
-    noise = spend.noise_per_unit(LOGARITHM)
-    largest = float(min(_LARGEST_SCALE * n_rows / noise, np.log1p(_LARGEST_COUNT)))
+    slot = spend.plan[LOGARITHM]
+    assert isinstance(slot, Gaussian | Laplace)
+    noise = slot.noise_multiplier if isinstance(slot, Gaussian) else 1 / slot.epsilon
+    largest = float(min(_LARGEST_SCALE * rows.n / noise, np.log1p(_LARGEST_COUNT)))
     weight = _WEIGHT * largest
-    released = spend(LOGARITHM, mean_logarithm(sample, largest, weight))
+    released = spend(LOGARITHM, mean_logarithm(rows, largest, weight))
     std = float(released.std)
     logarithm, share = float(released.value[0]), float(released.value[1]) / weight
     share = min(share + _MARGIN * std / weight, 1.0) if share > _CLEAR * std / weight else 1.0
@@ -289,17 +290,15 @@ def _cut_alone(spend: Spend, sample: Sample) -> float:
     return float(max(_CUT_AT * typical, 1.0))
 
 
-def _typical_offset(spend: Spend, sample: Sample) -> float:
+def _typical_offset(spend: Spend, rows: Rows) -> float:
     """Release the mean of e^offset, and return its logarithm.
 
     A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound,
     times a constant in [0, 1], lies in [0, 1].
     """
-    assert sample.offset_bounds is not None
-    low, high = sample.offset_bounds
-    mean = mean_within(
-        sample, lambda group: np.exp(np.ravel(group.offset) - high) * np.clip(group.X[:, -1], 0, 1), 1.0
-    )
+    assert rows.sample.offset_bounds is not None
+    low, high = rows.sample.offset_bounds
+    mean = mean_within(rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0)
     released = spend(EXPOSURE, mean)
     least = np.maximum(released.std, np.exp(low - high))
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))
@@ -335,9 +334,9 @@ class Origin:
         return self.placed(columns, self.centers[columns] + self.units[columns] * means)
 
 
-def released_origin(spend: Spend, plan: Plan, rows: Grouped[FloatArray], *, linear: bool) -> Origin:
+def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     """Release the centers and the unit that the plan has; of models that are not linear, those of x alone."""
-    d, n_rows = rows.sample.n_features, n_rows_of(rows.sample)
+    plan, d = spend.plan, rows.d
     columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
     if MEDIANS in plan:
@@ -351,42 +350,39 @@ def released_origin(spend: Spend, plan: Plan, rows: Grouped[FloatArray], *, line
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         reach = root * (_CENTERED if t else _BOUNDS)
-        coordinates = origin.coordinates[:, columns]
+        vectors = joined_in(origin.coordinates[:, columns], with_response=linear)
         if FAR_FROM_CENTERS in plan:
             candidates = root * _REACHES
-            target = max(_FAR_ROWS * n_rows, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
-            above = row_norms(rows, coordinates).counts_above(candidates)
-            reach = spend.search(FAR_FROM_CENTERS, candidates, target, above)
+            target = max(_FAR_ROWS * rows.n, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
+            above = counts_above(rows, norms_of(vectors), candidates)
+            reach = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
             if not t and reach == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers))
-        released = spend(MEANS, clipped_mean(rows, coordinates, reach))
+        released = spend(MEANS, clipped_mean(rows, vectors, reach))
         origin = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
     return origin
 
 
-def _about_medians(spend: Spend, rows: Grouped[FloatArray], origin: Origin, columns: IntArray) -> Origin:
+def _about_medians(spend: Spend, rows: Rows, origin: Origin, columns: IntArray) -> Origin:
     reach = _ABOUT * float(np.sqrt(len(origin.centers)))
-    released = spend(MEANS, clipped_mean(rows, origin.coordinates[:, columns], reach))
+    vectors = joined_in(origin.coordinates[:, columns], with_response=True)
+    released = spend(MEANS, clipped_mean(rows, vectors, reach))
     moved = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
     misled = np.abs(released.value) > _MISLED * reach
     return moved.placed(columns, np.where(misled, 0.0, moved.centers[columns]))
 
 
-def _medians(spend: Spend, rows: Grouped[FloatArray], columns: IntArray) -> FloatArray:
+def _medians(spend: Spend, rows: Rows, columns: IntArray) -> FloatArray:
     """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
     counts = counts_by_place(rows, columns, _CENTER_PLACES)
-    above, each = counts[:, ::-1].cumsum(axis=1)[:, ::-1], np.arange(len(columns))
-    half = 0.5 * n_rows_of(rows.sample)
-    medians = spend.searches(
-        MEDIANS, above.shape[1], lambda middle: above[each, middle], (len(columns),), half
-    )
+    above = counts[:, ::-1].cumsum(axis=1)[:, ::-1]
+    medians = spend.search(MEDIANS, above, 0.5 * rows.n)
     return np.asarray((_CENTERS[np.maximum(medians - 1, 0)] + _CENTERS[medians]) / 2)
 
 
-def _response_unit(spend: Spend, rows: Grouped[FloatArray], center: float) -> float:
+def _response_unit(spend: Spend, rows: Rows, center: float) -> float:
     """Release the powers of two of the response, the last column, about its center; return its unit."""
-    d = rows.sample.n_features
-    released = spend(UNITS, shares_by_place(rows, d, _POWER_PLACES, float(center) or None))
+    released = spend(UNITS, shares_by_place(rows, rows.d, _POWER_PLACES, float(center) or None))
     standing = np.where(released.value > _STANDS_OUT * released.std, released.value, 0.0)
     n_standing = float(standing.sum())
     if n_standing == 0:
@@ -395,7 +391,7 @@ def _response_unit(spend: Spend, rows: Grouped[FloatArray], center: float) -> fl
     power = float(np.round(np.log2(mean) / 2))
     if abs(power) == 1:  # a half and two count as right
         return 1.0
-    return 2.0**power if power >= 0 or n_standing > _MOST_ROWS * n_rows_of(rows.sample) else 1.0
+    return 2.0**power if power >= 0 or n_standing > _MOST_ROWS * rows.n else 1.0
 
 
 def _shrunk(means: FloatArray, variance: float) -> FloatArray:

@@ -40,12 +40,11 @@ only:
   less curvature than whitening predicts.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned.plan import (
     CURVATURE,
     CURVATURES_ABOVE,
@@ -55,16 +54,15 @@ from dpalgos.central.preconditioned.plan import (
     N_LEVELS,
     PEOPLE_RESIDUAL,
     RESIDUAL,
-    ROBUST,
     SCORE_MOMENTS,
     TAIL,
     WIDE_SCORE,
-    Plan,
+    Numbers,
 )
 from dpalgos.central.preconditioned.scores import LimitedScores, Scores, WhiteRows
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.errors import InputError
+from dpalgos.core.spend import Noisy, Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
     RESOLVED,
@@ -74,11 +72,8 @@ from dpalgos.intervals.regression import (
     center_of,
 )
 from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins, tail_sensitivity
-from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
-from dpalgos.params import IntervalParams, choice
-from dpalgos.release.spend import Noisy, Spend
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -96,38 +91,15 @@ _TINY = float(np.finfo(float).tiny)
 _FLAT = 1e-300  # ψ'' is zero in double precision where all predictors are far out
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegressionIntervalParams(IntervalParams):
-    """The keywords of regressions that have intervals."""
-
-    interval_target: str = choice(
-        "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
-        "else the robust-regression coefficient; 'least squares' under any errors, with wider intervals",
-        (ROBUST, LEAST_SQUARES),
-        default=ROBUST,
-    )
-
-    def check_family(self, family: Family) -> None:
-        """Refuse intervals of coefficients of classes."""
-        if self.interval is not None and family.needs_classes:
-            raise InputError(
-                f"interval must be left out for family={family.name!r}, got {self.interval!r}: its "
-                "coefficients are known up to a common vector"
-            )
-
-
-def released_interval(
-    spend: Spend, plan: Plan, params: RegressionIntervalParams, rows: WhiteRows, state: Steps
-) -> Interval:
+def released_interval(spend: Spend, level: float, of: Numbers, rows: WhiteRows, state: Steps) -> Interval:
     """Release the statistics of an interval around released steps, if the plan has one; return it."""
-    assert params.interval is not None
-    family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.sample.n_features
-    if CURVATURE not in plan:
+    family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.d
+    if CURVATURE not in spend.plan:
         return Interval.missing(d, 1, FEW)
     steps, middle = state.released, 0.0  # a typical predictor
     if not family.is_linear:
         steps, middle = steps.last(N_CENTERED), float(white.mean_row @ state.theta + state.origin)
-    wide, bounded = params.interval_target == LEAST_SQUARES, family.is_bounded
+    wide, bounded = of.target == LEAST_SQUARES, family.is_bounded
     if wide:
         steps = _wide_step(spend, rows, steps)
     curvature = _released_curvature(spend, rows, white, steps, middle)
@@ -137,17 +109,15 @@ def released_interval(
     shift, tail = InterceptShift.none(d), None
     if not wide and not bounded:
         coef = rows.coef(center.theta)
-        shift = _intercept_shift(spend, params, scores, curvature, moments, state, coef)
+        shift = _intercept_shift(spend, of, scores, curvature, moments, state, coef)
     if wide:
-        above = scores.norms().shares_above(steps.threshold, LEVELS)
+        above = scores.shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))
         if family.is_linear:
-            far, noise = _far_rows(
-                spend, scores, _residual_threshold(params, scores, curvature, moments.value)
-            )
+            far, noise = _far_rows(spend, scores, _residual_threshold(of, scores, curvature, moments.value))
             shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
     released = ReleasedRegression(
-        level=params.interval,
+        level=level,
         family=family,
         curvature=curvature,
         center=center,
@@ -183,7 +153,7 @@ def _released_curvature(
     spend: Spend, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
 ) -> ScoreCurvature:
     """Release the curvature at the last of the steps."""
-    family, n_rows, d, theta = rows.family, rows.n_rows, rows.sample.n_features, steps.points[-1]
+    family, n_rows, d, theta = rows.family, rows.n_rows, rows.d, steps.points[-1]
     parts = rows.at(theta).curvature(steps.threshold)
     clip = rows.row_clip(steps.threshold) if family.is_bounded else np.inf
     typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
@@ -191,7 +161,8 @@ def _released_curvature(
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, N_LEVELS)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
-    threshold = spend.search(CURVATURES_ABOVE, candidates, target, parts.norms().counts_above(candidates))
+    above = parts.counts_above(candidates)
+    threshold = float(candidates[spend.search(CURVATURES_ABOVE, above, target)[0]])
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold))
     shape: FloatArray = np.eye(d)
     if family.is_bounded:
@@ -230,7 +201,7 @@ def _denoised(
 
 def _intercept_shift(
     spend: Spend,
-    params: RegressionIntervalParams,
+    of: Numbers,
     scores: Scores,
     curvature: ScoreCurvature,
     moments: Noisy,
@@ -245,17 +216,16 @@ def _intercept_shift(
     """
     assert state.threshold is not None
     n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
-    threshold = _residual_threshold(params, scores, curvature, moments.value)
+    threshold = _residual_threshold(of, scores, curvature, moments.value)
     if isinstance(scores, LimitedScores):
-        released = spend(PEOPLE_RESIDUAL, scores.residual_moments(threshold), in_place_of=RESIDUAL)
+        released = spend(RESIDUAL, scores.residual_moments(threshold), form=PEOPLE_RESIDUAL)
     else:
         released = spend(RESIDUAL, scores.residual_moments(threshold))
     # Per unit of the intercept the mean response changes by its derivative.
     unit = threshold / (curvature.total if has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
     far, noise = _far_rows(spend, scores, threshold)
-    has_intercept = bool(getattr(params, "intercept", False))
-    one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=has_intercept)
+    one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=of.intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     lost, skews = 0.0, False
@@ -278,11 +248,9 @@ def _intercept_shift(
     )
 
 
-def _residual_threshold(
-    params: RegressionIntervalParams, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
-) -> float:
+def _residual_threshold(of: Numbers, scores: Scores, curvature: ScoreCurvature, moments: FloatArray) -> float:
     """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
-    size = scores.n_rows * gaussian_mu(params.epsilon, params.delta) / _REFERENCE_SIZE
+    size = of.size / _REFERENCE_SIZE
     weight, largest = (1.0, _COUNT_LAMBDA) if scores.rows.family.has_counts else (curvature.total, _LAMBDA)
     variance = float(moments.trace()) / (len(moments) * weight)
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))

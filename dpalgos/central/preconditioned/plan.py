@@ -6,7 +6,8 @@ within ±1 that takes the whole budget would have noise 2/(nμ).
 
 If rows have weights, or count up to a maximum per person, the sum of all weights is private. It is released
 first, with Gaussian noise and a share by the public number of units. The rest is then planned again, with it
-in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian.
+in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian, and the cost
+is the same (:meth:`dpalgos.core.spend.Spend.replan`).
 
 - Below 10 √(d + 1) for events, and else below 20 √(d + 1) or 50, a model with an intercept estimates the
   intercept alone.
@@ -20,20 +21,21 @@ in place of n: weights of a tenth of their maximum are as few rows. All noise is
 ``dpcost estimators preconditioned_glm --n 5000 --d 9 --family logistic`` prints a plan in numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Neighbors
+from dpalgos.core.estimator import Lemmas, Witnesses
+from dpalgos.core.plans import Share
+from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
     curvature_sensitivity,
-    histogram,
+    histogram_sum,
     interval,
     outer_product,
     people_residual_sensitivity,
@@ -41,9 +43,7 @@ from dpalgos.mechanisms.sensitivity import (
 )
 from dpalgos.models.families import Family
 from dpalgos.models.families.poisson import HAZARD_LIMIT
-from dpalgos.release.declared import Release
-from dpalgos.release.spend import Planned, counts_needed
-from dpalgos.rows.sample import Sample
+from dpalgos.release.declared import Neighbors
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"
@@ -56,36 +56,63 @@ def _many_rows(params: Any, d: int) -> Neighbors:
 
 
 # The total weight, the intercept, and the origin and unit of columns.
-WEIGHT = Release("mean weight", interval, witness=_many_rows)
-RESPONSES_ABOVE = Release("responses above a level", count)
-LOGARITHM = Release("mean logarithm", interval)
-CONSTANT = Release("mean response", interval)
-EXPOSURE = Release("mean exposure", interval)
-MEDIANS = Release("values above a candidate center", count)
-UNITS = Release("values by power of two", histogram)
-FAR_FROM_CENTERS = Release("rows far from centers", count)
-MEANS = Release("means about centers", ball_mean)
+WEIGHT = "mean weight"
+RESPONSES_ABOVE = "responses above a level"
+LOGARITHM = "mean logarithm"
+CONSTANT = "mean response"
+EXPOSURE = "mean exposure"
+MEDIANS = "values above a candidate center"
+UNITS = "values by power of two"
+FAR_FROM_CENTERS = "rows far from centers"
+MEANS = "means about centers"
 
 # Whitening and steps.
-ROWS_ABOVE = Release("rows above a level", count)
-MOMENTS = Release("second moments", outer_product)
-SCORES_ABOVE = Release("scores above a level", count)
-WHITE_MOMENTS = Release("second moments of white rows", outer_product)
-STEP = Release("preconditioned score", ball_mean)
-LAST_STEP = Release("last preconditioned score", ball_mean)
-MEAN_RESIDUAL = Release("mean residual of counts", interval)  # in place of the last of these
+ROWS_ABOVE = "rows above a level"
+MOMENTS = "second moments"
+SCORES_ABOVE = "scores above a level"
+WHITE_MOMENTS = "second moments of white rows"
+STEP = "preconditioned score"
+LAST_STEP = "last preconditioned score"
+MEAN_RESIDUAL = "mean residual of counts"
+INSTEAD_OF_STEPS = WHITE_MOMENTS, CONSTANT, MEAN_RESIDUAL
 
 # The interval.
-CURVATURES_ABOVE = Release("curvatures above a level", count)
-CURVATURE = Release("curvature", curvature_sensitivity)
-SCORE_MOMENTS = Release("score moments", outer_product)
-RESIDUAL = Release("mean residual", residual_sensitivity)
-PEOPLE_RESIDUAL = Release("mean residual of people", people_residual_sensitivity)  # in place of the former
-FAR_ROWS = Release("rows far away", count)
-WIDE_SCORE = Release("wide gradient", ball_mean)
-TAIL = Release("shares by size", tail_sensitivity)
+CURVATURES_ABOVE = "curvatures above a level"
+CURVATURE = "curvature"
+SCORE_MOMENTS = "score moments"
+RESIDUAL = "mean residual"
+PEOPLE_RESIDUAL = "mean residual of people"  # in place of the former
+FAR_ROWS = "rows far away"
+WIDE_SCORE = "wide gradient"
+TAIL = "shares by size"
 
-RELEASES = tuple(one for one in globals().values() if isinstance(one, Release))
+LEMMAS: Lemmas = {
+    WEIGHT: interval,
+    RESPONSES_ABOVE: count,
+    LOGARITHM: interval,
+    CONSTANT: interval,
+    EXPOSURE: interval,
+    MEDIANS: count,
+    UNITS: histogram_sum,
+    FAR_FROM_CENTERS: count,
+    MEANS: ball_mean,
+    ROWS_ABOVE: count,
+    MOMENTS: outer_product,
+    SCORES_ABOVE: count,
+    WHITE_MOMENTS: outer_product,
+    STEP: ball_mean,
+    LAST_STEP: ball_mean,
+    MEAN_RESIDUAL: interval,
+    CURVATURES_ABOVE: count,
+    CURVATURE: curvature_sensitivity,
+    SCORE_MOMENTS: outer_product,
+    RESIDUAL: residual_sensitivity,
+    PEOPLE_RESIDUAL: people_residual_sensitivity,
+    FAR_ROWS: count,
+    WIDE_SCORE: ball_mean,
+    TAIL: tail_sensitivity,
+}
+WITNESSES: Witnesses = {WEIGHT: _many_rows}
 
 _FEW_ROWS, _FEW_EVENTS = 20.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
 _FEWEST = 50.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
@@ -112,7 +139,7 @@ N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
-Plan = dict[Release, Planned]
+Shares = dict[str, Share]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,25 +154,8 @@ class Numbers:
     has_offset: bool = False
     interval: bool = False
     target: str = ROBUST
-    weight_share: float = 0.0  # of μ², for the total weight if it is private
+    has_private_total: bool = False  # whether weights are private, so that their total is released
     row_weight: float = 1.0  # of a row in the score of a person who has at most one event
-
-    @classmethod
-    def of(cls, params: Any, sample: Sample) -> "Numbers":
-        """Return the public numbers of a run."""
-        mu, n_rows = gaussian_mu(params.epsilon, params.delta), float(sample.n_rows[0])
-        return cls(
-            n_rows=n_rows,
-            d=sample.n_features,
-            mu=mu,
-            family=params.family_object(),
-            intercept=params.intercept,
-            has_offset=sample.offset_bounds is not None,
-            interval=params.interval is not None,
-            target=params.interval_target,
-            weight_share=_share(n_rows * mu, *_WEIGHT) if params.has_private_total else 0.0,
-            row_weight=1 / params.max_rows if getattr(params, "single_event", False) else 1.0,
-        )
 
     @property
     def size(self) -> float:
@@ -176,23 +186,27 @@ class Numbers:
         return min(float(np.sqrt(others**2 + 2 * (n_periods - 1))) / (self.d + 1), 1.0)
 
     def share(self, needed: float, least: float, most: float) -> float:
-        return _share(self.size, needed, least, most)
+        return float(np.clip((needed / self.size) ** 2, least, most))
 
 
-def _share(size: float, needed: float, least: float, most: float) -> float:
-    return float(np.clip((needed / size) ** 2, least, most))
-
-
-def plan_of(of: Numbers) -> Plan:
+def shares_of(of: Numbers, total: float | None = None) -> Shares:
     """Return the releases in order, each with its share and how often it is made.
 
     If the total weight is private, its share follows from the public number of units. It is released first,
-    and the rest is planned again with it in place of the number of units.
+    and the rest is planned with the released ``total`` in place of the number of units.
     """
-    return _after_weight(of, _plan_of_rows(of))
+    if not of.has_private_total:
+        return _shares_of_rows(of)
+    own = of.share(*_WEIGHT)
+    rest = _shares_of_rows(of if total is None else replace(of, n_rows=total))
+    return {WEIGHT: Share(own), **_scaled(rest, 1 - own)}
 
 
-def _plan_of_rows(of: Numbers) -> Plan:
+def _scaled(shares: Shares, factor: float) -> Shares:
+    return {label: one._replace(share=factor * one.share) for label, one in shares.items()}
+
+
+def _shares_of_rows(of: Numbers) -> Shares:
     root = float(np.sqrt(of.d + 1))
     few = _FEW_EVENTS * root if of.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
     if of.intercept and of.size < few:
@@ -202,97 +216,89 @@ def _plan_of_rows(of: Numbers) -> Plan:
     left = 1 - _total(plan)
     if of.family.is_linear and not of.intercept and of.size < _NO_SEARCH * of.root:
         return plan | {
-            MOMENTS: Planned(_FEW_MOMENTS * left),
-            STEP: Planned((1 - _FEW_MOMENTS) * left, _FEW_STEPS),
+            MOMENTS: Share(_FEW_MOMENTS * left),
+            STEP: Share((1 - _FEW_MOMENTS) * left, _FEW_STEPS, INSTEAD_OF_STEPS),
         }
-    plan[ROWS_ABOVE] = Planned(left * _ROWS_ABOVE, counts_needed(N_ROW_LEVELS))
-    plan[MOMENTS] = Planned(left * _MOMENTS)
+    plan[ROWS_ABOVE] = Share(left * _ROWS_ABOVE, counts_needed(N_ROW_LEVELS))
+    plan[MOMENTS] = Share(left * _MOMENTS)
     if not of.family.is_bounded:
-        plan[SCORES_ABOVE] = Planned(left * _SCORES_ABOVE, N_SEARCHES * counts_needed(N_LEVELS))
+        plan[SCORES_ABOVE] = Share(left * _SCORES_ABOVE, N_SEARCHES * counts_needed(N_LEVELS))
     steps = 1 - _total(plan)
     if of.interval and not of.family.is_linear:
-        plan[STEP] = Planned((1 - _LATE) * steps, N_STEPS - N_CENTERED)
-        plan[LAST_STEP] = Planned(_LATE * steps, N_CENTERED)
+        plan[STEP] = Share((1 - _LATE) * steps, N_STEPS - N_CENTERED, INSTEAD_OF_STEPS)
+        plan[LAST_STEP] = Share(_LATE * steps, N_CENTERED, INSTEAD_OF_STEPS)
     else:
-        plan[STEP] = Planned(steps, N_STEPS)
+        plan[STEP] = Share(steps, N_STEPS, INSTEAD_OF_STEPS)
     rest = 1 - _total(of_interval)
-    return {release: one.times_share(rest) for release, one in plan.items()} | of_interval
+    return _scaled(plan, rest) | of_interval
 
 
-def _after_weight(of: Numbers, plan: Plan) -> Plan:
-    """Return a plan whose shares are those left by the total weight."""
-    if not of.weight_share:
-        return plan
-    rest = 1 - of.weight_share
-    return {WEIGHT: Planned(of.weight_share)} | {
-        release: one.times_share(rest) for release, one in plan.items()
-    }
-
-
-def _total(plan: Plan) -> float:
+def _total(plan: Shares) -> float:
     return sum(one.share for one in plan.values())
 
 
-def intercept_alone(of: Numbers) -> Plan:
+def intercept_alone(of: Numbers) -> Shares:
     """Return the plan of the intercept alone; shares are of ε, or of μ² after a total weight."""
     parts = [LOGARITHM] * (of.family.has_counts and not of.family.is_bounded)
     parts += [CONSTANT] + [EXPOSURE] * (of.has_offset and not of.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
-    return {part: Planned(_ALONE[part] / total) for part in parts}
+    return {part: Share(_ALONE[part] / total) for part in parts}
 
 
-def _intercept(of: Numbers) -> Plan:
+def _intercept(of: Numbers) -> Shares:
     """The mean response of models that are not linear; steps for counts start at it in any case."""
     if of.family.is_linear or not (of.intercept or of.family.has_counts):
         return {}
     if not of.family.has_counts:
-        return {CONSTANT: Planned(of.share(*_RATE))}
-    cut = Planned(of.share(*_CUT), counts_needed(N_COUNT_CUTS))
+        return {CONSTANT: Share(of.share(*_RATE))}
+    cut = Share(of.share(*_CUT), counts_needed(N_COUNT_CUTS))
     plan = {} if of.family.is_bounded else {RESPONSES_ABOVE: cut}
-    plan |= {CONSTANT: Planned(of.share(*_MEAN_OF_COUNTS))}
-    return plan | ({EXPOSURE: Planned(of.share(*_EXPOSURE))} if of.has_offset else {})
+    plan |= {CONSTANT: Share(of.share(*_MEAN_OF_COUNTS))}
+    return plan | ({EXPOSURE: Share(of.share(*_EXPOSURE))} if of.has_offset else {})
 
 
-def _origin(of: Numbers) -> Plan:
+def _origin(of: Numbers) -> Shares:
     """Centers of the columns, and the unit of a linear model's response."""
     if not of.family.is_linear:
         enough = of.intercept and of.d > 1 and of.size >= RESOLVABLE * of.root
         return _means(of, 1, _ONE_MEAN) if enough else {}
-    units = {UNITS: Planned(of.share(*_UNIT))}
+    units = {UNITS: Share(of.share(*_UNIT))}
     if not of.intercept:
         return units if of.size >= _MANY else {}
     if of.size < _MANY:
         needed, least, most = _FEW_MEANS
-        return {MEANS: Planned(of.share(needed * of.root, least, most), 2)}
+        return {MEANS: Share(of.share(needed * of.root, least, most), 2)}
     if of.size < _MANY_PER_ROOT * of.root:
         return {MEDIANS: _medians(of, 1)} | units | _means(of, 2, (2 * _MEAN[0], *_MEAN[1:]))
-    means = {MEANS: Planned(of.share(_MEAN[0] * of.root, *_MEAN[1:]))} if of.d > 1 else {}
+    means = {MEANS: Share(of.share(_MEAN[0] * of.root, *_MEAN[1:]))} if of.d > 1 else {}
     return {MEDIANS: _medians(of, of.d)} | units | means
 
 
-def _medians(of: Numbers, n_columns: int) -> Planned:
+def _medians(of: Numbers, n_columns: int) -> Share:
     times = counts_needed(N_CENTERS)
-    return Planned(of.share(_MEDIAN * np.sqrt(times * n_columns), *_MEDIANS), times)
+    return Share(of.share(_MEDIAN * np.sqrt(times * n_columns), *_MEDIANS), times)
 
 
-def _means(of: Numbers, rounds: int, limits: tuple[float, float, float]) -> Plan:
+def _means(of: Numbers, rounds: int, limits: tuple[float, float, float]) -> Shares:
     """Rounds of means, each of rows clipped where a search says."""
     needed, least, most = limits
-    far = Planned(rounds * _FAR, rounds * counts_needed(N_LEVELS))
-    return {FAR_FROM_CENTERS: far, MEANS: Planned(rounds * of.share(needed * of.root, least, most), rounds)}
+    far = Share(rounds * _FAR, rounds * counts_needed(N_LEVELS))
+    return {FAR_FROM_CENTERS: far, MEANS: Share(rounds * of.share(needed * of.root, least, most), rounds)}
 
 
-def _interval(of: Numbers) -> Plan:
+def _interval(of: Numbers) -> Shares:
     """The releases of an interval; none without one, or with too few rows."""
     if not of.interval or of.size < RESOLVABLE * of.root:
         return {}
-    plan = {CURVATURES_ABOVE: Planned(0.012, counts_needed(N_LEVELS)), CURVATURE: Planned(0.04)}
     single = of.family.has_counts and of.family.is_bounded
-    plan[SCORE_MOMENTS] = Planned(_SCORE_MOMENTS[single])
+    plan = {CURVATURES_ABOVE: Share(0.012, counts_needed(N_LEVELS)), CURVATURE: Share(0.04)}
+    plan[SCORE_MOMENTS] = Share(_SCORE_MOMENTS[single])
     if of.target == LEAST_SQUARES:
-        plan |= {FAR_ROWS: Planned(0.32)} if of.family.is_linear else {}
-        return plan | {WIDE_SCORE: Planned(0.06), TAIL: Planned(0.19)}
-    return plan | ({} if of.family.is_bounded else {RESIDUAL: Planned(0.055), FAR_ROWS: Planned(0.03)})
+        far_rows = {FAR_ROWS: Share(0.32)} if of.family.is_linear else {}
+        return {WIDE_SCORE: Share(0.06)} | plan | {TAIL: Share(0.19)} | far_rows
+    if of.family.is_bounded:
+        return plan
+    return plan | {RESIDUAL: Share(0.055, forms=(PEOPLE_RESIDUAL,)), FAR_ROWS: Share(0.03)}
 
 
 # Thresholds: a row beyond the threshold biases a mean by about C/n, noise moves it by about 2C√d/(nμ).

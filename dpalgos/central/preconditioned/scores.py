@@ -7,18 +7,19 @@ before they are clipped. Therefore rounding is relative to the threshold, howeve
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from dpalgos.central.preconditioned.follow_up import FollowUp
 from dpalgos.central.preconditioned.queries import (
-    Counts,
-    Norms,
-    n_rows_of,
+    Vectors,
+    counts_above,
     person_factors,
+    weights_of,
     with_factors,
 )
+from dpalgos.core.rows import Block, Rows
 from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
@@ -31,14 +32,9 @@ from dpalgos.mechanisms.sensitivity import (
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import Grouped, map_groups
-from dpalgos.rows.products import row_products
-from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
-T = TypeVar("T")
 _TINY = float(np.finfo(float).tiny)
 _FRAILTY, _LOWEST = 1.0, 0.6  # the assumed variance of a factor on people's means; parts of t
 _MOST_KEPT = 2**26  # numbers in white rows that are kept between steps
@@ -47,8 +43,19 @@ _MOST_KEPT = 2**26  # numbers in white rows that are kept between steps
 class _White(NamedTuple):
     encoded: FloatArray  # (n,) or (n, K)
     norms: FloatArray
-    rows: FloatArray | None  # where they are kept
+    kept: FloatArray | None  # the white rows, where there is room for them
     shortened: FloatArray | float  # the square of the factor that shortens a row to its reach
+    whitening: FloatArray
+
+    def rows(self, block: Block) -> FloatArray:
+        """Return the rows u (n, d), kept or computed again."""
+        return _whitened(block, self.whitening) if self.kept is None else self.kept
+
+
+def _whitened(block: Block, whitening: FloatArray) -> FloatArray:
+    """Return the rows u, by column, which makes sums over few columns faster; of people, row by row."""
+    white = block.predictors(whitening.T).T
+    return np.ascontiguousarray(white) if block.is_of_people else white
 
 
 class WhiteRows:
@@ -61,7 +68,7 @@ class WhiteRows:
 
     def __init__(
         self,
-        sample: Sample,
+        rows: Rows,
         family: Family,
         whitening: FloatArray,
         origin: FloatArray,
@@ -72,30 +79,35 @@ class WhiteRows:
         person_part: float = 1.0,
     ) -> None:
         self.row_length, self.person_part = row_length, person_part
-        self.sample, self.family, self.whitening, self.origin = sample, family, whitening, origin
+        self.rows, self.family, self.whitening, self.origin = rows, family, whitening, origin
+        self.n_rows, self.d, self.units = rows.n, rows.d, rows.sample.units
         self.limits: FloatArray | None = None
-        can_differ = family.has_counts and not family.is_bounded and sample.units is not None
+        can_differ = family.has_counts and not family.is_bounded and self.units is not None
         self.people_limit = people_limit if can_differ else None
-        self.n_rows = n_rows_of(sample)
-        keeps = not sample.rows.streamed and self.n_rows * sample.n_features <= _MOST_KEPT
+        self.has_single_events = self.units is not None and family.has_counts and family.is_bounded
+        keeps = not rows.sample.rows.streamed and self.n_rows * self.d <= _MOST_KEPT
 
-        def prepared(group: Group) -> _White:
-            rows = self._whitened(group)
-            norms, encoded = row_lengths(rows), family.encode(group.y)[..., 0]
+        def prepared(block: Block) -> _White:
+            white = _whitened(block, whitening)
+            norms, encoded = row_lengths(white), family.encode(block.y)[..., 0]
             shortened = clip_factor(norms, reach) ** 2 if (norms > reach).any() else 1.0
-            return _White(encoded, norms, rows if keeps else None, shortened)
+            return _White(encoded, norms, white if keeps else None, shortened, whitening)
 
-        self._groups = map_groups(sample, prepared)
+        self._white = rows.map(prepared)
 
     def at(self, theta: FloatArray) -> "Scores":
         """Return the scores at θ, (d,) or (d, K)."""
-        coef, family = self.coef(theta), self.family
-        follow_up = FollowUp(self.sample, family.mean) if self._has_single_events else None
+        coef, family, follow_up = self.coef(theta), self.family, None
+        if self.has_single_events:
+            assert self.units is not None
+            assert self.units.codes is not None
+            follow_up = FollowUp(int(self.units.codes.max()) + 1, family.mean)
 
-        def scores(group: Group, white: _White) -> _RowScores:
-            predictor, encoded = _predictor(group, coef), white.encoded
+        def scores(block: Block) -> _RowScores:
+            white = block.derived
+            predictor, encoded = _predictor(block, coef), white.encoded
             if follow_up is not None:
-                predictor, encoded = follow_up.stopped(group, predictor, encoded)
+                predictor, encoded = follow_up.stopped(block, predictor, encoded)
             mean = family.mean(predictor[..., None])[..., 0]
             residual = encoded - mean
             residual *= white.shortened
@@ -105,23 +117,15 @@ class WhiteRows:
         kind = Scores
         if self.people_limit is not None:
             kind = LimitedScores
-        elif self._has_single_events:
+        elif self.has_single_events:
             kind = SingleEventScores
-        elif self.sample.units is not None and not family.is_bounded:
+        elif self.units is not None and not family.is_bounded:
             kind = UnitScores
-        return kind(self, self._groups.map(scores))
-
-    @property
-    def _has_single_events(self) -> bool:
-        return self.sample.units is not None and self.family.has_counts and self.family.is_bounded
-
-    def row_factor(self, norms: FloatArray, threshold: float) -> FloatArray:
-        """Return the factors that shorten rows with scores of these norms at a threshold."""
-        return clip_factor(self.row_length * norms, threshold)
+        return kind(self, self._white.map(scores))
 
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold."""
-        return threshold / (float(np.sqrt(self.sample.n_features)) * self.row_length)
+        return threshold / (float(np.sqrt(self.d)) * self.row_length)
 
     def fix_limits(self, theta: FloatArray) -> None:
         """Take the thresholds of people's counts from θ, (d,), from now on."""
@@ -132,27 +136,13 @@ class WhiteRows:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
         return np.asarray(self.whitening @ theta + self.origin)
 
-    def rows_of(self, group: Group, white: _White) -> FloatArray:
-        """Return the rows u (n_group, d), kept or computed again."""
-        return self._whitened(group) if white.rows is None else white.rows
 
-    def _whitened(self, group: Group) -> FloatArray:
-        """Return the rows u, stored by column, which makes sums over few columns faster."""
-        if group.unit_weights is not None:
-            return np.ascontiguousarray(row_products(group.X, self.whitening))
-        return np.asarray(self.whitening.T @ group.X.T).T
-
-
-def _predictor(group: Group, coef: FloatArray) -> FloatArray:
+def _predictor(block: Block, coef: FloatArray) -> FloatArray:
     """Return x'β + offset, (n,) or (n, K)."""
-    products: FloatArray
-    if group.unit_weights is None:
-        products = (coef.T @ group.X.T).T
-    else:
-        products = row_products(group.X, coef.reshape(len(coef), -1)).reshape(-1, *coef.shape[1:])
-    if isinstance(group.offset, float):
+    products = block.predictors(coef.T).T
+    if isinstance(block.offset, float):
         return products
-    return np.asarray(products + (np.ravel(group.offset) if coef.ndim == 1 else group.offset))
+    return np.asarray(products + (block.offset if coef.ndim == 1 else block.offset[:, None]))
 
 
 class _RowScores(NamedTuple):
@@ -173,12 +163,27 @@ class _RowCurvature(NamedTuple):
 class Scores:
     """The scores of white rows at one θ."""
 
-    def __init__(self, rows: WhiteRows, parts: Grouped[_RowScores]) -> None:
-        self.rows, self._parts, self.sample, self.n_rows = rows, parts, rows.sample, rows.n_rows
+    def __init__(self, rows: WhiteRows, parts: Rows) -> None:
+        self.rows, self._parts, self.n_rows, self.d = rows, parts, rows.n_rows, rows.d
 
-    def norms(self) -> Norms:
-        """Return the norms of all scores."""
-        return Norms(self._parts.map(lambda _, own: own.norms))
+    def counts_above(self, thresholds: FloatArray) -> FloatArray:
+        """Return how many norms of scores exceed each of m ascending thresholds, (1, m)."""
+        return counts_above(self._parts, lambda block: block.derived.norms, thresholds)
+
+    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
+        """Return the shares of rows whose score's norm over ``threshold`` exceeds each of the sizes (k,).
+
+        A row with a cell that was moved to a public bound counts as larger than all sizes. A row leaves one
+        of the bins between sizes and enters another: √2/n on the shares in bins.
+        """
+
+        def above(block: Block) -> FloatArray:
+            relative = block.derived.norms / threshold
+            if block.is_clipped is not None:
+                relative = np.where(block.is_clipped, np.inf, relative)
+            return np.stack([block.count(relative > size) for size in sizes])
+
+        return self._parts.mean(above)
 
     def clipped_mean(self, threshold: float) -> Bounded:
         """Return the mean of scores clipped to the norm ``threshold`` C, in the shape of θ.
@@ -192,9 +197,7 @@ class Scores:
 
         A row contributes a matrix of Frobenius norm at most 1/n: √2/n for the exchange of a row.
         """
-        return outer_product.of(
-            self._clipped_moments(threshold) / threshold**2, 1.0, self.n_rows, self.sample.n_features
-        )
+        return outer_product.of(self._clipped_moments(threshold) / threshold**2, 1.0, self.n_rows, self.d)
 
     def residual_moments(self, threshold: float) -> Bounded:
         """Return the means of (t, t²), t = residual/``threshold`` cut to [−1, 1], (2,): 2/n together."""
@@ -206,12 +209,14 @@ class Scores:
         A difference lies between −L/2 and L: 1.5 L/n for the exchange of a row.
         """
 
-        def part(group: Group, score: _RowScores) -> FloatArray:
-            mean = self.rows.family.mean(score.predictor[:, None])[:, 0]
-            difference = np.clip(score.white.encoded, 0, largest) - np.minimum(mean, largest / 2)
-            return np.asarray(group.weighted(difference).sum())
+        mean_of = self.rows.family.mean
 
-        return interval.of(self._parts.sum(part) / self.n_rows, 1.5 * largest, self.n_rows)
+        def part(block: Block) -> FloatArray:
+            score = block.derived
+            mean = mean_of(score.predictor[:, None])[:, 0]
+            return block.total(np.clip(score.white.encoded, 0, largest) - np.minimum(mean, largest / 2))
+
+        return interval.of(self._parts.mean(part), 1.5 * largest, self.n_rows)
 
     def far_rows(self, threshold: float) -> Bounded:
         """Return how many rows have |residual| max(1, ‖u‖/√d) > ``threshold``, or a moved cell, (1,).
@@ -222,58 +227,65 @@ class Scores:
 
     def curvature(self, threshold: float) -> "Curvatures":
         """Return each row's part of the curvature of the mean clipped score; not for classes."""
-        family = self.rows.family
+        family, rows, lengths = self.rows.family, self.rows, self._lengths()
+        row_length = rows.row_length
 
-        def second(group: Group, score: _RowScores) -> _RowCurvature:
+        def second(block: Block) -> _RowCurvature:
+            score = block.derived
             weight = family.second_derivative(score.predictor[:, None])[:, 0]
             if family.is_bounded:
-                weight = weight * self.rows.row_factor(score.norms, threshold)
-            kept = (self._lengths(group, score) <= threshold) | family.is_bounded
+                weight = weight * clip_factor(row_length * score.norms, threshold)
+            kept = (lengths(block) <= threshold) | family.is_bounded
             return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept, score.white)
 
-        return Curvatures(self.rows, self._parts.map(second))
+        return Curvatures(rows, self._parts.map(second))
 
-    def _lengths(self, group: Group, score: _RowScores) -> FloatArray:
-        """Return the length by which each row is clipped, (n_group,)."""
-        return score.norms
+    def _lengths(self) -> Vectors:
+        """Return the lengths by which rows are clipped, (n,), of a block."""
+        return lambda block: np.asarray(block.derived.norms)
 
     def _clipped_mean(self, threshold: float) -> FloatArray:
-        def part(group: Group, score: _RowScores) -> FloatArray:
-            factor = group.weighted(clip_factor(score.norms, threshold))
-            clipped = score.residual * (factor if score.residual.ndim == 1 else factor[:, None])
-            return np.asarray(self.rows.rows_of(group, score.white).T @ clipped)
+        def part(block: Block) -> FloatArray:
+            score = block.derived
+            clipped = score.residual.T * clip_factor(score.norms, threshold)
+            return block.products(clipped, score.white.rows(block)).T
 
-        return self._parts.sum(part) / self.n_rows
+        return self._parts.mean(part)
 
     def _clipped_moments(self, threshold: float) -> FloatArray:
-        def clipped(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
-            factor = score.residual * group.weighted(clip_factor(score.norms, threshold))
-            return factor, self.rows.rows_of(group, score.white)
+        def factors(block: Block) -> FloatArray:
+            return np.asarray(block.derived.residual * clip_factor(block.derived.norms, threshold))
 
-        def part(group: Group, score: _RowScores) -> FloatArray:
-            factor, rows = clipped(group, score)
-            scores = rows * factor[:, None]
+        if self._parts.sample.has_shared_units:
+            scores = sums_of_units(
+                self._parts,
+                lambda block: (weights_of(block) * factors(block), block.derived.white.rows(block)),
+                self.d,
+            )
+            return np.asarray(scores.T @ scores) / self.n_rows
+
+        def part(block: Block) -> FloatArray:
+            weight = factors(block) * weights_of(block)
+            scores = block.derived.white.rows(block) * weight[:, None]
             return np.asarray(scores.T @ scores)
 
-        if self.sample.has_shared_units:
-            scores = sums_of_units(self._parts, clipped, self.sample.n_features)
-            return np.asarray(scores.T @ scores) / self.n_rows
-        return self._parts.sum(part) / self.n_rows
+        return self._parts.mean(part)
 
     def _residual_moments(self, threshold: float) -> FloatArray:
-        def part(_: Group, score: _RowScores) -> FloatArray:
-            t = np.clip(score.residual / threshold, -1, 1)
+        def part(block: Block) -> FloatArray:
+            t = np.clip(block.derived.residual / threshold, -1, 1)
             return np.array([t.sum(), t @ t])
 
         return self._parts.sum(part)
 
     def _far_rows(self, threshold: float) -> float:
-        root = np.sqrt(self.sample.n_features)
+        root = np.sqrt(self.d)
 
-        def part(group: Group, score: _RowScores) -> FloatArray:
+        def part(block: Block) -> FloatArray:
+            score = block.derived
             above: BoolArray = np.maximum(score.size, score.norms / root) > threshold
-            if (is_clipped := self.sample.clipped_rows(group)) is not None:
-                above = above | is_clipped
+            if block.is_clipped is not None:
+                above = above | block.is_clipped
             return np.array(float(np.count_nonzero(above)))
 
         return float(self._parts.sum(part))
@@ -289,16 +301,12 @@ class UnitScores(Scores):
     @cached_property
     def _sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
-        return sums_of_units(
-            self._parts,
-            lambda group, score: (group.weighted(score.residual), self.rows.rows_of(group, score.white)),
-            self.sample.n_features,
-        )
+        return self._sums_of(lambda block: weights_of(block) * block.derived.residual)
 
     @cached_property
     def _residuals(self) -> FloatArray:
         """The residual of each unit, (units,)."""
-        return self._of_units(lambda group, score: group.weighted(score.residual))
+        return self._of_units(lambda block: weights_of(block) * block.derived.residual)
 
     @cached_property
     def _norms(self) -> FloatArray:
@@ -308,25 +316,34 @@ class UnitScores(Scores):
     def _is_moved(self) -> BoolArray:
         """Whether a unit has a row with a cell that was moved to a public bound, (units,)."""
 
-        def moved(group: Group, _: _RowScores) -> FloatArray:
-            cells = self.sample.clipped_rows(group)
-            return np.zeros(len(group.X)) if cells is None else cells.astype(float)
+        def moved(block: Block) -> FloatArray:
+            return np.zeros(len(block.X)) if block.is_clipped is None else block.is_clipped.astype(float)
 
         return np.asarray(self._of_units(moved) > 0)
 
-    def _of_units(self, values: Callable[[Group, _RowScores], FloatArray]) -> FloatArray:
-        """Return the sums of rows' values over units, (units,)."""
-        ones = lambda group, score: (values(group, score), np.ones((len(score.residual), 1)))  # noqa: E731
-        return sums_of_units(self._parts, ones, 1)[:, 0]
+    def _sums_of(self, factors: Vectors) -> FloatArray:
+        """Return the sums of factors times white rows over units, (units, d)."""
+        return sums_of_units(
+            self._parts, lambda block: (factors(block), block.derived.white.rows(block)), self.d
+        )
 
-    def norms(self) -> Norms:
-        return UnitNorms(self._parts.sample, self._norms, self._is_moved)
+    def _of_units(self, values: Vectors) -> FloatArray:
+        """Return the sums of rows' values over units, (units,)."""
+        return sums_of_units(self._parts, lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
+
+    def counts_above(self, thresholds: FloatArray) -> FloatArray:
+        return _counts(self._norms, thresholds)
+
+    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
+        relative = np.where(self._is_moved, np.inf, self._norms / threshold)
+        return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
     def _clipped(self, threshold: float) -> FloatArray:
         return np.asarray(self._sums * clip_factor(self._norms, threshold)[:, None])
 
-    def _lengths(self, group: Group, score: _RowScores) -> FloatArray:
-        return self._norms[group.units]
+    def _lengths(self) -> Vectors:
+        norms = self._norms
+        return lambda block: np.asarray(norms[block.units])
 
     def _clipped_mean(self, threshold: float) -> FloatArray:
         return np.asarray(self._clipped(threshold).sum(axis=0) / self.n_rows)
@@ -340,7 +357,7 @@ class UnitScores(Scores):
         return np.array([t.sum(), t @ t])
 
     def _far_rows(self, threshold: float) -> float:
-        sizes = np.maximum(np.abs(self._residuals), self._norms / np.sqrt(self.sample.n_features))
+        sizes = np.maximum(np.abs(self._residuals), self._norms / np.sqrt(self.d))
         return float(np.count_nonzero((sizes > threshold) | self._is_moved))
 
 
@@ -356,11 +373,14 @@ class SingleEventScores(UnitScores):
     """
 
     def _clipped(self, threshold: float) -> FloatArray:
-        def shortened(group: Group, score: _RowScores) -> tuple[FloatArray, FloatArray]:
-            factor = self.rows.row_factor(score.norms, threshold)
-            return group.weighted(score.residual * factor), self.rows.rows_of(group, score.white)
+        row_length = self.rows.row_length
 
-        sums = sums_of_units(self._parts, shortened, self.sample.n_features)
+        def shortened(block: Block) -> FloatArray:
+            score = block.derived
+            factor = clip_factor(row_length * score.norms, threshold)
+            return np.asarray(weights_of(block) * score.residual * factor)
+
+        sums = self._sums_of(shortened)
         sums *= clip_factor(row_lengths(sums), threshold)[:, None]
         return sums
 
@@ -384,26 +404,17 @@ class LimitedScores(UnitScores):
         """t of each unit, (units,)."""
         if self.rows.limits is not None:
             return self.rows.limits
-        family = self.rows.family
+        means = self._means()
 
-        def means(score: _RowScores) -> FloatArray:
-            return family.second_derivative(score.predictor[:, None])[:, 0]
+        def longest(block: Block) -> FloatArray:
+            return np.asarray((weights_of(block) * block.derived.white.norms) ** 2)
 
-        answer = sums_of_units(
-            self._parts,
-            lambda group, score: (group.weighted(means(score)), self.rows.rows_of(group, score.white)),
-            self.sample.n_features,
-        )
-        chance = self._of_units(
-            lambda group, score: group.weighted(group.weighted(means(score))) * score.white.norms**2
-        )
-        longest = self._of_units(
-            lambda group, score: group.weighted(
-                group.weighted(np.ones(len(score.norms))) * score.white.norms**2
-            )
-        )
+        answer = self._sums_of(lambda block: weights_of(block) * means(block))
+        chance = self._of_units(lambda block: longest(block) * means(block))
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
-        return np.asarray(np.maximum(self.rows.people_limit * np.sqrt(spread), np.sqrt(longest)))
+        return np.asarray(
+            np.maximum(self.rows.people_limit * np.sqrt(spread), np.sqrt(self._of_units(longest)))
+        )
 
     def residual_moments(self, threshold: float) -> Bounded:
         """Return the means of (t, t², q), (3,): √5/n together.
@@ -412,28 +423,41 @@ class LimitedScores(UnitScores):
         over its square, cut to 1.
         """
 
-        def chances(group: Group, score: _RowScores) -> FloatArray:
-            mean = self.rows.family.second_derivative(score.predictor[:, None])[:, 0]
-            return group.weighted(group.weighted(mean))
+        means = self._means()
+
+        def chances(block: Block) -> FloatArray:
+            return np.asarray(weights_of(block) ** 2 * means(block))
 
         chance = np.minimum(self._of_units(chances) / threshold / threshold, 1).sum()
         sums = np.append(self._residual_moments(threshold), chance)
         return people_residual_sensitivity.of(sums / self.n_rows, self.n_rows)
 
-    def norms(self) -> Norms:
-        """Return lengths by which the common threshold is found, at least 0.6 t.
+    def _means(self) -> Vectors:
+        """Return the mean counts of rows, (n,), of a block."""
+        family = self.rows.family
+        return lambda block: family.second_derivative(block.derived.predictor[:, None])[:, 0]
+
+    @property
+    def _limited(self) -> FloatArray:
+        """Lengths by which the common threshold is found, at least 0.6 t, (units,).
 
         If it were far below most t, scores would lose more curvature than noise.
         """
-        lengths = np.minimum(self._norms, self.limits)
-        return UnitNorms(self._parts.sample, np.maximum(lengths, _LOWEST * self.limits), self._is_moved)
+        return np.asarray(np.maximum(np.minimum(self._norms, self.limits), _LOWEST * self.limits))
+
+    def counts_above(self, thresholds: FloatArray) -> FloatArray:
+        return _counts(self._limited, thresholds)
+
+    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
+        relative = np.where(self._is_moved, np.inf, self._limited / threshold)
+        return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
     def curvature(self, threshold: float) -> "Curvatures":
-        family, part, kept = self.rows.family, clip_factor(self.limits, threshold), self._norms <= self.limits
+        means, part, kept = self._means(), clip_factor(self.limits, threshold), self._norms <= self.limits
 
-        def second(group: Group, score: _RowScores) -> _RowCurvature:
-            weight = family.second_derivative(score.predictor[:, None])[:, 0] * part[group.units]
-            return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept[group.units], score.white)
+        def second(block: Block) -> _RowCurvature:
+            white, weight = block.derived.white, means(block) * part[block.units]
+            return _RowCurvature(weight, weight * (white.norms**2 + 1), kept[block.units], white)
 
         return Curvatures(self.rows, self._parts.map(second))
 
@@ -442,40 +466,30 @@ class LimitedScores(UnitScores):
         return np.asarray(self._sums * (factor * clip_factor(self.limits, threshold))[:, None])
 
 
-class UnitNorms(Norms):
-    """Lengths of vectors, one per unit (units,), and whether they count as the largest."""
-
-    def __init__(self, sample: Sample, lengths: FloatArray, is_largest: BoolArray) -> None:
-        self._sample, self._of_units, self._is_largest = sample, lengths, is_largest
-
-    def counts_above(self, thresholds: FloatArray) -> Counts:
-        return lambda k: float(np.count_nonzero(self._of_units > thresholds[k]))
-
-    def shares_above(self, threshold: float, sizes: FloatArray) -> FloatArray:
-        relative = np.where(self._is_largest, np.inf, self._of_units / threshold)
-        return np.array([np.count_nonzero(relative > size) for size in sizes]) / n_rows_of(self._sample)
+def _counts(lengths: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Return how many lengths of units exceed each threshold, (1, m)."""
+    return np.array([[np.count_nonzero(lengths > threshold) for threshold in thresholds]], dtype=float)
 
 
 def sums_of_units(
-    parts: Grouped[T], vectors: Callable[[Group, T], tuple[FloatArray, FloatArray]], n_columns: int
+    rows: Rows, vectors: Callable[[Block], tuple[FloatArray, FloatArray]], n_columns: int
 ) -> FloatArray:
-    """Return the sums of factors (n_group,) times vectors (n_group, k) over each unit's rows, (units, k)."""
-    units = parts.sample.units
+    """Return the sums of factors (n,) times vectors (n, k) over each unit's rows, (units, k)."""
+    units = rows.sample.units
     assert units is not None
-    n_units = int(units.n_units) if parts.sample.has_shared_units else len(units.weights)
+    n_units = int(units.n_units) if rows.sample.has_shared_units else len(units.weights)
     sums = np.zeros((n_units, n_columns))
-    for group, value in parts:
-        factors, rows = vectors(group, value)
+    for block in rows.each():
+        factors, values = vectors(block)
         if units.starts is not None:
-            sums += sums_by_user(factors, rows, units.starts)
-        elif units.codes is not None:
-            codes = units.codes[group.rows]
-            first = int(codes.min())  # of sorted streams, a block has few units
-            some = slice(first, int(codes.max()) + 1)
+            sums += sums_by_user(factors, values, units.starts)
+        elif isinstance(block.units, np.ndarray) and units.codes is not None:
+            first = int(block.units.min())  # of sorted streams, a block has few units
+            some, codes = slice(first, int(block.units.max()) + 1), block.units - first
             for j in range(n_columns):
-                sums[some, j] += np.bincount(codes - first, weights=rows[:, j] * factors)
+                sums[some, j] += np.bincount(codes, weights=values[:, j] * factors)
         else:
-            sums[group.units] += rows * factors[:, None]
+            sums[block.units] += values * factors[:, None]
     return sums
 
 
@@ -486,12 +500,12 @@ class Curvatures:
     :meth:`clipped_mean` is shortened to it, whatever its residual.
     """
 
-    def __init__(self, rows: WhiteRows, parts: Grouped[_RowCurvature]) -> None:
-        self._rows, self._parts = rows, parts
+    def __init__(self, rows: WhiteRows, parts: Rows) -> None:
+        self._person_part, self._parts = rows.person_part, parts
 
-    def norms(self) -> Norms:
-        """Return ψ''‖z‖² of all rows."""
-        return Norms(self._parts.map(lambda _, own: own.norms))
+    def counts_above(self, thresholds: FloatArray) -> FloatArray:
+        """Return how many rows have ψ''‖z‖² above each of m ascending thresholds, (1, m)."""
+        return counts_above(self._parts, lambda block: block.derived.norms, thresholds)
 
     def clipped_mean(self, threshold: float) -> Bounded:
         """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).
@@ -500,20 +514,20 @@ class Curvatures:
         the rows' ``person_part`` f is below 1, the sum of a person's parts is clipped to f L: √2 f L/n.
         """
 
-        def products(group: Group, curvature: _RowCurvature) -> tuple[FloatArray, FloatArray]:
+        def products(block: Block) -> tuple[FloatArray, FloatArray]:
+            curvature = block.derived
             counts = curvature.kept | (curvature.norms > threshold)
-            factor = group.weighted(clip_factor(curvature.norms, threshold) * counts)
-            rows = self._rows.rows_of(group, curvature.white)
+            factor = weights_of(block) * clip_factor(curvature.norms, threshold) * counts
+            rows = curvature.white.rows(block)
             return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
 
-        persons, largest = None, self._rows.person_part * threshold
-        if self._rows.person_part < 1:
+        persons, largest = None, self._person_part * threshold
+        if self._person_part < 1:
             persons = person_factors(self._parts, products, largest)
 
-        def part(group: Group, curvature: _RowCurvature) -> FloatArray:
-            weights, Z = products(with_factors(group, persons), curvature)
+        def part(block: Block) -> FloatArray:
+            weights, Z = products(with_factors(block, persons))
             Z *= np.sqrt(weights)[:, None]
             return np.asarray(Z.T @ Z)
 
-        n_rows = self._rows.n_rows
-        return curvature_sensitivity.of(self._parts.sum(part) / n_rows, largest, n_rows)
+        return curvature_sensitivity.of(self._parts.mean(part), largest, self._parts.n)

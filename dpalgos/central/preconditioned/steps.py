@@ -35,12 +35,12 @@ import scipy
 
 from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITENED_TWICE, Numbers, white_threshold
 from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.core.spend import Noisy
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.models.normal_curvature import normal_curvature
 from dpalgos.models.shrinkage import james_stein, posterior_kept
-from dpalgos.release.spend import Noisy
 from dpalgos.typing import FloatArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -171,6 +171,9 @@ class Steps(NamedTuple):
             of_classes = factor * np.maximum(p, _RAREST / len(p)) + ridge
             scaled = score / of_classes
             return scaled - scaled.mean(axis=1, keepdims=True), *_gain(of_classes, ridge)
+
+        if family.is_linear and not self.scales:  # the curvature of white rows is the identity
+            return score, 1.0, 1.0
 
         def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
             curvatures, axes = np.linalg.eigh(curvature)

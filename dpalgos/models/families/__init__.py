@@ -26,7 +26,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from dpalgos.errors import InputError, shown, unknown_name
-from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -242,32 +241,3 @@ def get_family(
         if meaning:
             used[keyword] = value
     return family(**used)
-
-
-SPARSE_FAMILIES = tuple(name for name in family_names() if name != "multinomial")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateFamilyParams(PrivateParams):
-    """Keywords of private generalized linear models whose residuals are clipped."""
-
-    family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
-    response_bound: float | None = positive(
-        "residuals are clipped to ± this bound; for families of unbounded residuals", default=None
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.family_object()
-
-    def family_object(self) -> Family:
-        return get_family(self.family, response_bound=self.response_bound, private=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparseFamilyParams(PrivateFamilyParams):
-    """Keywords of private generalized linear models with few coefficients."""
-
-    family: str = choice("distribution of the responses", SPARSE_FAMILIES)
-    covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
-    sparsity: int = count("s, number of coefficients that are selected")

@@ -105,7 +105,7 @@ def _audits(results: pd.DataFrame, names: list[str]) -> Iterator[dict[str, Any]]
 
 
 def _file_of(name: str) -> str:
-    return f"{dpalgos.get_estimator(name).function.__module__.replace('.', '/')}.py"
+    return f"{dpalgos.get_estimator(name).module.replace('.', '/')}.py"
 
 
 def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -> list[str]:

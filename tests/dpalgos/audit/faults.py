@@ -2,8 +2,7 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
 from unittest.mock import patch
 
 import numpy as np
@@ -14,9 +13,9 @@ from dpalgos.api import build_params
 from dpalgos.audit.attack import AuditResult
 from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.catalog import Estimator, Release, get_estimator
+from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.params import PrivateParams
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.users import UserRows
 from dpalgos.user_level import aggregation
@@ -29,9 +28,21 @@ class HalvedNoise(BatchNoise):
         return super()._fresh(kind, count) / self.factor
 
 
-def breaking(change: Callable) -> Callable[[Estimator], Estimator]:
-    """Run ``change(run, sample, params, transcript)`` in the place of an estimator's function, ``run``."""
-    return lambda estimator: replace(estimator, function=partial(change, estimator.function))
+def breaking(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]:
+    """Run ``change(run, sample, params, transcript)`` in the place of an estimator's method ``run``."""
+
+    def broken(estimator):
+        kind = type(estimator)
+
+        def run(self, sample, transcript):
+            return change(
+                lambda sample, params, part: kind.run(params, sample, part), sample, self, transcript
+            )
+
+        keywords = {item.name: getattr(estimator, item.name) for item in fields(estimator)}
+        return type(kind.__name__, (kind,), {"run": run})(**keywords)
+
+    return broken
 
 
 @breaking
@@ -46,7 +57,7 @@ def half_of_the_row_bound(run, sample, params, transcript):
         return run(sample, params, transcript)
 
 
-def without(module: str, function: str) -> Callable[[Estimator], Estimator]:
+def without(module: str, function: str) -> Callable[[PrivateEstimator], PrivateEstimator]:
     """Remove a clipping function from an estimator's module."""
 
     def change(run, *data):
@@ -56,7 +67,7 @@ def without(module: str, function: str) -> Callable[[Estimator], Estimator]:
     return breaking(change)
 
 
-def changed_params(change: Callable) -> Callable[[Estimator], Estimator]:
+def changed_params(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]:
     """Run an estimator with parameters that ``change(params, sample)`` returns."""
     return breaking(lambda run, sample, params, transcript: run(sample, change(params, sample), transcript))
 
@@ -75,7 +86,7 @@ def pure_like(params, sample):
 class Fault:
     name: str
     estimator: str
-    break_it: Callable[[Estimator], Estimator]
+    break_it: Callable[[PrivateEstimator], PrivateEstimator]
     keywords: dict = field(default_factory=dict)
     gross: bool = False  # so large that a few thousand runs do
 
@@ -84,7 +95,7 @@ class Fault:
         budget = {"epsilon": 2.0, "delta": 1e-4, "calibration": "tight"}
         params = build_params(estimator, {**estimator.example, **self.keywords, **budget})
         options = {"n_trials": 5_000 if self.gross else 10_000, "n_features": 2}
-        return audit(self.break_it(estimator), params, rng=np.random.default_rng(0), **options)
+        return audit(estimator, self.break_it(params), rng=np.random.default_rng(0), **options)
 
 
 @breaking
@@ -131,12 +142,26 @@ def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, 
     zero = np.zeros(len(X))
     about = dict.fromkeys(("title", "reference", "summary"), "")
     about |= {"name": "toy", "task": "mean", "relation": Relation.CENTRAL, "calibrations": ("tight",)}
-    toy = Release("toy", ball_mean, witness=lambda params, d: (X, zero, other_X, zero))
-    about |= {"releases": (toy,), "example": {}}
-    estimator = Estimator(**about, parameters=PrivateParams, function=function, order=0)
-    params = PrivateParams(epsilon=epsilon, delta=delta)
+
+    class Toy(PrivateEstimator):
+        batch = True
+        lemmas = {"toy": ball_mean}  # noqa: RUF012
+        witnesses = {"toy": lambda params, d: (X, zero, other_X, zero)}  # noqa: RUF012
+        plan = fit = None
+
+        def run(self, sample, transcript):
+            return function(sample, self, transcript)
+
+    estimator = Estimator(**about, parameters=Toy, example={}, order=0)
     rng = np.random.default_rng(seed)
-    return audit(estimator, params, n_trials=n_trials, n_features=X.shape[1], rng=rng, **options)
+    return audit(
+        estimator,
+        Toy(epsilon=epsilon, delta=delta),
+        n_trials=n_trials,
+        n_features=X.shape[1],
+        rng=rng,
+        **options,
+    )
 
 
 def column_sums(sample, bound=0.5):

@@ -11,12 +11,12 @@ from scipy.stats import beta
 
 import dpalgos
 from data.store.folders import PROJECT_ROOT
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params
 from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
+from dpalgos.core.slots import Gaussian
 from tests.builders import HASTY_MEAN
 from tests.dpalgos.audit.faults import HalvedNoise, audit_toy
 
@@ -28,7 +28,7 @@ def clipped_mean(sensitivity):
         sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
         means = np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates]
         z = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
-        return transcript.add_noise(means, gaussians(z), sensitivity, "mean")
+        return transcript.add_noise(means, Gaussian(z).event(""), sensitivity, "mean")
 
     return mean
 

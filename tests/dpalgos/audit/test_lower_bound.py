@@ -8,7 +8,6 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent, Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
@@ -16,6 +15,7 @@ from dpalgos.audit.drawn_noise import DrawnNoise
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, ReleasedVector
+from dpalgos.core.slots import Gaussian
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.sensitivity import count
@@ -57,7 +57,7 @@ def test_no_false_alarm(estimator):
 @pytest.mark.audit
 @private
 def test_no_false_alarm_over_three_seeds(estimator, calibration):
-    n_trials = 200 if estimator.one_replicate else 1_000  # run by run
+    n_trials = 200 if getattr(estimator.parameters, "batch", False) is False else 1_000  # run by run
     n_trials = 100 if estimator.name in SLOW else n_trials
     assert not any(audited(estimator, calibration, seed, n_trials=n_trials).violated for seed in range(3))
 
@@ -132,7 +132,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
 def released_sum(sample, params, transcript, added=0.0):
     z = noise_multiplier(params.epsilon, params.delta)
     value = column_sums(sample) + added
-    return transcript.add_noise(value, gaussians(z), 1.0, "sum")
+    return transcript.add_noise(value, Gaussian(z).event(""), 1.0, "sum")
 
 
 def leaking(sample, params, transcript):
@@ -162,7 +162,7 @@ def test_what_shows_beside_the_releases_is_found(toy, distinguisher):
 def test_the_number_of_releases_must_not_depend_on_the_data():
     def varying(sample, params, transcript):
         for _ in range(1 + int(sample.X[0, 0] > 0)):
-            released = transcript.add_noise(column_sums(sample), gaussians(10.0), 1.0, "sum")
+            released = transcript.add_noise(column_sums(sample), Gaussian(10.0).event(""), 1.0, "sum")
         return released
 
     with pytest.raises(RuntimeError, match="depends on data"):

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+import dpalgos
 from dpalgos.core import rows as core_rows
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import UnitParams
+from dpalgos.rows.units import weighted_units
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-1, 1, (50, 3)), RNG.uniform(-1, 1, 50)
@@ -19,7 +20,7 @@ SUMS = {
     "total": lambda block: block.total(block.X),
     "products": lambda block: block.products(block.y),
     "moments": lambda block: block.moments(block.X),
-    "count": lambda block: block.count(block.X[:, 0] > 0),
+    "count": lambda block: block.count(block.X[..., 0] > 0),
     "gradient": lambda block: block.products(block.predictors(COEF[0]) - block.y),
     "derived": lambda block: block.products(block.y, block.derived),
 }
@@ -37,7 +38,10 @@ def by_hand(part, weights):
 
 @each_sum
 @pytest.mark.parametrize("at_once", [256, 20])
-def test_a_batch_sums_the_rows_of_each_replicate(part, at_once, monkeypatch):
+@pytest.mark.parametrize("many", [4000, 49])  # of more rows, each replicate has a copy of its own
+def test_a_batch_sums_the_rows_of_each_replicate(part, at_once, many, monkeypatch):
+    monkeypatch.setattr(core_rows, "_MANY_ROWS", many)
+    monkeypatch.setattr(core_rows, "_FEW_OF_ROWS", 0.7)
     monkeypatch.setattr(core_rows, "_FEWEST_ROWS", at_once)
     monkeypatch.setattr(core_rows, "_NUMBERS_AT_ONCE", 1)
     found = summed(Sample(X, Y, row_mask=MASK, n_replicates=4), part, is_batch=True)
@@ -46,6 +50,35 @@ def test_a_batch_sums_the_rows_of_each_replicate(part, at_once, monkeypatch):
     alike = summed(Sample(X, Y, n_replicates=4), part, is_batch=True)
     assert len(alike) == 1
     np.testing.assert_allclose(alike[0], summed(Sample(X, Y), part), rtol=1e-12, atol=1e-12)
+
+
+MAPPED = {
+    "clipped_gradient_descent": {},
+    "boosted_adassp": {},
+    "dp_glm": {"family": "logistic"},
+    "binned_fit": {},
+    "cumulative_counts": {},
+}
+
+
+@pytest.mark.parametrize("name", [*MAPPED, "dp_glm: multinomial"])
+def test_replicates_with_copies_of_their_rows_are_answered_alike(name, monkeypatch):
+    entry = dpalgos.get_estimator(name.partition(":")[0])
+    classes = {"family": "multinomial", "n_classes": 3, "response_bound": None} if ":" in name else {}
+    settings = {"epsilon": 1.0, "delta": 1e-5, **entry.example, **MAPPED[entry.name], **classes}
+    if settings.get("family") == "logistic":
+        settings["response_bound"] = None
+    y = None if entry.task == "counts" else RNG.integers(0, 3 if classes else 2, 50)
+    found = []
+    for many in (4000, 49):
+        monkeypatch.setattr(core_rows, "_MANY_ROWS", many)
+        monkeypatch.setattr(core_rows, "_FEW_OF_ROWS", 0.7)
+        rng = np.random.default_rng(0)
+        found.append(dpalgos.estimate(entry.name, X, y, rng=rng, replicates=4, row_mask=MASK, **settings))
+    first, second = found
+    np.testing.assert_allclose(second.estimate, first.estimate, rtol=1e-9, atol=1e-12)
+    for note, value in first.diagnostics.items():
+        np.testing.assert_allclose(second.diagnostics[note], value, rtol=1e-9, err_msg=note)
 
 
 @each_sum
@@ -61,7 +94,7 @@ def test_streamed_rows_give_the_same_sums(part, masked):
 @each_sum
 def test_each_person_counts_once(part):
     people = np.arange(50) % 10  # with five rows each
-    sample = UnitParams().with_units(Sample(X, Y, user_ids=people))
+    sample = weighted_units(Sample(X, Y, user_ids=people))
     assert Rows.of_sample(sample).n == 10
     np.testing.assert_allclose(summed(sample, part), summed(Sample(X, Y), part) / 5, rtol=1e-12, atol=1e-12)
 
@@ -69,7 +102,7 @@ def test_each_person_counts_once(part):
 def test_what_is_computed_for_a_person_depends_on_no_other_bit_by_bit():
     found = []
     for n in (49, 50):
-        sample = UnitParams().with_units(Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2))
+        sample = weighted_units(Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2))
         (block,) = Rows.of_sample(sample).blocks
         found.append(block.predictors(COEF)[:, :48])
     np.testing.assert_array_equal(*found)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.audit.trials import RecordingTranscript
@@ -26,6 +25,7 @@ from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.symmetric import svec, unsvec
 
 LEMMAS = {"sum": (ball_sum,), "gram": (outer_product_sum,), "above": (count,), "other": (ball_sum,)}
+N_DRAWS = 4000
 SUM = ball_sum.of(np.array([3.0, 4.0]), 1.0)
 
 
@@ -42,6 +42,15 @@ def test_a_release_has_its_planned_noise_event_and_standard_deviation():
     assert released.shape == (2,)
     assert float(std) == 1.0
     spend.check_complete()
+
+
+@pytest.mark.parametrize(
+    "slot", [Gaussian(0.7), Laplace(0.7), Cube(0.7)], ids=lambda slot: type(slot).__name__
+)
+def test_the_noise_of_a_slot_has_the_stated_standard_deviation(slot):
+    spend, _ = spending({"sum": slot}, N_DRAWS)
+    released, std = spend("sum", ball_sum.of(np.full((1, 3), 3.0), 1.5))
+    np.testing.assert_allclose(np.std(released - 3.0, axis=0), np.mean(std), rtol=0.06)
 
 
 def test_a_batch_equals_single_runs_and_noise_follows_each_sensitivity():
@@ -85,6 +94,47 @@ def test_a_run_without_a_planned_release_is_refused():
     spend("sum", SUM)
     with pytest.raises(RuntimeError, match=r"not made.*'sum': 1"):
         spend.check_complete()
+
+
+FIRST = {"sum": Share(0.25, 3), "gram": Share(0.75)}
+
+
+def after_three_sums():
+    spend, transcript = spending(gaussian_plan(2.0, 1e-6, FIRST))
+    for _ in range(3):
+        spend("sum", SUM)
+    return spend, transcript
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+def test_a_plan_made_after_a_release_costs_the_declared_budget(times):
+    """Whatever the other releases are: the cost in μ² is that of the budget."""
+    spend, transcript = after_three_sums()
+    spend.replan(gaussian_plan(2.0, 1e-6, {"sum": Share(0.25, 3), "other": Share(0.75, times)}))
+    for _ in range(times):
+        spend("other", SUM)
+    spend.check_complete()
+    assert 1.99 < certified_epsilon(transcript.events, 1e-6) <= 2.0
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"sum": Share(0.25 / 3), "other": Share(1 - 0.25 / 3)},  # the same noise, less often
+        {"sum": Share(0.2, 3), "other": Share(0.8)},  # more noise than was added
+        {"other": Share(1.0)},
+    ],
+)
+def test_a_plan_made_after_a_release_cannot_exceed_the_budget(shares):
+    spend, transcript = after_three_sums()
+    first = dict(spend.plan)
+    with pytest.raises(RuntimeError, match="was made as"):
+        spend.replan(gaussian_plan(2.0, 1e-6, shares))
+    with pytest.raises(RuntimeError, match="the first one"):
+        spend.replan(first | {"other": Gaussian(1000.0)})
+    with pytest.raises(TypeError, match="not as Gaussian"):
+        spend.replan(first | {"other": Laplace(1e-9)})
+    assert len(transcript.events) == 3
 
 
 def test_a_sensitivity_of_another_lemma_is_refused():
@@ -175,7 +225,7 @@ def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
 
 
 def noisy_sum(noise_multiplier):
-    planned = gaussians(noise_multiplier)
+    planned = Gaussian(noise_multiplier).event("")
     return lambda transcript: transcript.add_noise(np.ones((3, 1)), planned, 1.0, "sum")
 
 

@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpalgos.accounting.calibration import gaussians
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
-from dpalgos.central.preconditioned.queries import Norms, clipped_mean, clipped_moments
+from dpalgos.central.preconditioned.queries import (
+    clipped_mean,
+    clipped_moments,
+    counts_above,
+    rows_in,
+)
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.core import rows as core_rows
+from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.slots import Gaussian
+from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.private_range import private_range
@@ -19,10 +26,8 @@ from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
 from dpalgos.release.declared import Release
-from dpalgos.release.spend import Planned, Spend, counts_needed
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
-from dpalgos.rows.grouped import map_groups
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import seeded
 
@@ -132,13 +137,12 @@ class Reader:
         return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
 
 
-SEARCH = Release("counts", count)
-
-
 def searched(sample, candidates, target, transcript):
-    norms = Norms(map_groups(sample, lambda group: np.linalg.norm(group.X, axis=1)))
-    spend = Spend(transcript, {"counts": gaussians(1e-9, 4)})
-    return spend.search(SEARCH, candidates, target, norms.counts_above(candidates))
+    above = counts_above(
+        core_rows.Rows.of_sample(sample), lambda block: np.linalg.norm(block.X, axis=1), candidates
+    )
+    spend = Spend({"counts": Gaussian(1e-9, times=4)}, {"counts": (count,)}, transcript)
+    return candidates[spend.search("counts", above, target)[0]]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -163,20 +167,18 @@ def gradient_levels(share, sizes, mu=1.0):
     Counts have a share of μ² that leaves them noise of √(20 / share) / μ.
     """
     times, family = 7 * counts_needed(16), get_family("gaussian")
-    plan, epsilon = (
-        {SCORES_ABOVE: Planned(share, times), STEP: Planned(1 - share)},
-        gaussian_epsilon(1e-6, mu),
-    )
+    shares = {SCORES_ABOVE: Share(share, times), STEP: Share(1 - share)}
+    plan = gaussian_plan(gaussian_epsilon(1e-6, mu), 1e-6, shares)
     numbers, found = Numbers(n_rows=len(X), d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
-        spend = Spend.of_plan(seeded(seed), epsilon, 1e-6, plan)
+        spend = Spend(plan, {SCORES_ABOVE: (count,)}, seeded(seed))
         thresholds = []
         for size in sizes:
-            rows = WhiteRows(Sample(X, size * Y), family, np.eye(3), np.zeros(3))
+            rows = WhiteRows(core_rows.Rows.of_sample(Sample(X, size * Y)), family, np.eye(3), np.zeros(3))
             last = thresholds[-1] if thresholds else None
             candidates, target = score_search(numbers, 1.0, last)
-            above = rows.at(np.zeros(3)).norms().counts_above(candidates)
-            thresholds.append(spend.search(SCORES_ABOVE, candidates, target, above))
+            above = rows.at(np.zeros(3)).counts_above(candidates)
+            thresholds.append(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
         found.append(thresholds)
     return np.array(found).T
 
@@ -276,11 +278,12 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whi
     largest = 0.0
 
     def total(X, y):
+        rows_of = core_rows.Rows.of_sample(Sample(X, y))
         if released in ("means", "row moments"):
             query = clipped_mean if released == "means" else clipped_moments
-            return n * query(map_groups(Sample(X, y), lambda group: group.X), W, threshold).value
+            return n * query(rows_of, rows_in(W), threshold).value
         origin = np.zeros((d, *family.classes))
-        at = WhiteRows(Sample(X, y), family, W, origin).at(origin)
+        at = WhiteRows(rows_of, family, W, origin).at(origin)
         if "squares" in released:
             return n * threshold**2 * at.clipped_moments(threshold).value
         return n * at.clipped_mean(threshold).value

@@ -33,7 +33,7 @@ from tests.tasks.protocol.trials import (
     SMALL,
     SMALL_N,
     edit,
-    rehearse_once,
+    plan_once,
     simulate_on_few,
     trial,
     written,
@@ -44,7 +44,7 @@ from tests.tasks.protocol.trials import (
 def file(tmp_path, home, monkeypatch):
     """A plan with its data, study and an open budget; tasks run in this process, forecasts on few tables."""
     monkeypatch.setattr(tasks.protocol.prepare, "simulate_release", simulate_on_few)
-    monkeypatch.setattr(tasks.release.release, "rehearse_release", rehearse_once)
+    monkeypatch.setattr(tasks.release.release, "release_plan", plan_once)
     monkeypatch.setattr(flows.protocol, "release_question", in_process)
     open_ledger(home).open_dataset("trial", 3.0, 1e-6)
     return written(tmp_path, SMALL_N, SMALL)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from dpalgos.hardened_release import rehearse_release
+from dpalgos.hardened_release import release_plan
 from tasks.advice.releases import simulate_release
 
 N, SMALL_N = 6000, 1500
@@ -87,4 +87,4 @@ def simulate_on_few(request):
     return _simulated_on_few(replace(request, own=own))
 
 
-rehearse_once = remembered(rehearse_release)
+plan_once = remembered(release_plan)

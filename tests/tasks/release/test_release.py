@@ -116,8 +116,8 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     def dearer(name, n_rows, n_features, keywords, **others):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
 
-    plan = tasks.release.release.rehearse_release
-    monkeypatch.setattr(tasks.release.release, "rehearse_release", dearer)
+    plan = tasks.release.release.release_plan
+    monkeypatch.setattr(tasks.release.release, "release_plan", dearer)
     status, out, err = ask(dpcost, data, config())
     assert status == 1
     assert "internal error, AssertionError in tasks/release/release.py" in err

@@ -132,7 +132,7 @@ def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delt
 
 
 def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatch):
-    """Those of the rehearsal on made-up rows follow from other private levels."""
+    """Those of the plan are at a sensitivity of 1."""
     study(tmp_path, people(), response="cost")
     for what, rule in (("outside", "clip"), ("missing", "drop")):
         edited(tmp_path / "mine.toml", f'{what} = "refuse"', f'{what} = "{rule}"')
@@ -148,6 +148,6 @@ def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatc
     assert len(drawn) == 1
     planned = {(each["label"], each["sensitivity"]) for each in found.facts["events"]}
     labels = {label for label, _ in recorded}
-    assert {label for label, _ in planned} - labels <= {WHITE_MOMENTS.label}  # in place of a step, or not
+    assert {label for label, _ in planned} - labels <= {WHITE_MOMENTS}  # in place of a step, or not
     assert planned != recorded
     assert found.facts["rho"] == found.charge.cost.rho
