@@ -161,8 +161,8 @@ def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypa
     """A forecast is made of public declarations and code; whoever changes one is forecast anew."""
     status, checked, err = command_line("protocol", "check", file)
     assert status == 0, err
-    made_up = tasks.advice.releases.made_up
-    monkeypatch.setattr(tasks.advice.releases, "made_up", None)
+    simulate = tasks.advice.releases.synthetic_tables
+    monkeypatch.setattr(tasks.advice.releases, "synthetic_tables", None)
     assert command_line("protocol", "check", file)[:2] == (0, checked)
     prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
     reserve_plan(prepared, open_ledger())
@@ -173,7 +173,9 @@ def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypa
     ):
         text, simulated = changed.read_text(), []
         monkeypatch.setattr(
-            tasks.advice.releases, "made_up", lambda *a, s=simulated, **k: s.append(1) or made_up(*a, **k)
+            tasks.advice.releases,
+            "synthetic_tables",
+            lambda *a, s=simulated, **k: s.append(1) or simulate(*a, **k),
         )
         edited(changed, old, new)
         prepare_plan(read_plan(file))
