@@ -23,7 +23,7 @@ from tasks.protocol.registration import Registration, deviations, registered_pla
 from tasks.release.methods import methods_of
 from tasks.release.spending import spent_epsilon
 from tasks.report.coefficients import (
-    model_of_record,
+    column_of_record,
     nested_record,
     read_record,
     record_by_group,
@@ -50,7 +50,7 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         for name, record in records.items()
     }
     estimates = {
-        each.name: table_of([replace(model_of_record(records[each.name]), title="")])
+        each.name: table_of([replace(column_of_record(records[each.name]), title="")])
         if each.name in records
         else failures.get(each.submodel or each.name, "There is no estimate.")
         for each in plan.plan.questions
