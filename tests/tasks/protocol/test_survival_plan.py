@@ -1,5 +1,6 @@
 """A plan of a trial with survival as outcome: hazard ratios, curves and a baseline table."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from data.ledger import open_ledger
 from dpalgos import InputError
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
+from tasks.protocol import kept_forecasts
 from tasks.protocol.plan import AnalysisPlan
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
@@ -181,3 +183,17 @@ def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypa
         prepare_plan(read_plan(file))
         assert simulated, new
         changed.write_text(text)
+
+
+def test_a_forecast_is_kept_until_code_that_forecasts_changes(tmp_path, home, monkeypatch):
+    copies = [shutil.copytree(folder, tmp_path / folder.name) for folder in kept_forecasts.FORECASTER]
+    monkeypatch.setattr(kept_forecasts, "FORECASTER", copies)
+
+    def value(computed):
+        kept = kept_forecasts.KeptForecasts("dpalgos.central.dp_mean", "declared")
+        return kept.value("half-widths", 1.0, lambda _: computed)
+
+    assert [value(1), value(2)] == [1, 1]
+    for number, name in enumerate(("advice/releases.py", "release/request.py", "protocol/prepare.py"), 3):
+        (tmp_path / name).write_text("changed")
+        assert value(number) == number
