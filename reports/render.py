@@ -81,17 +81,17 @@ def render_page(
     data = json.dumps({"config": CONFIG, "charts": charts}, ensure_ascii=False, separators=(",", ":"))
     embedded = {"charts": Markup(data.replace("<", "\\u003c"))} if charts else {}
     page, text = (
-        _template(form, template).render(
+        _template(markup, template).render(
             _ON_TOP | embedded | context | {"skeleton": skeleton, "skin": skin, "contents": []}
         )
-        for form, (skeleton, skin) in _SKELETONS.items()
+        for markup, (skeleton, skin) in _SKELETONS.items()
     )
     return _close_up(page).encode(), _close_up(text).encode()
 
 
-def render_table(table: PageTable, form: str) -> str:
+def render_table(table: PageTable, markup: str) -> str:
     """Return one table as "html" or "markdown", with its notes."""
-    macros: Any = _environment(form).get_template(_SKELETONS[form][1]).module
+    macros: Any = _environment(markup).get_template(_SKELETONS[markup][1]).module
     return _close_up(str(macros.table(table)))
 
 
@@ -100,8 +100,8 @@ def _close_up(text: str) -> str:
     return re.sub(r"\n(\s*\n){2,}", "\n\n", text).strip() + "\n"
 
 
-def _template(form: str, template: str | Path) -> Template:
-    env = _environment(form)
+def _template(markup: str, template: str | Path) -> Template:
+    env = _environment(markup)
     if isinstance(template, Path):
         return env.from_string(template.read_text(encoding="utf-8"))
     return env.get_template(template)
@@ -114,10 +114,10 @@ def page_script() -> bytes:
 
 
 @cache
-def _environment(form: str) -> Environment:
-    """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
-    env = environment(autoescape=form == "html")
-    env.filters.update(text=page_text if form == "html" else markdown_text, href=safe_href, banner=banner)
+def _environment(markup: str) -> Environment:
+    """Return the environment: HTML is escaped unless marked safe, Markdown by the filter `text`."""
+    env = environment(autoescape=markup == "html")
+    env.filters.update(text=page_text if markup == "html" else markdown_text, href=safe_href, banner=banner)
     env.filters["pretty"] = lambda value: json.dumps(value, indent=1, ensure_ascii=False)
     env.globals.update(drawn=_drawn, Table=PageTable)
     return env

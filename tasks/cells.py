@@ -36,7 +36,7 @@ class Cell:
         return f"{self.key_at_any_s}:s={self.s}" if self.s else self.key_at_any_s
 
     @property
-    def question(self) -> str:
+    def run_key(self) -> str:
         """The key of the run and its seed; shared by cells that differ in an unused s or read one path."""
         key = replace(self, steps=None).key_at_any_s if self.of_path else self.key_at_any_s
         has_params = self.s or self.of_path or not self.noise
@@ -98,7 +98,7 @@ class Replicates:
         return [replicate_generator(seed, number) for number in self.numbers]
 
     def seed_of(self, cell: Cell) -> int:
-        return derive_seed(self.seed, self.study, cell.question)
+        return derive_seed(self.seed, self.study, cell.run_key)
 
 
 def derive_seed(seed: int, *names: object) -> int:

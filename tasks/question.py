@@ -7,8 +7,8 @@ from prefect import task
 from data.ledger import Charge, open_ledger
 from data.store.folders import home
 from tasks.errors import guarded
-from tasks.protocol.group_sizes import with_sizes
 from tasks.protocol.plan_file import PlanFile
+from tasks.protocol.write import with_sizes
 from tasks.release.record import record_of, write_record
 from tasks.release.release import release
 

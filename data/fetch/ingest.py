@@ -18,7 +18,7 @@ from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
 from data.store.references import LEFT_OUT, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
-from data.store.shared import bring, name_below_home, read_shared, share
+from data.store.shared import copy_shared, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError)
@@ -122,7 +122,7 @@ def stored_table(path: Path) -> DatasetRef | None:
     with suppress(*_UNREADABLE):
         if content := read_shared(name_below_home(sidecar(path))):
             ref = ref_from_dict(json.loads(content))
-            if bring(path, ref.sha256):
+            if copy_shared(path, ref.sha256):
                 atomic_write(sidecar(path), content)
                 return ref
     return None

@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from data.errors import CorruptTable
 from data.store.folders import home, sha256_file
-from data.store.shared import bring
+from data.store.shared import copy_shared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,10 +92,10 @@ def verified_path(ref: DatasetRef) -> Path:
     try:
         intact = sha256_file(path) == ref.sha256
     except OSError:
-        if bring(path, ref.sha256):
+        if copy_shared(path, ref.sha256):
             return path
         raise CorruptTable(f"{path} cannot be read; run `dpcost ingest {ref.name} --again`") from None
-    if not intact and not bring(path, ref.sha256):
+    if not intact and not copy_shared(path, ref.sha256):
         raise CorruptTable(
             f"{path} was modified (its sha256 differs); run `dpcost ingest {ref.name} --again`"
         )

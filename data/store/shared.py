@@ -60,7 +60,7 @@ def share(path: Path) -> None:
                 folder.put_file(str(path), name)
 
 
-def bring(path: Path, sha256: str = "") -> bool:
+def copy_shared(path: Path, sha256: str = "") -> bool:
     """Copy a file from the shared store into the home; return whether it existed with this checksum."""
     if not shared_address() or not path.is_relative_to(home()):
         return False

@@ -38,7 +38,7 @@ _TEX = str.maketrans(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class ResultColumn:
     """A release as a column of a table.
 
     ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value and note. Rows of
@@ -55,7 +55,7 @@ class Model:
     by_group: PageTable | None = None  # a table by group, which has a form of its own
 
 
-def table_of(models: Sequence[Model]) -> PageTable:
+def table_of(models: Sequence[ResultColumn]) -> PageTable:
     if (first := models[0]).by_group:
         notes = [*first.by_group.notes, " ".join(first.notes)]
         return replace(first.by_group, caption=first.title, notes=notes)
@@ -64,7 +64,7 @@ def table_of(models: Sequence[Model]) -> PageTable:
     return _one(models[0]) if len(models) == 1 else _side_by_side(models)
 
 
-def _one(model: Model) -> PageTable:
+def _one(model: ResultColumn) -> PageTable:
     ratio, has_interval = _ratio(model), model.level is not None
     interval = [f"{100 * (model.level or 0):g}% interval"] * has_interval
     head = ["", "estimate", *["std. error"] * has_interval, *interval, *["p"] * has_interval]
@@ -83,7 +83,7 @@ def _one(model: Model) -> PageTable:
     return PageTable(head, rows + footer, model.title, notes=notes)
 
 
-def _means(models: Sequence[Model]) -> PageTable:
+def _means(models: Sequence[ResultColumn]) -> PageTable:
     """Return a row for each variable, with its mean, interval, sample size and ε."""
     levels = dict.fromkeys(f"{100 * model.level:g}% interval" for model in models if model.level)
     head, rows = ["", "mean", words(levels) or "interval", "n"], []
@@ -98,7 +98,7 @@ def _means(models: Sequence[Model]) -> PageTable:
     return PageTable([*head, *["ε"] * has_budget], rows, title, notes=[*filter(None, notes)])
 
 
-def _side_by_side(models: Sequence[Model]) -> PageTable:
+def _side_by_side(models: Sequence[ResultColumn]) -> PageTable:
     models = _numbered(models)
     terms = list(dict.fromkeys(row["term"] for model in models for row in model.rows))
     by_term = [{row["term"]: row for row in model.rows} for model in models]
@@ -114,7 +114,7 @@ def _side_by_side(models: Sequence[Model]) -> PageTable:
     return PageTable(["", *(model.title for model in models)], rows + footer, notes=notes)
 
 
-def _footnotes(models: Sequence[Model]) -> list[str]:
+def _footnotes(models: Sequence[ResultColumn]) -> list[str]:
     """Return each note once; those that all models share first, others with the titles of their models."""
     titles: dict[str, list[str]] = {}
     for model in models:
@@ -125,7 +125,7 @@ def _footnotes(models: Sequence[Model]) -> list[str]:
     return [*filter(None, [shared]), *others]
 
 
-def _unit_note(model: Model) -> str:
+def _unit_note(model: ResultColumn) -> str:
     """Say for which terms the column has ratios, and for which logarithms."""
     name = _ratio(model)
     logs = [row["term"] for row in model.rows if row.get(name) is None]
@@ -133,11 +133,11 @@ def _unit_note(model: Model) -> str:
     return f"{model.title}: {_RATIOS[name]}s{logarithms}." if name else ""
 
 
-def _ratio(model: Model) -> str:
+def _ratio(model: ResultColumn) -> str:
     return next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
 
 
-def _numbered(models: Sequence[Model]) -> Sequence[Model]:
+def _numbered(models: Sequence[ResultColumn]) -> Sequence[ResultColumn]:
     """Return the models, with numbers in front of their titles if two have the same title."""
     if len({model.title for model in models}) == len(models):
         return models
@@ -150,7 +150,7 @@ def _keys(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return (ratio, f"{ratio}_low", f"{ratio}_high") if ratio else ("estimate", *_LIMITS)
 
 
-def _missing(model: Model) -> list[str]:
+def _missing(model: ResultColumn) -> list[str]:
     """List the terms of which nothing, or no sign, is known."""
     terms_by_reason: dict[str, list[str]] = {}
     for row in model.rows:
@@ -180,16 +180,16 @@ def p_text(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def render_coefficients(models: Sequence[Model], form: str) -> bytes:
+def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     """Return the table in one of `FORMATS`."""
     table = table_of(models)
-    if form == "docx":
+    if ending == "docx":
         return _docx(table)
-    if form == "csv":
+    if ending == "csv":
         return _csv(models)
-    if form in ("html", "md"):
-        return render_table(table, "html" if form == "html" else "markdown").encode()
-    return (_latex(table) if form == "tex" else text_of_table(table)).encode()
+    if ending in ("html", "md"):
+        return render_table(table, "html" if ending == "html" else "markdown").encode()
+    return (_latex(table) if ending == "tex" else text_of_table(table)).encode()
 
 
 def _frame(table: PageTable) -> pd.DataFrame:
@@ -205,7 +205,7 @@ def text_of_table(table: PageTable) -> str:
     return "\n".join([*filter(None, [table.caption]), *lines, *table.notes]) + "\n"
 
 
-def _csv(models: Sequence[Model]) -> bytes:
+def _csv(models: Sequence[ResultColumn]) -> bytes:
     """Return all numbers, unrounded, a row for each term; of several models, the first column says which."""
     named = [{"release": model.title, **row} for model in _numbered(models) for row in model.rows]
     table = pd.DataFrame(named, dtype=object).drop(columns=["release"] * (len(models) == 1))

@@ -15,7 +15,7 @@ from dpalgos.survival.curves import SurvivalCurves
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.survival import survival_chart
-from reports.pages.coefficient_table import INTERCEPTS, Model, table_of
+from reports.pages.coefficient_table import INTERCEPTS, ResultColumn, table_of
 from reports.pages.group_table import group_table
 from reports.palette import look
 from reports.render import PageTable, render_page
@@ -59,7 +59,7 @@ def _table(release: Mapping[str, Any]) -> PageTable | None:
     )
     title = "Coefficients, with intervals where there are any"
     n = f"{release['model']['n']:,}" if get_estimator(release["estimator"]).task == "mean" else ""
-    model = Model(title=title, rows=coefficients.rows(), level=level, footer={}, notes=(), n_of_mean=n)
+    model = ResultColumn(title=title, rows=coefficients.rows(), level=level, footer={}, notes=(), n_of_mean=n)
     table = table_of([model])
     return replace(table, columns=("Term", *table.columns[1:]), notes=(), stacked=True)
 

@@ -19,7 +19,7 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import release_plan
 from reports.page import ZERO
 from reports.ranking import first_below
-from tasks.advice.releases import LEVEL, SEED, made_up, middle_and_ends, range_of
+from tasks.advice.releases import LEVEL, SEED, middle_and_ends, range_of, synthetic_tables
 from tasks.cells import Cell, Replicates, one_blas_thread
 from tasks.errors import SpecError
 from tasks.own_table.row_simulator import matters_most
@@ -44,7 +44,7 @@ class Forecast:
     steps: int | None
     n: int
     epsilon: float  # NaN for a non-private estimator
-    error: float  # geometric mean, in the study's metric; NaN where it refuses most made-up tables
+    error: float  # geometric mean, in the study's metric; NaN where it refuses most synthetic tables
     low: float  # ends of the range of most tables
     high: float
     refused: str = ""  # why it gives no answer
@@ -110,8 +110,8 @@ def advise(
     drawn: list[Mapping[str, float]] = []
     widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
-        for number, (prepared, quantities) in enumerate(made_up_tables(spec, TABLES)):
+        warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of synthetic rows
+        for number, (prepared, quantities) in enumerate(tables_of_study(spec, TABLES)):
             drawn.append(quantities)
             for with_noise_off in spec.blocks("standard", replicates=1, seed=SEED + number):
                 block = replace(with_noise_off, n_noise_off=0)
@@ -156,7 +156,7 @@ def on_a_table(spec: StudySpec) -> RegisteredTable:
     return problem
 
 
-def made_up_tables(spec: StudySpec, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
+def tables_of_study(spec: StudySpec, count: int) -> Iterator[tuple[Any, Mapping[str, float]]]:
     """Return prepared tables of the study's size, fewer of many rows; leave out those without an estimate.
 
     The random quantities of each table's distribution come with it.
@@ -166,11 +166,11 @@ def made_up_tables(spec: StudySpec, count: int) -> Iterator[tuple[Any, Mapping[s
     simulator = problem.simulator(spec.guesses)
 
     def prepared(n_units: int, rng: np.random.Generator) -> tuple[Any, Mapping[str, float]]:
-        table, drawn = problem.made_up(n_units, simulator, rng)
+        table, drawn = problem.synthetic_rows(n_units, simulator, rng)
         problem.full_answer(table)
         return table, drawn
 
-    return made_up(prepared, problem.traits.population[0], count, spec.name, simulator.rows_each)
+    return synthetic_tables(prepared, problem.traits.population[0], count, spec.name, simulator.rows_each)
 
 
 def _half_widths(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray:

@@ -27,9 +27,9 @@ LEVEL = 0.95  # of intervals
 _TABLES, _FEW_TABLES, _OF_TIMES = 60, 12, 20
 SEED = 1  # of synthetic tables and all noise
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
-_LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
+_LEAST_SPREAD = 0.4  # of logarithms of errors: what synthetic tables leave out of real ones
 _MOST_STEPS = 29  # up to 16,384 times as much
-_BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
+_BEYOND = 1.0  # signs of a real table beyond those of synthetic ones; chosen on the tables of the bench
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 
 
@@ -124,7 +124,7 @@ class SimulatedRelease:
     def _releases(self, epsilon: float) -> list[Result | None]:
         """Return the release at an ε from each table; None if it is refused."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
+            warnings.simplefilter("ignore", UserWarning)  # about budgets and units of synthetic rows
             return [self.release(epsilon, number) for number in range(len(self.samples))]
 
     def _guess(self, releases: Sequence[Result | None]) -> str:
@@ -239,12 +239,12 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        tables = made_up(sample, table.units[0], n_tables, request.dataset, simulator.rows_each)
+        tables = synthetic_tables(sample, table.units[0], n_tables, request.dataset, simulator.rows_each)
         samples, drawn = zip(*tables, strict=True)
     return SimulatedRelease(request=request, simulator=simulator, samples=samples, drawn=drawn)
 
 
-def made_up(
+def synthetic_tables(
     make: Callable[[int, np.random.Generator], T],
     n_units: int,
     count: int,

@@ -190,7 +190,7 @@ class RegisteredTable(DatasetSource, ABC):
         users = rows[self.user_id].to_numpy()
         return replace(prepared, groups=users).taken(np.argsort(users, kind="stable"))
 
-    def made_up(
+    def synthetic_rows(
         self, n_units: int, simulator: "RowSimulator", rng: np.random.Generator
     ) -> tuple[PreparedTable, Mapping[str, float]]:
         """Return a synthetic table with the same columns, and the random quantities of its distribution."""
@@ -200,7 +200,7 @@ class RegisteredTable(DatasetSource, ABC):
         return self.in_units(pd.DataFrame(simulated.table, copy=False)), simulated.drawn
 
     def synthetic_table(self, guesses: Guesses, n: int, rng: np.random.Generator) -> SyntheticTable:
-        table, _ = self.made_up(SYNTHETIC_ROWS, self.simulator(guesses), rng)
+        table, _ = self.synthetic_rows(SYNTHETIC_ROWS, self.simulator(guesses), rng)
         if not guesses.effects:
             table = self._with_effects_by_unit(table, rng)
         to_target = table.to_standard

@@ -1,20 +1,20 @@
 """Forecasts of a plan's question that are kept: a release repeats none that a check of the plan made.
 
-A forecast is made of public declarations and of code alone. The name of its file is a digest of both.
+A forecast is made of public declarations and of code alone. The name of its file is a digest of both. The
+code that forecasts, plans and releases is part of it, though no result of a study depends on that code.
 """
 
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from data.store.folders import atomic_write, home, read_json
+from data.store.folders import atomic_write, home, read_json, sha256_files
 from tasks.cache import FOLDER, digest
 
-_CODE = (
-    *("tasks.protocol.prepare", "tasks.advice.releases"),
-    *("tasks.release.release", "tasks.release.request", "tasks.own_table.row_design"),
-)
+# The folders of code that computes no result of a study.
+FORECASTER = tuple(Path(__file__).resolve().parents[1] / name for name in ("advice", "protocol", "release"))
 
 
 class KeptForecasts:
@@ -29,7 +29,8 @@ class KeptForecasts:
     """
 
     def __init__(self, module: str, *declared: Any) -> None:
-        name = digest((*_CODE, module), *declared)
+        code = [sha256_files(folder) for folder in FORECASTER]
+        name = digest(("tasks.advice.releases", module), *code, *declared)
         self._path = home() / FOLDER / "forecasts" / f"forecast-{name}.json"
         self._values: dict[str, Any] = {}
         with suppress(OSError, ValueError):

@@ -98,10 +98,10 @@ def _forecast_of(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> F
     return forecasts.get(question.name, {})
 
 
-def _number(value: float | None, form: str = "") -> str:
+def _number(value: float | None, pattern: str = "") -> str:
     if value is None or not math.isfinite(value):
         return ""
-    return form.format(value) if form else num(value)
+    return pattern.format(value) if pattern else num(value)
 
 
 def prepare_plan(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from data.ledger import Account, Charge
 from data.ledger.charges import RESERVED
 from data.store.folders import atomic_write
 from dpalgos import InputError
+from dpalgos.answers.baseline import BaselineTable
 from dpalgos.coefficients import RATIOS
+from dpalgos.formula.group_table import SurvivalCells
 from dpalgos.formula.nested import submodel_by_formula
 from reports.pages.coefficient_table import INTERCEPTS, p_text, table_of
 from reports.render import PageTable, render_page
@@ -23,7 +26,8 @@ from tasks.protocol.registration import Registration, deviations, registered_pla
 from tasks.release.methods import methods_of
 from tasks.release.spending import spent_epsilon
 from tasks.report.coefficients import (
-    model_of_record,
+    by_group_of,
+    column_of_record,
     nested_record,
     read_record,
     record_by_group,
@@ -50,7 +54,7 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         for name, record in records.items()
     }
     estimates = {
-        each.name: table_of([replace(model_of_record(records[each.name]), title="")])
+        each.name: table_of([replace(column_of_record(records[each.name]), title="")])
         if each.name in records
         else failures.get(each.submodel or each.name, "There is no estimate.")
         for each in plan.plan.questions
@@ -97,6 +101,26 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
                 columns = [record_by_group(each, table.by, titled=len(columns) > 1) for each in columns]
             write_table(columns, folder / table.out)
     return methods
+
+
+def with_sizes(record: Mapping[str, Any], plan: PlanFile, question: str, folder: Path) -> Mapping[str, Any]:
+    """Return the record of curves with the sizes of their groups, if a record in the folder has them.
+
+    The first number at risk is then that of the baseline table: a plan shows one size of a group.
+    """
+    curves = plan.requests[question].by_group
+    if not isinstance(curves, SurvivalCells):
+        return record
+    for each in plan.plan.released:
+        other = plan.requests[each.name].by_group
+        if each.table1 and other and other.group == curves.group:
+            with suppress(SpecError):
+                table = by_group_of(read_record(folder / each.name)["release"])
+                assert isinstance(table, BaselineTable)
+                release = record["release"]
+                by_group = {**release["by_group"], "sizes": list(table.sizes)}
+                return {**record, "release": {**release, "by_group": by_group}}
+    return record
 
 
 def _scale(question: PlanQuestion, records: Mapping[str, Mapping[str, Any]]) -> str:

@@ -76,7 +76,7 @@ def question_parameters(
     return {"keywords": _plain(keywords), "rows": rows}
 
 
-def model_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def model_of_question(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is left of a question with a formula if spelling and order of terms do not count."""
     rows = parameters["rows"]
     if not (formula := rows.get("formula")) or not (declaration := rows.get("declaration")):

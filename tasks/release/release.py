@@ -31,7 +31,7 @@ from dpalgos.result import Result
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
 from tasks.errors import SpecError
-from tasks.release.identity import model_of, question_parameters
+from tasks.release.identity import model_of_question, question_parameters
 from tasks.release.request import ReleaseRequest
 from tasks.release.rows import columns_read, read_rows
 from tasks.release.spending import event_entries, require_unit, room_in
@@ -229,8 +229,8 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
         same_budget = (one.estimator, one.epsilon, one.delta) == budget
         if not same_budget or one.content != question.content:
             continue
-        model = model_of(question.parameters)
-        if model and model == model_of(one.parameters):
+        model = model_of_question(question.parameters)
+        if model and model == model_of_question(one.parameters):
             terms = ", ".join(one.parameters["rows"]["formula"]["terms"])
             raise SpecError(
                 f"formula must be spelled as in the charge of {question.dataset!r} for the same model; for "

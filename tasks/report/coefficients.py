@@ -19,7 +19,7 @@ from dpalgos.formula.group_table import SurvivalCells, numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
 from dpalgos.spelling import quoted
 from dpalgos.survival.curves import SurvivalCurves
-from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
+from reports.pages.coefficient_table import FORMATS, INTERCEPTS, ResultColumn, render_coefficients
 from reports.pages.group_table import group_table
 from reports.writing import interval_text, num_in
 from tasks.errors import SpecError
@@ -32,7 +32,7 @@ def read_record(path: Path) -> dict[str, Any]:
     file = path / "release.json" if path.is_dir() else path
     try:
         record = dict(read_json(file))
-        model = model_of_record(record)
+        model = column_of_record(record)
         if not model.rows or not all(map(_is_number, _numbers_of(record))):
             raise ValueError("a number is missing or not finite")
         return record
@@ -182,28 +182,28 @@ def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 def table_of(records: Sequence[Mapping[str, Any]], file: Path) -> bytes:
     """Return the content of a file with the table of one or several releases; its name says the format."""
-    return render_coefficients(_models(records), table_format(file))
+    return render_coefficients(_columns_of(records), table_format(file))
 
 
 def table_format(file: Path, option: str = "--table") -> str:
     """Return the format that a file's name asks for; refuse one that is not known; ``option`` named it."""
-    form = file.suffix.removeprefix(".").lower()
-    if form not in FORMATS:
+    ending = file.suffix.removeprefix(".").lower()
+    if ending not in FORMATS:
         raise SpecError(f"{option} must end in .{', .'.join(FORMATS)}, got {file.name!r}")
-    return form
+    return ending
 
 
 def text_of(records: Sequence[Mapping[str, Any]]) -> str:
-    return render_coefficients(_models(records), "txt").decode()
+    return render_coefficients(_columns_of(records), "txt").decode()
 
 
-def _models(records: Sequence[Mapping[str, Any]]) -> list[Model]:
+def _columns_of(records: Sequence[Mapping[str, Any]]) -> list[ResultColumn]:
     if len(records) > 1 and any(each["release"].get("by_group") for each in records):
         raise SpecError("a survival or table1 release has a table of its own; write one without others")
-    return [model_of_record(record) for record in records]
+    return [column_of_record(record) for record in records]
 
 
-def model_of_record(record: Mapping[str, Any]) -> Model:
+def column_of_record(record: Mapping[str, Any]) -> ResultColumn:
     release, deployment = record["release"], record["deployment"]
     about, loss = release.get("model", {}), deployment["privacy_loss"]
     parameters, unit = loss["privacy_parameters"], loss["privacy_unit"].lower()
@@ -245,7 +245,7 @@ def model_of_record(record: Mapping[str, Any]) -> Model:
         release.get("nested_note", ""),
         f"The sample sizes by {release['by']} are private." if "by" in release else "",
     ]
-    return Model(
+    return ResultColumn(
         title=deployment["product"]["name"],
         n_of_mean="private" if "by" in release else f"{about['n']:,}" if "n" in about and is_mean else "",
         rows=by_group.frame().to_dict("records") if by_group else table.rows(),

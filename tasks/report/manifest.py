@@ -29,7 +29,7 @@ from tasks.size_rules import delta_at
 from tasks.study.estimators import MAX_WEIGHT, EstimatorSpec
 from tasks.study.spec import Panel, StudySpec
 
-_FEW_ROWS, _NUMBERS = 50, 500_000  # of a made-up table: the least and the most
+_FEW_ROWS, _NUMBERS = 50, 500_000  # of a synthetic table: the least and the most
 
 
 def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:

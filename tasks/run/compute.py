@@ -41,7 +41,7 @@ def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, di
     for draw in draws:
         answered = _answered(block.cells, block, draw)
         for cell in block.cells:
-            outcomes[cell.key].append(answered[cell.question, cell.iterate])
+            outcomes[cell.key].append(answered[cell.run_key, cell.iterate])
         if (count := block.replicates.first + block.n_noise_off - draw.first) > 0:
             for key, outcome in _without_noise(block, draw.of_first(count)).items():
                 noise_off[key].append(outcome)
@@ -68,8 +68,8 @@ class _Outcome:
     seconds: float = 0.0  # of a replicate; those of one draw ran together
 
 
-_Asked = tuple[str, int | None]  # the question of a run, and which iterate is the estimate
-_Outcomes = dict[_Asked, "_Outcome"]
+_RunKey = tuple[str, int | None]  # the key of a run, and which iterate is the estimate
+_Outcomes = dict[_RunKey, "_Outcome"]
 
 
 def _without_noise(block: Block, draw: Draw) -> dict[str, _Outcome]:
@@ -88,7 +88,7 @@ def _without_noise(block: Block, draw: Draw) -> dict[str, _Outcome]:
             )
         off[cell.key] = alike
     answered = _answered(tuple(off.values()), block, draw)
-    found = {key: answered[cell.question, cell.iterate] for key, cell in off.items()}
+    found = {key: answered[cell.run_key, cell.iterate] for key, cell in off.items()}
     return {key: replace(outcome, certified=np.nan) for key, outcome in found.items() if outcome.measured}
 
 
@@ -102,14 +102,14 @@ def _noise_off_rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[
 
 
 def _answered(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
-    """Return the outcomes of each question; of a path, at each number of steps.
+    """Return the outcomes of each run; of a path, at each number of steps.
 
     Where columns are many, cells run side by side, those of one estimator next to each other. The block alone
     decides which cells run together, because rounding, and so an estimate, depends on it.
     """
     asking: dict[str, dict[int | None, Cell]] = {}
     for cell in cells:
-        asking.setdefault(cell.question, {}).setdefault(cell.iterate, cell)
+        asking.setdefault(cell.run_key, {}).setdefault(cell.iterate, cell)
     wide = draw.sample.n_features >= _MANY_COLUMNS
     n_together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
     runs = [list(by_iterate.values()) for by_iterate in asking.values()]
@@ -123,12 +123,12 @@ def _answered(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
         together = [partial(_run, run, block, draw) for run in group]
         for outcomes, seconds in draw.sample.side_by_side(together):
             each = seconds / draw.replicates
-            answered |= {asked: replace(outcome, seconds=each) for asked, outcome in outcomes.items()}
+            answered |= {key: replace(outcome, seconds=each) for key, outcome in outcomes.items()}
     return answered
 
 
 def _run(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
-    """Return the outcomes of cells with one question, which read different iterates of one run."""
+    """Return the outcomes of cells with one run, of which they read different iterates of one run."""
     start = time.perf_counter()
     try:
         result: dpalgos.Result | Exception = draw.answer(cells[0], block.replicates)
@@ -137,7 +137,7 @@ def _run(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
     outcomes = [_outcome(cell, block, draw, result) for cell in cells]
     seconds = (time.perf_counter() - start) / draw.replicates
     return {
-        (cell.question, cell.iterate): replace(outcome, seconds=seconds)
+        (cell.run_key, cell.iterate): replace(outcome, seconds=seconds)
         for cell, outcome in zip(cells, outcomes, strict=True)
     }
 

@@ -89,16 +89,16 @@ def test_a_file_of_the_home_is_shared_under_its_name_and_comes_back(in_shared_st
     digest = sha256_file(path)
     assert in_shared_store() == {"cache/blocks/a.parquet": b"rows"}
     path.unlink()
-    assert shared.bring(path, digest)
+    assert shared.copy_shared(path, digest)
     assert path.read_bytes() == b"rows"
-    assert not shared.bring(tmp_path / "report.html", digest)
+    assert not shared.copy_shared(tmp_path / "report.html", digest)
 
 
 def test_what_is_not_there_or_something_else_is_not_brought(in_shared_store, home):
     path = home / "cache" / "blocks" / "a.parquet"
-    assert not shared.bring(path, "0" * 64)
+    assert not shared.copy_shared(path, "0" * 64)
     shared.write_shared("cache/blocks/a.parquet", b"half")
-    assert not shared.bring(path, "0" * 64)
+    assert not shared.copy_shared(path, "0" * 64)
     assert [each for each in path.parent.iterdir() if each.is_file()] == []
     assert shared.read_shared("missing") is None
 

@@ -33,7 +33,7 @@ def events_of(monkeypatch):
     run, estimate = tasks.run.compute._run, dpalgos.estimate
 
     def watched_run(cells, block, draw):
-        current.question = cells[0].question
+        current.question = cells[0].run_key
         return run(cells, block, draw)
 
     def watched_estimate(*arguments, **keywords):
@@ -50,7 +50,7 @@ def events_of(monkeypatch):
 def check(block, prepared, events_of):
     """Recompute the ε of every private row of a block; return how many there were."""
     rows = tasks.run.compute.compute_block(block, prepared)
-    questions = {cell.key: cell.question for cell in block.cells}
+    questions = {cell.key: cell.run_key for cell in block.cells}
     rows = rows[~rows["metric"].isin([noise_off_metric(metric) for metric in rows["metric"].unique()])]
     private = rows[(rows["privacy_model"] != "none") & (rows["status"] == "ok")]
     for cell, its_rows in private.groupby("cell"):

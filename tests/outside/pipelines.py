@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from data.ledger import Ledger
 from data.store import code_digest
 from data.store.folders import atomic_file
-from data.store.shared import bring, write_shared
+from data.store.shared import copy_shared, write_shared
 from flows.history import recent_runs
 from flows.lock import exclusive_run
 from flows.study import study
@@ -74,7 +74,7 @@ def seen_before_it_is_whole():
 def brought_in_half():
     with home() as folder, home() as store, patch.dict(os.environ, {"DPCOST_STORE": f"file://{store}"}):
         write_shared("cache/pages/a.json", b"{")
-        return bring(folder / "cache" / "pages" / "a.json", "0" * 64)
+        return copy_shared(folder / "cache" / "pages" / "a.json", "0" * 64)
 
 
 def runs_after_a_kill():

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
+from reports.pages.coefficient_table import FORMATS, ResultColumn, render_coefficients
 from reports.writing import num_in
 
 
@@ -21,9 +21,11 @@ def row(term, estimate, low=None, high=None, **more):
 
 ROWS = [row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)]
 NOTE = "Differentially private for each row at ε = 1."
-LINEAR = Model(title="costs", rows=ROWS, level=0.95, footer={"rows": "5,000", "ε": "1"}, notes=[NOTE])
+LINEAR = ResultColumn(title="costs", rows=ROWS, level=0.95, footer={"rows": "5,000", "ε": "1"}, notes=[NOTE])
 RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
-LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, footer={"rows": "90"}, notes=["Private."])
+LOGISTIC = ResultColumn(
+    title="sick & tired", rows=RATIOS, level=0.95, footer={"rows": "90"}, notes=["Private."]
+)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -48,13 +50,15 @@ def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
 
 def test_models_side_by_side_have_each_note_once():
     notes = {"a": ["Private.", "Rows are dropped."], "b": ["Private.", "Rows are dropped.", "Nested."]}
-    models = [Model(**{**vars(LINEAR), "title": title, "notes": each}) for title, each in notes.items()]
+    models = [
+        ResultColumn(**{**vars(LINEAR), "title": title, "notes": each}) for title, each in notes.items()
+    ]
     text = render_coefficients(models, "txt").decode()
     assert [text.count(each) for each in ("Private.", "Rows are dropped.", "b: Nested.")] == [1, 1, 1]
 
 
 def test_latex_is_escaped():
-    odd = Model(**{**vars(LINEAR), "rows": [row("[cm]", 3e-9), row("age=>65|x", 1.0)]})
+    odd = ResultColumn(**{**vars(LINEAR), "rows": [row("[cm]", 3e-9), row("age=>65|x", 1.0)]})
     tex = render_coefficients([LINEAR, LOGISTIC, odd], "tex").decode()
     assert not [each for each in (r"sick \\& tired", "\n[cm]", "⁻", "sick & tired") if each in tex]
     wanted = r"sick \& tired", r"region=s\_1", r"\toprule", "10$^{-}$", r"age=$>$65\textbar{}x"

@@ -10,7 +10,7 @@ from data.tables import declared, reading
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import releases
-from tasks.advice.forecasts import advise, made_up_tables
+from tasks.advice.forecasts import advise, tables_of_study
 from tasks.advice.releases import forecast_release, needed_epsilon
 from tasks.own_table import row_simulator
 from tasks.own_table.guesses import Guesses
@@ -92,13 +92,13 @@ def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
     assert repr(advise(find_study(str(file)))) == one
 
 
-def test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
+def test_synthetic_tables_are_as_large_as_the_study_and_fewer_where_it_is_large(tmp_path, monkeypatch):
     spec = find_study(str(study(tmp_path, 1500, response="cost")))
     monkeypatch.setattr(row_simulator, "_ROWS_IN_ALL", 6000)
-    sizes = [len(table.X) for table, _ in made_up_tables(spec, 12)]
+    sizes = [len(table.X) for table, _ in tables_of_study(spec, 12)]
     assert sizes == [1500] * 4
     monkeypatch.setattr(row_simulator, "_ROWS_IN_ALL", 1)
-    assert len(list(made_up_tables(spec, 12))) == 3
+    assert len(list(tables_of_study(spec, 12))) == 3
 
 
 def test_levels_whose_shares_are_not_stated_have_no_range(tmp_path):

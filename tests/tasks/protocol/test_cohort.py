@@ -140,7 +140,7 @@ def test_a_mean_of_fewer_persons_than_declared_and_more_persons_are_refused(tmp_
 
 def test_another_unit_is_refused_before_anything_is_forecast(files, home, command_line, monkeypatch):
     open_ledger(home).open_dataset("trial", 12.0, 2e-6, "patient")
-    monkeypatch.setattr(tasks.advice.releases, "made_up", None)
+    monkeypatch.setattr(tasks.advice.releases, "synthetic_tables", None)
     status, _, err = command_line("protocol", "check", files[1])
     assert status == 2
     assert "protects each user by patient since it was opened" in err

@@ -1,5 +1,6 @@
 """A plan of a trial with survival as outcome: hazard ratios, curves and a baseline table."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from data.ledger import open_ledger
 from dpalgos import InputError
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
+from tasks.protocol import kept_forecasts
 from tasks.protocol.plan import AnalysisPlan
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
@@ -161,8 +163,8 @@ def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypa
     """A forecast is made of public declarations and code; whoever changes one is forecast anew."""
     status, checked, err = command_line("protocol", "check", file)
     assert status == 0, err
-    made_up = tasks.advice.releases.made_up
-    monkeypatch.setattr(tasks.advice.releases, "made_up", None)
+    simulate = tasks.advice.releases.synthetic_tables
+    monkeypatch.setattr(tasks.advice.releases, "synthetic_tables", None)
     assert command_line("protocol", "check", file)[:2] == (0, checked)
     prepared = prepare_plan(read_plan(file), open_ledger().account("trial"))
     reserve_plan(prepared, open_ledger())
@@ -173,9 +175,25 @@ def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypa
     ):
         text, simulated = changed.read_text(), []
         monkeypatch.setattr(
-            tasks.advice.releases, "made_up", lambda *a, s=simulated, **k: s.append(1) or made_up(*a, **k)
+            tasks.advice.releases,
+            "synthetic_tables",
+            lambda *a, s=simulated, **k: s.append(1) or simulate(*a, **k),
         )
         edited(changed, old, new)
         prepare_plan(read_plan(file))
         assert simulated, new
         changed.write_text(text)
+
+
+def test_a_forecast_is_kept_until_code_that_forecasts_changes(tmp_path, home, monkeypatch):
+    copies = [shutil.copytree(folder, tmp_path / folder.name) for folder in kept_forecasts.FORECASTER]
+    monkeypatch.setattr(kept_forecasts, "FORECASTER", copies)
+
+    def value(computed):
+        kept = kept_forecasts.KeptForecasts("dpalgos.central.dp_mean", "declared")
+        return kept.value("half-widths", 1.0, lambda _: computed)
+
+    assert [value(1), value(2)] == [1, 1]
+    for number, name in enumerate(("advice/releases.py", "release/request.py", "protocol/prepare.py"), 3):
+        (tmp_path / name).write_text("changed")
+        assert value(number) == number
