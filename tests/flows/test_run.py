@@ -125,16 +125,18 @@ RAISING = """
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     import tasks.run.compute
-    def timed_block(*_):
+    def raising(*_):
         raise ValueError("secret 42.5")
-    tasks.run.compute.timed_block = timed_block
+    {place} = raising
 """
+IN_A_BLOCK, IN_A_DESIGN = "tasks.run.compute.timed_block", "tasks.run.compute.Target.write"
+PLACES = [("local", IN_A_BLOCK), ("dask", IN_A_BLOCK), ("local", IN_A_DESIGN)]
 
 
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
+@pytest.mark.parametrize(("engine", "place"), PLACES)
+def test_an_internal_error_in_a_worker_is_one_sentence_and_shows_no_data(project, engine, place):
     pytest.importorskip("distributed")
-    path = patched(project, RAISING)
+    path = patched(project, RAISING.format(place=place))
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
     assert "dpcost: internal error, ValueError in tasks/run/compute.py:" in err
     assert "PrivacyWarning" not in err
