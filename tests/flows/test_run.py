@@ -76,7 +76,9 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     assert nothing_runs(ran)
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
-    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1)
+    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1 + 1)
+    with sqlite3.connect(ran.home / "prefect" / "prefect.db") as database:
+        assert not database.execute("select id from events").fetchall()  # which nobody sees
 
 
 # The first calls of a function in workers end these, as the system does where memory ends.
