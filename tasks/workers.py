@@ -36,7 +36,6 @@ _LOADED = [
     "tasks.report.write",
     "reports.pages.study",
     "dpalgos.audit.lower_bound",
-    "dp_accounting",
 ]
 _LONGEST_FOLDER = 70  # bytes of its name: an address has 104 on some systems, of which a socket adds 32
 # Half of the machine's memory is for data.

@@ -31,13 +31,13 @@ def run(
     gc.disable()  # until all is loaded: looking for garbage takes a fifth of that time, and there is none
     options.use_plugins(plugins or [], engine)
     from flows.launch import launch
-    from flows.studies.results import print_headline
-    from flows.studies.scorecard import folder_of_scorecard, with_evidence, write_scorecard
     from tasks.study.spec import SCORECARD
 
-    is_judged = SCORECARD in studies
-    studies = with_evidence(studies)
-    if is_judged:
+    if is_judged := SCORECARD in studies:  # no other run needs its pages
+        from flows.studies.results import print_headline
+        from flows.studies.scorecard import folder_of_scorecard, with_evidence, write_scorecard
+
+        studies = with_evidence(studies)
         out = folder_of_scorecard(studies, profile, out)
     run_options = RunOptions(profile=profile, reps=reps, seed=seed, workers=workers, out=out, offline=offline)
     index = launch(studies, run_options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]]))

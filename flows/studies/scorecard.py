@@ -24,7 +24,7 @@ from tasks.study.spec import SCORECARD, StudySpec
 
 def with_evidence(studies: Sequence[str]) -> list[str]:
     """Return studies with the scorecard replaced by the studies that it needs."""
-    judged = load_scorecard().studies if SCORECARD in studies else ()
+    judged = load_scorecard().studies
     return [name for name in dict.fromkeys([*studies, *judged]) if name != SCORECARD]
 
 

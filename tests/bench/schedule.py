@@ -1,16 +1,18 @@
-"""Model the time line of a run on more cores: ``python -m tests.bench.schedule HOME CORES STUDY…``.
+"""Model the time line of a run on more cores: ``python -m tests.bench.schedule HOME CORES SECONDS STUDY…``.
 
-HOME is that of a new run with ``--workers 1``, whose tasks therefore ended one after another: a task took the
-time since the end before it. The model gives each free core the task with the most work of those that can
-run, as `tasks.workers` does. Start-up and exit are measured, and as long on any machine. The stand-in of a
-dataset computes in threads, so the model divides it by the number of cores. Each line is a core, each
-character half a second: a letter per study, ``-`` for data and designs, ``|`` for pages.
+HOME is that of a new run with ``--workers 1``, whose tasks therefore ended one after another: a task took
+the time since the end before it. All are scaled to SECONDS together, the processor time of the tasks on an
+idle machine. The model gives each free core the task with the most work of those that can run, as
+`tasks.workers` does. Start-up and exit are measured, and as long on any machine. The stand-in of a dataset
+computes in threads, so the model divides it by the number of cores. Each line is a core, each character half
+a second: a letter per study, ``-`` for data and designs, ``|`` for pages.
 """
 
 import heapq
 import math
 import sqlite3
 import sys
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -30,35 +32,36 @@ class Task:
     seconds: float = 0.0
 
 
-def costs_of(home: Path) -> dict[str, float]:
-    """Return the seconds of each task of a run with one worker, by name."""
+def costs_of(home: Path, seconds: float) -> dict[str, list[float]]:
+    """Return the seconds of the tasks of a run with one worker, by name."""
     with sqlite3.connect(home / "prefect" / "prefect.db") as database:
         query = "select name, start_time, end_time from task_run where end_time is not null order by end_time"
         runs = [
             (name, *(datetime.fromisoformat(each).timestamp() for each in times))
             for name, *times in database.execute(query)
         ]
-    ends = [end for *_, end in runs]
-    return {
-        name: end - max(start, before) for (name, start, end), before in zip(runs, [0.0, *ends], strict=False)
-    }
+    costs, before = defaultdict[str, list[float]](list), 0.0
+    for name, start, end in runs:
+        costs[name].append(end - max(start, before))
+        before = end
+    scale = seconds / sum(map(sum, costs.values()))
+    return {name: [each * scale for each in found] for name, found in costs.items()}
 
 
-def tasks_of(study: str, profile: str, costs: dict[str, float], cores: int) -> list[Task]:
+def tasks_of(study: str, profile: str, costs: dict[str, list[float]], cores: int) -> list[Task]:
     """Return the tasks of a study, each after those that it needs."""
     spec, mark, tasks = find_study(study), study[-1], list[Task]()
 
-    def add(name: str, mark: str, after: list[Task], work: float = math.inf, share: int = 1) -> Task:
-        tasks.append(Task(name, mark, work, after, costs.pop(name, 0.0) / share))
+    def add(name: str, mark: str, after: list[Task], work: float = math.inf) -> Task:
+        seconds = costs[name].pop(0) if costs.get(name) else 0.0
+        tasks.append(Task(name, mark, work, after, seconds))
         return tasks[-1]
 
-    tables = dict[str, list[Task]]()
     for name in spec.datasets_at(profile):
-        seconds = costs.get(f"parquet {name}", 0.0)
-        tables[name] = []
-        for _ in range(cores):
-            costs[f"parquet {name}"] = seconds
-            tables[name].append(add(f"parquet {name}", "-", [], share=cores))
+        costs[f"parquet {name}"] = [sum(costs.get(f"parquet {name}", [])) / cores] * cores
+    tables = {
+        name: [add(f"parquet {name}", "-", []) for _ in range(cores)] for name in spec.datasets_at(profile)
+    }
     designs = {
         panel.name: [add(f"prepare {problem.source} {panel.name}", "-", tables[problem.source])]
         for panel, problem in spec.panels_on_data(profile)
@@ -92,8 +95,8 @@ def scheduled(tasks: list[Task], cores: int) -> list[list[tuple[float, float, Ta
     return lines
 
 
-def main(home: str, cores: str, *studies: str) -> int:
-    costs = costs_of(Path(home))
+def main(home: str, cores: str, seconds: str, *studies: str) -> int:
+    costs = costs_of(Path(home), float(seconds))
     tasks = [task for study in studies for task in tasks_of(study, "standard", costs, int(cores))]
     lines = scheduled(tasks, int(cores))
     wall = max(end for line in lines for _, end, _ in line)
@@ -107,6 +110,6 @@ def main(home: str, cores: str, *studies: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
+    if len(sys.argv) < 5:
         sys.exit(str(__doc__))
     sys.exit(main(*sys.argv[1:]))

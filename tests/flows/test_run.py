@@ -76,7 +76,9 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     assert nothing_runs(ran)
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
-    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1)
+    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1 + 1)
+    with sqlite3.connect(ran.home / "prefect" / "prefect.db") as database:
+        assert not database.execute("select id from events").fetchall()  # which nobody sees
 
 
 # The first calls of a function in workers end these, as the system does where memory ends.
@@ -125,16 +127,18 @@ RAISING = """
 import sys
 if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
     import tasks.run.compute
-    def timed_block(*_):
+    def raising(*_):
         raise ValueError("secret 42.5")
-    tasks.run.compute.timed_block = timed_block
+    {place} = raising
 """
+IN_A_BLOCK, IN_A_DESIGN = "tasks.run.compute.timed_block", "tasks.run.compute.Target.write"
+PLACES = [("local", IN_A_BLOCK), ("dask", IN_A_BLOCK), ("local", IN_A_DESIGN)]
 
 
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_an_internal_error_in_a_block_is_one_sentence_and_shows_no_data(project, engine):
+@pytest.mark.parametrize(("engine", "place"), PLACES)
+def test_an_internal_error_in_a_worker_is_one_sentence_and_shows_no_data(project, engine, place):
     pytest.importorskip("distributed")
-    path = patched(project, RAISING)
+    path = patched(project, RAISING.format(place=place))
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
     assert "dpcost: internal error, ValueError in tasks/run/compute.py:" in err
     assert "PrivacyWarning" not in err
