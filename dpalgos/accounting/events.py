@@ -141,7 +141,7 @@ class GaussianNoiseEvent(Event):
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
     def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
-        return np.asarray(self.noise_multiplier * np.asarray(sensitivity), dtype=float)
+        return np.asarray(np.multiply(self.noise_multiplier, sensitivity), dtype=float)
 
     @property
     def noise_scale(self) -> FloatArray | None:

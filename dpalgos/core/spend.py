@@ -147,15 +147,15 @@ class Spend:
         """
         n_searches, m = n_rows_above.shape[-2:]
         flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
-        low = np.zeros(shape, dtype=int)
-        high = np.full_like(low, m - 1)
+        searches, low = np.arange(len(flat)), np.zeros(len(flat), dtype=int)
+        high = low + (m - 1)
         for _ in range(counts_needed(m)):
-            middle = (low + high) // 2
-            above = flat[np.arange(len(flat)), middle.ravel()].reshape(shape)
-            too_many = self._released(label, count.of(above, n_searches)) > target
-            low = np.where(too_many, np.minimum(middle + 1, high), low)
+            middle = (low + high) >> 1
+            above = flat[searches, middle].reshape(shape)
+            too_many = (self._released(label, count.of(above, n_searches)) > target).ravel()
+            low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
             high = np.where(too_many, high, middle)
-        return high
+        return np.asarray(high.reshape(shape))
 
     def choose(self, label: str, scores: Bounded) -> IntArray:
         """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
