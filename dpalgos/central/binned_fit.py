@@ -31,9 +31,9 @@ from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram_sum
 from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma

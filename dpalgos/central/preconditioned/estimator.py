@@ -117,10 +117,10 @@ from dpalgos.core.spend import Noisy, Spend
 from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
-from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.families.poisson import SingleEvents
+from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
