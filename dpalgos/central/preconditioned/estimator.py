@@ -188,9 +188,9 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
     def plan(self, n: float, d: int) -> Plan:
         return self.plan_of(self.numbers(n, d))
 
-    def plan_of(self, of: Numbers, total: float | None = None) -> Plan:
+    def plan_of(self, numbers: Numbers, total: float | None = None) -> Plan:
         """Return the plan; with a released ``total`` weight, what follows it is planned with that."""
-        shares = shares_of(of, total)
+        shares = shares_of(numbers, total)
         if MOMENTS in shares or WEIGHT in shares:
             return gaussian_plan(self.epsilon, self.delta, shares)
         return laplace_plan(self.epsilon, shares)
@@ -298,8 +298,8 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         self.check_columns(d)
         has_offset = self.offset_bounds is not None
         row_weight = 1 / self.max_rows if self.single_event and self.max_rows else 1.0
-        of = super().numbers(n, d - has_offset)
-        return replace(of, has_offset=has_offset, row_weight=row_weight)
+        numbers = super().numbers(n, d - has_offset)
+        return replace(numbers, has_offset=has_offset, row_weight=row_weight)
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(self.plan(n, d).get(CONSTANT), Gaussian)

@@ -173,14 +173,14 @@ class Start:
         """Whether the mean is not known within a factor of two, at 95%."""
         return _NORMAL * self.std > self.mean / 2
 
-    def hides_slopes(self, of: Numbers) -> bool:
+    def hides_slopes(self, numbers: Numbers) -> bool:
         """Return whether the mean says that slopes are not worth their noise; with an interval they are.
 
         They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
         """
-        if not self.is_mean or of.interval:
+        if not self.is_mean or numbers.interval:
             return False
-        noise = max(self.std, self.largest * of.root / of.size)
+        noise = max(self.std, self.largest * numbers.root / numbers.size)
         enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
         return self.mean < enough * noise
 

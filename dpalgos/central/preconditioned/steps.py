@@ -102,7 +102,7 @@ class Steps(NamedTuple):
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
-    def wants_whitening(self, of: Numbers, t: int, noise_multiplier: float) -> bool:
+    def wants_whitening(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
         """Return whether step ``t`` whitens the rows again in its place.
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
@@ -114,17 +114,21 @@ class Steps(NamedTuple):
         """
         if t >= N_WHITENINGS:
             return False
-        white, linear = self.white, of.family.is_linear
-        is_far = white.is_far(linear=linear) or (linear and of.interval)
+        white, linear = self.white, numbers.family.is_linear
+        is_far = white.is_far(linear=linear) or (linear and numbers.interval)
         tells_much = white.is_doubtful(
-            float(noise_multiplier * of.person_part * outer_product(white_threshold(of.d), of.n_rows))
+            float(
+                noise_multiplier
+                * numbers.person_part
+                * outer_product(white_threshold(numbers.d), numbers.n_rows)
+            )
         )
         if t == 0:
-            return (is_far or (tells_much and not linear)) and of.size >= WHITENED_TWICE * of.root
+            return (is_far or (tells_much and not linear)) and numbers.size >= WHITENED_TWICE * numbers.root
         if not is_far or not tells_much:
             return False
         if not self.scores:
-            return white.is_far(linear=False) or of.interval
+            return white.is_far(linear=False) or numbers.interval
         along = white.unknown.T @ self.scores[-1]
         return bool((along**2).sum() > (along.size + _VISIBLE * np.sqrt(2 * along.size)) * self.stds[-1] ** 2)
 
