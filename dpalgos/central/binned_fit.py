@@ -161,8 +161,8 @@ class BinnedFit(OffsetEstimator, PrivateEstimator):
 
 def predictor_bounds(sample: Sample, coef: FloatArray) -> tuple[float, float]:
     """Return public bounds of predictors if columns are of order one."""
-    reach, (least, most) = _LARGEST * float(np.abs(coef).sum()), sample.offset_bounds or (0.0, 0.0)
-    return least - reach, most + reach
+    half_width, (least, most) = _LARGEST * float(np.abs(coef).sum()), sample.offset_bounds or (0.0, 0.0)
+    return least - half_width, most + half_width
 
 
 def predicted_rows(rows: Rows, coef: FloatArray) -> Rows:

@@ -346,8 +346,8 @@ class UserAggregation:
         )
         squares = mean_squares(users, ball) / ball.radius**2
         spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
-        reach = std / np.sqrt(2) * normal_equivalent(1, self.interval)
-        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, reach))
+        half_width = std / np.sqrt(2) * normal_equivalent(1, self.interval)
+        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, half_width))
 
     def _window(self, n_users: float) -> Window:
         """Return the window of columns that are winsorized one by one."""

@@ -125,7 +125,7 @@ from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
-_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
+_MAX_LENGTH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 
 _INTERVALS = {
@@ -363,7 +363,7 @@ def _released_steps(
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family = numbers.family
-    reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
+    max_length = _MAX_LENGTH * numbers.root if family.is_linear and not numbers.interval else np.inf
     white_rows: WhiteRows | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
@@ -385,7 +385,7 @@ def _released_steps(
                 family,
                 matrix,
                 intercept,
-                reach,
+                max_length,
                 numbers.row_length,
                 people_limit=people_limit(numbers),
                 person_part=numbers.person_part,
