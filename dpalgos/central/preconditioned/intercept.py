@@ -70,7 +70,7 @@ _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes 
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
 _ABOVE = 2.0  # times the power of two that is found
-_HIGHER, _SURPRISE = 6.0, 0.7  # times that for residuals; their assumed deviation, in means
+_HIGHER, _MEAN_DEVIATION = 6.0, 0.7  # times that for residuals; their assumed deviation, in means
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
@@ -254,7 +254,7 @@ def moved_mean(mean: float, residual: Noisy) -> float:
     shrunk, as if the mean were normal about ``mean``, with a standard deviation of 0.7 of it.
     """
     std = float(residual.std)
-    kept = 1 / (1 + (std / (_SURPRISE * mean)) ** 2)
+    kept = 1 / (1 + (std / (_MEAN_DEVIATION * mean)) ** 2)
     return mean + kept * max(float(residual.value) - std, 0.0)
 
 
