@@ -181,7 +181,7 @@ class Spend:
         replicates along the last axis, also if there is only one.
         """
         slot, n_before = self._take(label), len(self._transcript.events)
-        with self._about(slot):
+        with self._charged_to_group(slot):
             released = release(self._transcript)
         made, planned = self._transcript.events[n_before:], slot.event(quantity(label))
         if len(made) != 1 or made[0].label != planned.label or not is_within(made[0], planned):
@@ -214,7 +214,7 @@ class Spend:
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""
         slot = self._take(label)
-        with self._about(slot):
+        with self._charged_to_group(slot):
             self._transcript.record(slot.event(quantity(label)))
 
     def note(self, name: str, value: object) -> None:
@@ -242,7 +242,7 @@ class Spend:
         slot, released = self._take(label, form), form or quantity(label)
         self._check_lemma(released, query)
         columns, shape = self._columns(np.asarray(query.value, dtype=float))
-        with self._about(slot):
+        with self._charged_to_group(slot):
             noisy = self._noisy(columns, label, query.sensitivity, released)
         return noisy.T.reshape(shape)
 
@@ -278,7 +278,7 @@ class Spend:
             self._transcript, release, columns, linf_sensitivity=sensitivity, epsilon=slot.epsilon
         )
 
-    def _about(self, slot: Slot) -> AbstractContextManager[Any]:
+    def _charged_to_group(self, slot: Slot) -> AbstractContextManager[Any]:
         return nullcontext() if slot.group is None else self._transcript.among(slot.group)
 
     def _take(self, label: str, form: str = "") -> Slot:
