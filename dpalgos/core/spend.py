@@ -91,11 +91,11 @@ class Spend:
         cost, allowed = _squared_mu(plan), _squared_mu(self.plan)
         if cost > allowed * (1 + 1e-9):
             raise RuntimeError(f"the new plan costs {cost:g} of μ², the first one {allowed:g}")
-        for label, times in self._made.items():
+        for label, n_made in self._made.items():
             old, new = self._slot(label, Gaussian), plan.get(label)
             if (
                 not isinstance(new, Gaussian)
-                or new.times < times
+                or new.times < n_made
                 or not np.isclose(new.noise_multiplier, old.noise_multiplier, rtol=1e-9)
             ):
                 raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")

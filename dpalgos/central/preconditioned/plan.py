@@ -275,8 +275,8 @@ def _origin(numbers: Numbers) -> Shares:
 
 
 def _medians(numbers: Numbers, n_columns: int) -> Share:
-    times = counts_needed(N_CENTERS)
-    return Share(numbers.share(_MEDIAN * np.sqrt(times * n_columns), *_MEDIANS), times)
+    n_counts = counts_needed(N_CENTERS)
+    return Share(numbers.share(_MEDIAN * np.sqrt(n_counts * n_columns), *_MEDIANS), n_counts)
 
 
 def _means(numbers: Numbers, rounds: int, limits: tuple[float, float, float]) -> Shares:
