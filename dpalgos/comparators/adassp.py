@@ -103,9 +103,9 @@ class AdaSSP(PrivateEstimator):
         It is a bound on the spectral norm of the noise in X'X, less a lower bound on the smallest eigenvalue.
         """
         if self.calibration == "paper":
-            unit, log_term = self.covariate_bound**2 / (self.epsilon / 3), np.log(6 / self.delta)
-            noise = np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit
-            lower = smallest - log_term * unit
+            scale, log_term = self.covariate_bound**2 / (self.epsilon / 3), np.log(6 / self.delta)
+            noise = np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * scale
+            lower = smallest - log_term * scale
         else:
             tail = np.sqrt(2 * np.log(1 / _MISS))
             noise = z * float(outer_product_sum(self.covariate_bound)) * (np.sqrt(2 * d) + tail)

@@ -233,7 +233,7 @@ def declared_times(
         raise InputError(f"formula must have {SURVIVAL}(time, event) on its left, got {formula!r}")
     *times, event = left
     cuts = () if periods is None else checked_periods(periods)
-    unit = 0.0 if resolution is None else check_positive("resolution", resolution)
+    step = 0.0 if resolution is None else check_positive("resolution", resolution)
     for name in times:
         if cuts:
             bounds.setdefault(name, (cuts[0], cuts[-1]))
@@ -245,5 +245,5 @@ def declared_times(
         levels.setdefault(event, (0, 1))
     declared = declared_columns("poisson", formula, **declarations)
     if isinstance(last := declared[times[-1]], NumberColumn):
-        declared[times[-1]] = replace(last, periods=cuts, resolution=unit)
+        declared[times[-1]] = replace(last, periods=cuts, resolution=step)
     return declared

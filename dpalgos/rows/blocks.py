@@ -60,8 +60,8 @@ class Rows(ABC):
         """Factor on the sensitivity of a mean of products, for rounding; see the module."""
         if self.dtype == np.float64:
             return 1.0
-        unit = _ROWS_PER_BLOCK * float(np.finfo(self.dtype).eps) / 2
-        return 1 + (_ROWS_PER_BLOCK + 1) * unit / (1 - unit)
+        roundoff = _ROWS_PER_BLOCK * float(np.finfo(self.dtype).eps) / 2
+        return 1 + (_ROWS_PER_BLOCK + 1) * roundoff / (1 - roundoff)
 
     @property
     def block_size(self) -> int:

@@ -226,12 +226,12 @@ def _intercept_shift(
     else:
         released = spend(RESIDUAL, scores.residual_moments(threshold))
     # Per unit of the intercept the mean response changes by its derivative.
-    unit = threshold / (curvature.total if has_counts else 1.0)
-    std, mean = unit * float(released.std), unit * float(released.value[0])
+    scale = threshold / (curvature.total if has_counts else 1.0)
+    std, mean = scale * float(released.std), scale * float(released.value[0])
     far, noise = _far_rows(spend, scores, threshold)
     one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=numbers.intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
-    hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
+    hidden = _FAR_AWAY * _FARTHEST * scale * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     lost, skews = 0.0, False
     if isinstance(scores, LimitedScores):  # clipping moves the intercept alone
         _, square, chance = released.value
@@ -246,7 +246,7 @@ def _intercept_shift(
     return InterceptShift(
         moved=one * mean,
         image=np.outer(one, image),
-        variance=one * (std**2 + unit**2 * max(float(released.value[1]), 0.0) / n_rows),
+        variance=one * (std**2 + scale**2 * max(float(released.value[1]), 0.0) / n_rows),
         bias=np.where(one, skewed + hidden + lost, lost * np.abs(coef)),
         gross=(one & (skews or far > _GROSS * noise)) | np.full(d, far > for_all * noise),
     )

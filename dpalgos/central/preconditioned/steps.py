@@ -207,9 +207,9 @@ class Steps(NamedTuple):
 
     def _scaled(self, curvature: FloatArray) -> FloatArray:
         """Return a curvature (d, d), scaled where scores so far have shown it."""
-        for unit, factor in self.scales:
-            along = float(unit @ curvature @ unit)
-            curvature = curvature + (factor - 1) * along * unit * unit[:, None]
+        for direction, factor in self.scales:
+            along = float(direction @ curvature @ direction)
+            curvature = curvature + (factor - 1) * along * direction * direction[:, None]
         return curvature
 
     def _scales(self, released: Noisy, here: FloatArray | None) -> tuple[tuple[FloatArray, float], ...]:
