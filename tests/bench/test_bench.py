@@ -15,6 +15,7 @@ from tests.bench import __main__ as bench
 from tests.bench import unseen
 from tests.bench.compared import __main__ as compared
 from tests.bench.goals import Goal, Measurement
+from tests.bench.schedule import START, Task, scheduled
 from tests.bench.speed import Speed, judged
 
 FUNCTIONS = dict(bench.benchmarks([]))
@@ -140,3 +141,13 @@ def test_a_table_is_named_nowhere_else(name):
     command = ["git", "grep", "--untracked", "-lP", rf"(?<![\w.]){re.escape(item)}(?!\.?\w)"]
     files = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False).stdout
     assert set(files.split()) - {"docs/measured/unseen.json"} == {"tests/bench/unseen.toml"}
+
+
+def test_the_model_of_a_time_line_starts_the_task_with_the_most_work_that_can_run():
+    short, long, last = (
+        Task(name, name, work, [], seconds=work) for name, work in (("s", 1), ("l", 3), ("t", 2))
+    )
+    page = Task("p", "|", after=[long], seconds=1)
+    lines = scheduled([short, page, last, long], cores=2)
+    assert [[task.name for *_, task in line] for line in lines] == [["l", "p"], ["t", "s"]]
+    assert [(begin - START, end - START) for begin, end, _ in lines[0]] == [(0, 3), (3, 4)]
