@@ -101,7 +101,7 @@ def test_a_command_loads_what_it_needs(code, most, others):
 ROW_MAKERS = [
     *(f"dpalgos/formula/{name}.py" for name in ("allowed", "code", "columns", "group_table", "person_rows")),
     *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
-    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions", "products")),
+    *(f"dpalgos/rows/{name}.py" for name in ("group", "grouped", "partitions")),
     *("dpalgos/rows/sample.py", "dpalgos/rows/units.py", "dpalgos/survival/periods.py"),
     *("tasks/own_table/row_design.py", "tasks/release/rows.py"),
 ]
@@ -120,6 +120,7 @@ def test_row_products_alone_multiply_rows_of_people():
     """The last bits of a matrix product depend on the number of rows, which one person changes.
 
     What makes or converts rows has no matrix product. A design multiplies public rows outside its class.
+    ``row_products`` itself sums each row alone.
     """
     trees = {name: parsed(PROJECT / name) for name in ROW_MAKERS}
     design = "dpalgos/formula/design.py"

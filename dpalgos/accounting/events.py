@@ -106,8 +106,8 @@ class Event:
         """The scale of additive noise, () or (R,); None for other releases."""
         return None
 
-    def surprise(self, noise: FloatArray) -> FloatArray:
-        """Return the terms by which noise of scale 1, (k, R), lowers the log density."""
+    def negative_log_density(self, noise: FloatArray) -> FloatArray:
+        """Return the terms of −log density of noise of scale 1, (k, R), without constants."""
         raise TypeError(f"{type(self).__name__} adds no noise")
 
 
@@ -141,13 +141,13 @@ class GaussianNoiseEvent(Event):
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
     def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
-        return np.asarray(self.noise_multiplier * np.asarray(sensitivity), dtype=float)
+        return np.asarray(np.multiply(self.noise_multiplier, sensitivity), dtype=float)
 
     @property
     def noise_scale(self) -> FloatArray | None:
         return self.scale_at(self.l2_sensitivity)
 
-    def surprise(self, noise: FloatArray) -> FloatArray:
+    def negative_log_density(self, noise: FloatArray) -> FloatArray:
         return np.asarray(noise**2 / 2)
 
 
@@ -246,7 +246,7 @@ class PureEvent(EpsilonEvent):
     def noise_scale(self) -> FloatArray | None:
         return self.scale_at(self.sensitivity)
 
-    def surprise(self, noise: FloatArray) -> FloatArray:
+    def negative_log_density(self, noise: FloatArray) -> FloatArray:
         return np.abs(noise)
 
 
@@ -256,7 +256,7 @@ class BoxNoiseEvent(PureEvent):
 
     norm: float = inf
 
-    def surprise(self, noise: FloatArray) -> FloatArray:
+    def negative_log_density(self, noise: FloatArray) -> FloatArray:
         return np.asarray(np.abs(noise).max(axis=0, keepdims=True))
 
 

@@ -290,8 +290,8 @@ class BaselineTable:
                 with_value = with_value if with_value > _VISIBLE * np.sqrt(variance) else np.nan
             for level, count in zip(each.levels, own, strict=False):
                 share = self._share(count, with_value, variance, shared)
-                of = share.value * with_value
-                yield self._row(each.name, level, group, "share", share, n=of, bounds=(0.0, 1.0))
+                n_at_level = share.value * with_value
+                yield self._row(each.name, level, group, "share", share, n=n_at_level, bounds=(0.0, 1.0))
             if not each.levels:
                 number = None if with_value != with_value else _Number(own, with_value, variance, sigma)
                 yield from self._of_number(each, group, number)

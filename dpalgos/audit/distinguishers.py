@@ -44,8 +44,8 @@ def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> Float
         return _log_selection(np.abs(value) if by_magnitude else value, np.atleast_2d(published), event)
     scale = _scale(release)
     if event and scale is not None:
-        surprise = event.surprise((published - value) / scale).sum(axis=0)
-        return np.asarray(-surprise - len(value) * np.log(scale))
+        negative_log_density = event.negative_log_density((published - value) / scale).sum(axis=0)
+        return np.asarray(-negative_log_density - len(value) * np.log(scale))
     if isinstance(event, RandomizerEvent):
         return _log_reports(value, published, event)
     if isinstance(event, GaussianSketchEvent):

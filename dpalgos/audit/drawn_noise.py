@@ -108,7 +108,7 @@ def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, fl
     if scale is None or published.dtype.kind != "f" or published.shape != value.shape:
         return None
     is_resolved = (np.abs(value) < _RESOLVED / np.finfo(float).eps * scale) & np.isfinite(published)
-    sizes = event.surprise((published - value) / scale)
+    sizes = event.negative_log_density((published - value) / scale)
     if isinstance(event, BoxNoiseEvent):
         return sizes[0, is_resolved.all(axis=0)], len(value), 1.0
     half = 0.5 if isinstance(event, GaussianNoiseEvent) else 1.0

@@ -31,9 +31,9 @@ from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram_sum
 from dpalgos.models.families import Family, check_labels, get_family
+from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma
@@ -161,8 +161,8 @@ class BinnedFit(OffsetEstimator, PrivateEstimator):
 
 def predictor_bounds(sample: Sample, coef: FloatArray) -> tuple[float, float]:
     """Return public bounds of predictors if columns are of order one."""
-    reach, (least, most) = _LARGEST * float(np.abs(coef).sum()), sample.offset_bounds or (0.0, 0.0)
-    return least - reach, most + reach
+    half_width, (least, most) = _LARGEST * float(np.abs(coef).sum()), sample.offset_bounds or (0.0, 0.0)
+    return least - half_width, most + half_width
 
 
 def predicted_rows(rows: Rows, coef: FloatArray) -> Rows:

@@ -156,11 +156,11 @@ class BoxMean(IntervalEstimator):
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         lower, upper = self.limits(rows.d)
         widths, release = upper - lower, self.gaussian_units if self.is_gaussian(rows.d) else self.cube_units
-        units, reach = release(rows, spend)
+        units, noise_std = release(rows, spend)
         mean = np.asarray(lower + widths * np.clip(units, 0, 1))
         if self.interval is not None:
             entries = TruncatedEntries(lower=lower[:, None], upper=upper[:, None], mean=rows.by_column(mean))
-            noise = (widths * reach)[:, None]
+            noise = (widths * noise_std)[:, None]
             spend.keep_interval(
                 interval_of_entries(spend, self.interval, rows.sample, entries, noise, UNSEEN_ENTRIES)
             )
@@ -178,15 +178,15 @@ class BoxMean(IntervalEstimator):
         """Release means with noise in cubes, (…, d), in units of the widths; also return its size, (d,)."""
         lower, upper = self.limits(rows.d)
         means = clipped_mean(rows, Box(tuple(lower.tolist()), tuple(upper.tolist()), 1.0), 1.0)
-        parts, reach, groups = [], np.empty(rows.d), self.groups(rows.d)
+        parts, noise_std, groups = [], np.empty(rows.d), self.groups(rows.d)
         for number, group in enumerate(groups):
             k = len(group.columns)
             released, std = spend(f"{MEAN} {number}", interval.of(means[..., group.columns], 1, rows.n))
             parts.append(released)
             scale = std / np.sqrt((k + 1) * (k + 2) / 3)
-            reach[group.columns] = scale * normal_equivalent(k, self.interval or 0.5)
+            noise_std[group.columns] = scale * normal_equivalent(k, self.interval or 0.5)
         order = np.argsort(np.concatenate([group.columns for group in groups]))
-        return np.concatenate(parts, axis=-1)[..., order], reach
+        return np.concatenate(parts, axis=-1)[..., order], noise_std
 
     def limits(self, d: int) -> tuple[FloatArray, FloatArray]:
         """Return l and u, (d,) each; refuse bounds for another number of columns."""

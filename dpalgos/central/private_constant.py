@@ -54,8 +54,8 @@ class PrivateConstant(PrivateEstimator):
         return get_family(self.family, n_classes=self.n_classes)
 
     def plan(self, n: float, d: int) -> Plan:
-        of = Numbers(n_rows=n, d=1, mu=1.0, family=self.family_object(), intercept=True)
-        return laplace_plan(self.epsilon, intercept_alone(of))
+        numbers = Numbers(n_rows=n, d=1, mu=1.0, family=self.family_object(), intercept=True)
+        return laplace_plan(self.epsilon, intercept_alone(numbers))
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         rows.sample.check_response()

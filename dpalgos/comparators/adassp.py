@@ -33,6 +33,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import register
+from dpalgos.comparators.gram import GRAM, SMALLEST_EIGENVALUE, release_gram, solve_ridge
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_moments
@@ -40,12 +41,11 @@ from dpalgos.core.slots import Gaussian, Plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, outer_product_sum
 from dpalgos.params import positive
-from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import FloatArray
 
-SMALLEST_EIGENVALUE, GRAM, CROSS_PRODUCTS = "least eigenvalue", "X'X", "X'y"
+CROSS_PRODUCTS = "X'y"
 _ROW_SHARES, _RESPONSE_BOUNDS = (0.7, 1.0, 1.4, 2.0), (1.0, 1.5, 2.0, 3.0, 4.0)  # tried: B_x/√d, and B_y
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only
 
@@ -148,24 +148,3 @@ def _mean_products(table: SyntheticTable, row: float, response: float) -> tuple[
     """Return X'X/n and X'y/n of clipped rows, which are the same at every budget."""
     X, y = clip_rows_l2(table.X, row), truncate(table.y, response)
     return X.T @ X / len(X), X.T @ y / len(X)
-
-
-def release_gram(
-    spend: Spend, gram: FloatArray, row_bound: float, calibration: str
-) -> tuple[FloatArray, FloatArray]:
-    """Release X'X (…, d, d) and its smallest eigenvalue (…,)."""
-    eigenvalue = np.linalg.eigvalsh(gram)[..., 0]
-    smallest = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(eigenvalue, row_bound)).value
-    if calibration == "tight":
-        return spend.symmetric(GRAM, outer_product_sum.of(gram, row_bound)).value, smallest
-    # As printed: independent noise of one size on the upper triangle, whose sensitivity is √2 B² too.
-    d = gram.shape[-1]
-    first, second = np.triu_indices(d)
-    triangle = spend(GRAM, outer_product_sum.of(gram[..., first, second], row_bound)).value
-    return from_upper_triangles(triangle, d), smallest
-
-
-def solve_ridge(gram: FloatArray, ridge: FloatArray, cross: FloatArray) -> FloatArray:
-    """Return (G + λI)⁻¹ c for matrices (…, d, d), numbers (…,) and vectors (…, d)."""
-    system = gram + np.asarray(ridge)[..., None, None] * np.eye(gram.shape[-1])
-    return np.asarray(np.linalg.solve(system, cross[..., None])[..., 0])

@@ -32,7 +32,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.comparators.adassp import GRAM, SMALLEST_EIGENVALUE, release_gram, solve_ridge
+from dpalgos.comparators.gram import GRAM, SMALLEST_EIGENVALUE, release_gram, solve_ridge
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows, clipped_moments

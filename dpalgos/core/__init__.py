@@ -5,4 +5,5 @@
 - `estimator`: the class that an estimator derives from;
 - `rows`: sums over rows, which alone hold the weights of rows;
 - `spend`: one call adds noise, records the event and counts the release;
+- `units`: keywords of estimators that protect people with all their rows.
 """

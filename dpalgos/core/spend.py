@@ -91,11 +91,11 @@ class Spend:
         cost, allowed = _squared_mu(plan), _squared_mu(self.plan)
         if cost > allowed * (1 + 1e-9):
             raise RuntimeError(f"the new plan costs {cost:g} of μ², the first one {allowed:g}")
-        for label, times in self._made.items():
+        for label, n_made in self._made.items():
             old, new = self._slot(label, Gaussian), plan.get(label)
             if (
                 not isinstance(new, Gaussian)
-                or new.times < times
+                or new.times < n_made
                 or not np.isclose(new.noise_multiplier, old.noise_multiplier, rtol=1e-9)
             ):
                 raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")
@@ -147,15 +147,15 @@ class Spend:
         """
         n_searches, m = n_rows_above.shape[-2:]
         flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
-        low = np.zeros(shape, dtype=int)
-        high = np.full_like(low, m - 1)
+        searches, low = np.arange(len(flat)), np.zeros(len(flat), dtype=int)
+        high = low + (m - 1)
         for _ in range(counts_needed(m)):
-            middle = (low + high) // 2
-            above = flat[np.arange(len(flat)), middle.ravel()].reshape(shape)
-            too_many = self._released(label, count.of(above, n_searches)) > target
-            low = np.where(too_many, np.minimum(middle + 1, high), low)
+            middle = (low + high) >> 1
+            above = flat[searches, middle].reshape(shape)
+            too_many = (self._released(label, count.of(above, n_searches)) > target).ravel()
+            low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
             high = np.where(too_many, high, middle)
-        return high
+        return np.asarray(high.reshape(shape))
 
     def choose(self, label: str, scores: Bounded) -> IntArray:
         """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
@@ -181,7 +181,7 @@ class Spend:
         replicates along the last axis, also if there is only one.
         """
         slot, n_before = self._take(label), len(self._transcript.events)
-        with self._about(slot):
+        with self._charged_to_group(slot):
             released = release(self._transcript)
         made, planned = self._transcript.events[n_before:], slot.event(quantity(label))
         if len(made) != 1 or made[0].label != planned.label or not is_within(made[0], planned):
@@ -214,7 +214,7 @@ class Spend:
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""
         slot = self._take(label)
-        with self._about(slot):
+        with self._charged_to_group(slot):
             self._transcript.record(slot.event(quantity(label)))
 
     def note(self, name: str, value: object) -> None:
@@ -242,7 +242,7 @@ class Spend:
         slot, released = self._take(label, form), form or quantity(label)
         self._check_lemma(released, query)
         columns, shape = self._columns(np.asarray(query.value, dtype=float))
-        with self._about(slot):
+        with self._charged_to_group(slot):
             noisy = self._noisy(columns, label, query.sensitivity, released)
         return noisy.T.reshape(shape)
 
@@ -278,7 +278,7 @@ class Spend:
             self._transcript, release, columns, linf_sensitivity=sensitivity, epsilon=slot.epsilon
         )
 
-    def _about(self, slot: Slot) -> AbstractContextManager[Any]:
+    def _charged_to_group(self, slot: Slot) -> AbstractContextManager[Any]:
         return nullcontext() if slot.group is None else self._transcript.among(slot.group)
 
     def _take(self, label: str, form: str = "") -> Slot:

@@ -35,9 +35,9 @@ class Code:
 
     def values(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return the columns (n, k); values that are not finite, or outside the public range, are clipped."""
-        columns, reach = _evaluate(self.spec, self.reading, self.declared, rows)[0], self.upper - self.lower
+        columns, width = _evaluate(self.spec, self.reading, self.declared, rows)[0], self.upper - self.lower
         columns = np.where(np.isnan(columns), self.middle, columns)
-        return np.asarray(np.clip(columns, self.lower - reach, self.upper + reach))
+        return np.asarray(np.clip(columns, self.lower - width, self.upper + width))
 
     def groups(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the terms of the formula as written → the names of their columns."""

@@ -169,8 +169,8 @@ class FormulaResult(Result):
         assert design.response is not None
         family = self.about.family or "gaussian"
         rows, _ = _clipped_rows(family, design, frame)
-        reach = design.response.upper - design.response.lower
-        reach = reach if residual_bound is None else check_positive("residual_bound", residual_bound)
+        width = design.response.upper - design.response.lower
+        width = width if residual_bound is None else check_positive("residual_bound", residual_bound)
         found = estimate(
             "binned_fit",
             design.matrix(rows),
@@ -178,7 +178,7 @@ class FormulaResult(Result):
             rng=generator_of(random_state, in_budget=options.get("budget") is not None),
             coef=self.estimate,
             family=family,
-            residual_bound=None if family == "logistic" else reach / scale,
+            residual_bound=None if family == "logistic" else width / scale,
             offset_bounds=design.offset_bounds,
             **options,
         )

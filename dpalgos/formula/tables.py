@@ -138,8 +138,12 @@ def _released(
             found = replace(found, about=replace(found.about, unit=ROW_OF_PERSON))
     else:
         found = estimate(numbers.estimator, numbers.matrix(rows), user_ids=persons, **facts)
-    about = {"promise": found.promise, "events": found.events, "certified_epsilon": found.certified_epsilon}
-    return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **about)
+    certificate = {
+        "promise": found.promise,
+        "events": found.events,
+        "certified_epsilon": found.certified_epsilon,
+    }
+    return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **certificate)
 
 
 def _curve_sample(numbers: GroupNumbers, rows: Mapping[str, Any], persons: Any) -> Sample:

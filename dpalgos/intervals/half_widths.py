@@ -100,7 +100,7 @@ def half_widths(level: float, variance: FloatArray, variance_std: FloatArray | f
     return np.where(relative < 1, np.minimum(by_t, sure), sure)
 
 
-def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:
+def part_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:
     """Return which part of their norm clipped vectors are taken to have along a direction, at most 1.
 
     This is twice the part that all vectors have by the released second moments: ``variance`` is l'Sl,

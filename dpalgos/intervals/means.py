@@ -15,7 +15,7 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot
 from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval
-from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, reach_along
+from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, part_along
 from dpalgos.intervals.spread import SCORE_MOMENTS, TruncatedEntries, release_second_moments
 from dpalgos.intervals.tails import (
     NONE_UNSEEN,
@@ -98,7 +98,7 @@ def interval_in_ball(
         spend, BALL_SQUARES, mean_squares(sample, ball), ball.radius, n_rows
     )
     tail = release_tail(spend, BALL_TAIL, shares_above(sample, distances, ball.radius), n_rows)
-    along = reach_along(squares, np.maximum(squares, 0).sum(axis=0))
+    along = part_along(squares, np.maximum(squares, 0).sum(axis=0))
     return mean_interval(
         level,
         ReleasedOffset(ball.unit * offset.value, ball.unit * offset.noise_std, n_rows),
@@ -143,13 +143,13 @@ def entry_interval(
         squares, std = spend.columns(SCORE_MOMENTS, interval.of(spread.squares, 1, n_rows))
         tail = release_tail(spend, PURE_TAIL, spread.above, n_rows)
     half = (entries.upper - entries.lower) / 2
-    reach = np.maximum(entries.upper - entries.center, entries.center - entries.lower)
+    farthest = np.maximum(entries.upper - entries.center, entries.center - entries.lower)
     return mean_interval(
         level,
         ReleasedOffset(entries.mean - (entries.upper + entries.lower) / 2, noise_std, n_rows),
         squares=half**2 * squares,
         squares_std=half**2 * std,
-        clipping=tail.moved(reach, unseen=spread.unseen),
+        clipping=tail.moved(farthest, unseen=spread.unseen),
         largest_bias=_largest_bias(tail),
     )
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.interval import BENT, CLIPPED, GROSS, HIDDEN, OMITTED, Interval
-from dpalgos.intervals.half_widths import interval_by_variance, reach_along
+from dpalgos.intervals.half_widths import interval_by_variance, part_along
 from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
@@ -125,8 +125,8 @@ class CombinationError(NamedTuple):
     def clipping_bias(self, tail: Tail, threshold: float, moments: FloatArray, n_rows: float) -> FloatArray:
         """Return how far clipping the scores may have moved combinations, (k,)."""
         length = (self.lever**2).sum(axis=1)
-        reach = reach_along(self.sampling * n_rows, np.asarray(moments.trace()), length)
-        return tail.moved((threshold * np.sqrt(length) * reach)[:, None])[:, 0]
+        along = part_along(self.sampling * n_rows, np.asarray(moments.trace()), length)
+        return tail.moved((threshold * np.sqrt(length) * along)[:, None])[:, 0]
 
 
 class OmittedEffect(NamedTuple):

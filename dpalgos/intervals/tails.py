@@ -131,11 +131,11 @@ class Tail:
         visible = self.above[_CLIP] > _IRREGULAR * self.std[_CLIP]
         return np.asarray(visible if visible.ndim == 1 else visible[1:])
 
-    def moved(self, reach: FloatArray, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
-        """Return the maximum change of a mean by clipping, (…, R): (t^p − 1)₊ ``reach`` for each row."""
-        excess = np.broadcast_to(self.excess(power, unseen), np.shape(reach))
+    def moved(self, largest: FloatArray, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
+        """Return the maximum change of a mean by clipping, (…, R): (t^p − 1)₊ ``largest`` for each row."""
+        excess = np.broadcast_to(self.excess(power, unseen), np.shape(largest))
         unbounded = np.isinf(excess)
-        return np.where(unbounded, np.inf, np.where(unbounded, 0.0, excess) * reach)
+        return np.where(unbounded, np.inf, np.where(unbounded, 0.0, excess) * largest)
 
     def excess(self, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
         """Return a bound on E (t^p − 1)₊ for sizes t, (R,) or by columns (d, R); infinite without one."""

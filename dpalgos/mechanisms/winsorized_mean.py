@@ -37,7 +37,7 @@ class Window:
     bin_width: float
     half_width: float
 
-    def times(self, radius: float) -> "Window":
+    def scaled_by(self, radius: float) -> "Window":
         """Return the window of a column that lies within τ = ``radius`` of its mean."""
         return Window(bin_width=self.bin_width * radius, half_width=self.half_width * radius)
 

@@ -64,5 +64,5 @@ def normal_curvature(
     predictors = origin + mean + _NODES * spread
     second = clipped_curvature(family, predictors, clip)
     w0, w1, w2 = (float(weights @ second) for weights in _MOMENTS)
-    crossed = w1 * np.outer(center, along)
-    return np.asarray(w0 * np.eye(len(theta)) + crossed + crossed.T + (w2 - w0) * np.outer(along, along))
+    crossed = w1 * center[:, None] * along
+    return np.asarray(w0 * np.eye(len(theta)) + crossed + crossed.T + (w2 - w0) * along * along[:, None])

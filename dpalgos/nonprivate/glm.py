@@ -15,8 +15,8 @@ from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.models.families import Family, family_names, get_family
+from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.models.risk import Risk, minimize
 from dpalgos.nonprivate.ols import least_squares
 from dpalgos.nonprivate.robust_intervals import (

@@ -87,16 +87,16 @@ class SecureTranscript(Transcript):
         single, size = _single(sensitivity), len(value)
         step, charged = self._step(single, size), planned.scaled(self._inflation)
         scale = float(self.noise_scale(planned, single, size)) / step
-        reach = _FAR * scale
+        largest_noise = _FAR * scale
         sampler: Callable[[], Sampler] = partial(laplace_sampler, scale)
         if isinstance(charged, GaussianNoiseEvent):
             multiplier = charged.noise_multiplier
             charged = DiscreteGaussianEvent(label="", noise_multiplier=multiplier, l2_sensitivity=1.0)
             sampler = partial(gaussian_sampler, scale)
         elif isinstance(charged, BoxNoiseEvent):
-            reach, sampler = size * reach, partial(box_sampler, scale, size)
+            largest_noise, sampler = size * largest_noise, partial(box_sampler, scale, size)
         self.record(charged.with_sensitivity(label, single))
-        return self._publish(value, lambda: _add(value, step, reach, sampler()))
+        return self._publish(value, lambda: _add(value, step, largest_noise, sampler()))
 
     def noise_scale(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
         """Return the scale on the grid, what rounding adds to the sensitivity included."""
@@ -290,10 +290,10 @@ def _on_grid(values: FloatArray, step: float) -> list[int]:
     return [int(entry) for entry in np.rint(within / step).tolist()]
 
 
-def _add(value: FloatArray, step: float, reach: float, sampler: Sampler) -> FloatArray:
-    """Return a vector with noise of at most about ``reach`` steps, or refuse, based on the noisy value."""
+def _add(value: FloatArray, step: float, largest_noise: float, sampler: Sampler) -> FloatArray:
+    """Return a vector with noise of about ``largest_noise`` steps at most; refuse by the noisy value."""
     noisy = sampler(_on_grid(value[:, 0], step))
-    if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + reach:
+    if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + largest_noise:
         raise InputError("a released quantity is too large for its sensitivity; declare tighter bounds")
     return np.asarray([float(entry) * step for entry in noisy])[:, None]
 

@@ -57,6 +57,7 @@ class Transcript:
         self._noise = noise
         self._relation = relation
         self._group: int | None = None
+        self._last_noise: tuple[tuple[object, ...], Event] | None = None
         self.events: list[Event] = []
         self.diagnostics: dict[str, Any] = {}
         self.interval: Interval | None = None
@@ -177,10 +178,22 @@ class Transcript:
         label : str
             Names the quantity in the record.
         """
-        event = planned.with_sensitivity(label, plain_sensitivity(sensitivity))
-        self.record(event)
+        event = self._record_noise(planned, sensitivity, label)
         scale = self.noise_scale(planned, sensitivity, len(value))
         return self._publish(value, lambda: value + scale * _standard_draws(event, self._noise, len(value)))
+
+    def _record_noise(self, planned: Event, sensitivity: float | FloatArray, label: str) -> Event:
+        """Charge additive noise, and return its event: the same object again for the counts of a search."""
+        if not is_number(sensitivity):
+            self.record(planned.with_sensitivity(label, plain_sensitivity(sensitivity)))
+            return self.events[-1]
+        noise = planned, label, sensitivity, self._group
+        if self._last_noise is not None and self._last_noise[0] == noise:
+            self.events.append(self._last_noise[1])  # it was checked
+        else:
+            self.record(planned.with_sensitivity(label, float(sensitivity)))
+            self._last_noise = noise, self.events[-1]
+        return self.events[-1]
 
     def noise_scale(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
         """Return the scale of what :meth:`add_noise` adds to ``size`` numbers: public."""

@@ -8,17 +8,14 @@ _CACHED_ROWS = 2**12
 
 
 def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Return rows (m, p) times a matrix (p, k), (m, k) by column; no row's numbers depend on another row.
+    """Return rows (m, p) times a matrix (p, k), (m, k); no row's numbers depend on another row.
 
     A matrix product sums its last rows in another order. Then one person's number of rows would change the
-    last bits of what is computed for others.
+    last bits of what is computed for others. ``einsum`` sums each row of a contiguous array by itself.
     """
-    products = np.zeros((matrix.shape[1], len(rows)))
-    term = np.empty(min(_CACHED_ROWS, len(rows)))
+    matrix = np.ascontiguousarray(matrix)
+    products = np.empty((len(rows), matrix.shape[1]))
     for start in range(0, len(rows), _CACHED_ROWS):
-        block = np.ascontiguousarray(rows[start : start + _CACHED_ROWS].T)
-        own, few = products[:, start : start + block.shape[1]], term[: block.shape[1]]
-        for k, sums in enumerate(own):
-            for j, column in enumerate(block):
-                sums += np.multiply(column, matrix[j, k], out=few)
-    return products.T
+        chosen = slice(start, start + _CACHED_ROWS)
+        np.einsum("ij,jk->ik", np.ascontiguousarray(rows[chosen]), matrix, out=products[chosen])
+    return products

@@ -127,11 +127,11 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.risk_ = result.risk
         self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
         if (intervals := result.intervals) is not None:
-            about = [
+            sentences = [
                 covered(result.about.target, self._family) if result.about.target else "",
                 intervals.about,
             ]
-            self._interval_about = " ".join(filter(None, about))
+            self._interval_about = " ".join(filter(None, sentences))
             names = [*self._names(), "intercept"][: len(result.estimate)]
             self._interval_note = why_none(intervals.codes, names)
             warn_of_none(result.interval, intervals, names)

@@ -107,12 +107,12 @@ class UserLevelEstimator(PrivateEstimator):
         users = sample.users
         return users if self.samples_per_user is None else users.at_most(self.samples_per_user)
 
-    def check_range(self, n_users: float, n_bins: int, epsilon: float, times: float) -> None:
+    def check_range(self, n_users: float, n_bins: int, epsilon: float, n_ranges: float) -> None:
         """Refuse too few users to find as many ranges of ε each; all of these numbers are public."""
         allowed = self.range_failure
-        if times * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
+        if n_ranges * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
             return
-        needed = values_needed(n_bins, epsilon, allowed / times)
+        needed = values_needed(n_bins, epsilon, allowed / n_ranges)
         raise InputError(
             f"the range of users' vectors cannot be found from {n_users:.0f} users: about {needed:,} are "
             "needed at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a "
@@ -346,17 +346,17 @@ class UserAggregation:
         )
         squares = mean_squares(users, ball) / ball.radius**2
         spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
-        reach = std / np.sqrt(2) * normal_equivalent(1, self.interval)
-        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, reach))
+        half_width = std / np.sqrt(2) * normal_equivalent(1, self.interval)
+        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, half_width))
 
     def _window(self, n_users: float) -> Window:
         """Return the window of columns that are winsorized one by one."""
         size, radius = self._size, self.params.concentration_radius
         if self.params.calibration == "tight":
-            return FINE_WINDOW.times(radius)
+            return FINE_WINDOW.scaled_by(radius)
         if size > 1:  # τ' of Algorithm 2
             radius = 10 * radius * float(np.sqrt(np.log(size * n_users / LEAVING) / size))
-        return PRINTED_WINDOW.times(radius)
+        return PRINTED_WINDOW.scaled_by(radius)
 
     def _column_epsilon(self) -> tuple[float, float]:
         """Return the ε of a column's range and of its mean, each, and of its interval."""

@@ -172,7 +172,7 @@ class UserLevelSelection(UserLevelEstimator):
     def window(self) -> Window:
         """The window of winsorized mean losses."""
         window = PRINTED_WINDOW if self.calibration == "paper" else FINE_WINDOW
-        return window.times(self.concentration_radius)
+        return window.scaled_by(self.concentration_radius)
 
 
 def mean_losses(users: UserRows, estimator: UserLevelSelection) -> FloatArray:

@@ -43,7 +43,7 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     ],
     "slopes shrunk to their posterior mean": [(steps, "posterior_kept", lambda *_: 1.0)],
     "the combination of steps": [(newton_steps, "combination_weights", last_alone)],
-    "rows shortened to their reach": [(estimator, "_REACH", np.inf)],
+    "rows shortened to their reach": [(estimator, "_MAX_LENGTH", np.inf)],
 }
 
 

@@ -26,6 +26,7 @@ from dpalgos.hardened_release import release_plan, secure_transcript
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.products import row_products
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import weighted_units
 from dpalgos.rows.users import user_codes
@@ -226,6 +227,18 @@ def units_of(n_first, family="gaussian", counting=None, more=0):
         user_ids=np.r_[np.zeros(n_first, dtype=int), people[others]],
     )
     return units(**(counting or {})).with_units(sample)
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, np.ascontiguousarray])
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 1), (3, 8), (17, 17), (50, 3)])
+def test_a_product_of_a_row_depends_on_no_other_row_bit_by_bit(d, k, layout):
+    draws = np.random.default_rng(4)
+    rows = draws.standard_normal((4100, d)) * 10.0 ** draws.integers(-3, 4, (4100, d))
+    matrix = draws.standard_normal((d, k))
+    products = row_products(layout(rows), layout(matrix))
+    np.testing.assert_allclose(products, rows @ matrix, rtol=1e-12, atol=1e-9)
+    for chosen in (slice(0, 1), slice(4095, 4100), slice(7, 4099), np.arange(5, 4100, 3)):
+        np.testing.assert_array_equal(row_products(rows[chosen], matrix), products[chosen])
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray, np.ascontiguousarray])  # BLAS sums them differently

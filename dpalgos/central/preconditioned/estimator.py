@@ -117,15 +117,15 @@ from dpalgos.core.spend import Noisy, Spend
 from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
-from dpalgos.intervals.offsets import OffsetEstimator
 from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.families.poisson import SingleEvents
+from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
-_REACH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
+_MAX_LENGTH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 
 _INTERVALS = {
@@ -188,9 +188,9 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
     def plan(self, n: float, d: int) -> Plan:
         return self.plan_of(self.numbers(n, d))
 
-    def plan_of(self, of: Numbers, total: float | None = None) -> Plan:
+    def plan_of(self, numbers: Numbers, total: float | None = None) -> Plan:
         """Return the plan; with a released ``total`` weight, what follows it is planned with that."""
-        shares = shares_of(of, total)
+        shares = shares_of(numbers, total)
         if MOMENTS in shares or WEIGHT in shares:
             return gaussian_plan(self.epsilon, self.delta, shares)
         return laplace_plan(self.epsilon, shares)
@@ -298,8 +298,8 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         self.check_columns(d)
         has_offset = self.offset_bounds is not None
         row_weight = 1 / self.max_rows if self.single_event and self.max_rows else 1.0
-        of = super().numbers(n, d - has_offset)
-        return replace(of, has_offset=has_offset, row_weight=row_weight)
+        numbers = super().numbers(n, d - has_offset)
+        return replace(numbers, has_offset=has_offset, row_weight=row_weight)
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(self.plan(n, d).get(CONSTANT), Gaussian)
@@ -363,7 +363,7 @@ def _released_steps(
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family = numbers.family
-    reach = _REACH * numbers.root if family.is_linear and not numbers.interval else np.inf
+    max_length = _MAX_LENGTH * numbers.root if family.is_linear and not numbers.interval else np.inf
     white_rows: WhiteRows | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
@@ -385,7 +385,7 @@ def _released_steps(
                 family,
                 matrix,
                 intercept,
-                reach,
+                max_length,
                 numbers.row_length,
                 people_limit=people_limit(numbers),
                 person_part=numbers.person_part,

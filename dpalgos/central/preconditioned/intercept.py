@@ -70,14 +70,14 @@ _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes 
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
 _ABOVE = 2.0  # times the power of two that is found
-_HIGHER, _SURPRISE = 6.0, 0.7  # times that for residuals; their assumed deviation, in means
+_HIGHER, _MEAN_DEVIATION = 6.0, 0.7  # times that for residuals; their assumed deviation, in means
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 _WEIGHT, _CLEAR, _MARGIN = 0.3, 4.0, 2.0  # of q next to m; standard deviations of the noise in q
 _CLIPPED_PART, _SURE_WEIGHT, _MOST_CLIPPED = 0.3, 0.15, 0.02  # next to a mean weight; parts of it
 _WIDEST = 2.0  # units of the response of a linear model
-_REACHES = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
+_THRESHOLDS = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
 _BOUNDS, _CENTERED, _ABOUT = (
     2.0,
@@ -173,14 +173,14 @@ class Start:
         """Whether the mean is not known within a factor of two, at 95%."""
         return _NORMAL * self.std > self.mean / 2
 
-    def hides_slopes(self, of: Numbers) -> bool:
+    def hides_slopes(self, numbers: Numbers) -> bool:
         """Return whether the mean says that slopes are not worth their noise; with an interval they are.
 
         They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
         """
-        if not self.is_mean or of.interval:
+        if not self.is_mean or numbers.interval:
             return False
-        noise = max(self.std, self.largest * of.root / of.size)
+        noise = max(self.std, self.largest * numbers.root / numbers.size)
         enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
         return self.mean < enough * noise
 
@@ -254,7 +254,7 @@ def moved_mean(mean: float, residual: Noisy) -> float:
     shrunk, as if the mean were normal about ``mean``, with a standard deviation of 0.7 of it.
     """
     std = float(residual.std)
-    kept = 1 / (1 + (std / (_SURPRISE * mean)) ** 2)
+    kept = 1 / (1 + (std / (_MEAN_DEVIATION * mean)) ** 2)
     return mean + kept * max(float(residual.value) - std, 0.0)
 
 
@@ -349,26 +349,26 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
         return _about_medians(spend, rows, origin, columns) if MEANS in plan else origin
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
-        reach = root * (_CENTERED if t else _BOUNDS)
+        threshold = root * (_CENTERED if t else _BOUNDS)
         vectors = joined_in(origin.coordinates[:, columns], with_response=linear)
         if FAR_FROM_CENTERS in plan:
-            candidates = root * _REACHES
+            candidates = root * _THRESHOLDS
             target = max(_FAR_ROWS * rows.n, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
             above = counts_above(rows, norms_of(vectors), candidates)
-            reach = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
-            if not t and reach == candidates[-1]:  # noise misled the search for medians
+            threshold = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
+            if not t and threshold == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers))
-        released = spend(MEANS, clipped_mean(rows, vectors, reach))
+        released = spend(MEANS, clipped_mean(rows, vectors, threshold))
         origin = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
     return origin
 
 
 def _about_medians(spend: Spend, rows: Rows, origin: Origin, columns: IntArray) -> Origin:
-    reach = _ABOUT * float(np.sqrt(len(origin.centers)))
+    threshold = _ABOUT * float(np.sqrt(len(origin.centers)))
     vectors = joined_in(origin.coordinates[:, columns], with_response=True)
-    released = spend(MEANS, clipped_mean(rows, vectors, reach))
+    released = spend(MEANS, clipped_mean(rows, vectors, threshold))
     moved = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
-    misled = np.abs(released.value) > _MISLED * reach
+    misled = np.abs(released.value) > _MISLED * threshold
     return moved.placed(columns, np.where(misled, 0.0, moved.centers[columns]))
 
 

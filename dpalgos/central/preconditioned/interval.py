@@ -91,7 +91,9 @@ _TINY = float(np.finfo(float).tiny)
 _FLAT = 1e-300  # ψ'' is zero in double precision where all predictors are far out
 
 
-def released_interval(spend: Spend, level: float, of: Numbers, rows: WhiteRows, state: Steps) -> Interval:
+def released_interval(
+    spend: Spend, level: float, numbers: Numbers, rows: WhiteRows, state: Steps
+) -> Interval:
     """Release the statistics of an interval around released steps, if the plan has one; return it."""
     family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.d
     if CURVATURE not in spend.plan:
@@ -99,7 +101,7 @@ def released_interval(spend: Spend, level: float, of: Numbers, rows: WhiteRows, 
     steps, middle = state.released, 0.0  # a typical predictor
     if not family.is_linear:
         steps, middle = steps.last(N_CENTERED), float(white.mean_row @ state.theta + state.origin)
-    wide, bounded = of.target == LEAST_SQUARES, family.is_bounded
+    wide, bounded = numbers.target == LEAST_SQUARES, family.is_bounded
     if wide:
         steps = _wide_step(spend, rows, steps)
     curvature = _released_curvature(spend, rows, white, steps, middle)
@@ -109,12 +111,14 @@ def released_interval(spend: Spend, level: float, of: Numbers, rows: WhiteRows, 
     shift, tail = InterceptShift.none(d), None
     if not wide and not bounded:
         coef = rows.coef(center.theta)
-        shift = _intercept_shift(spend, of, scores, curvature, moments, state, coef)
+        shift = _intercept_shift(spend, numbers, scores, curvature, moments, state, coef)
     if wide:
         above = scores.shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))
         if family.is_linear:
-            far, noise = _far_rows(spend, scores, _residual_threshold(of, scores, curvature, moments.value))
+            far, noise = _far_rows(
+                spend, scores, _residual_threshold(numbers, scores, curvature, moments.value)
+            )
             shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
     released = ReleasedRegression(
         level=level,
@@ -201,7 +205,7 @@ def _denoised(
 
 def _intercept_shift(
     spend: Spend,
-    of: Numbers,
+    numbers: Numbers,
     scores: Scores,
     curvature: ScoreCurvature,
     moments: Noisy,
@@ -216,7 +220,7 @@ def _intercept_shift(
     """
     assert state.threshold is not None
     n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
-    threshold = _residual_threshold(of, scores, curvature, moments.value)
+    threshold = _residual_threshold(numbers, scores, curvature, moments.value)
     if isinstance(scores, LimitedScores):
         released = spend(RESIDUAL, scores.residual_moments(threshold), form=PEOPLE_RESIDUAL)
     else:
@@ -225,7 +229,7 @@ def _intercept_shift(
     unit = threshold / (curvature.total if has_counts else 1.0)
     std, mean = unit * float(released.std), unit * float(released.value[0])
     far, noise = _far_rows(spend, scores, threshold)
-    one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=of.intercept)
+    one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=numbers.intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * unit * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     lost, skews = 0.0, False
@@ -248,9 +252,11 @@ def _intercept_shift(
     )
 
 
-def _residual_threshold(of: Numbers, scores: Scores, curvature: ScoreCurvature, moments: FloatArray) -> float:
+def _residual_threshold(
+    numbers: Numbers, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
+) -> float:
     """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
-    size = of.size / _REFERENCE_SIZE
+    size = numbers.size / _REFERENCE_SIZE
     weight, largest = (1.0, _COUNT_LAMBDA) if scores.rows.family.has_counts else (curvature.total, _LAMBDA)
     variance = float(moments.trace()) / (len(moments) * weight)
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))

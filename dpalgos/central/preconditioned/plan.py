@@ -189,16 +189,16 @@ class Numbers:
         return float(np.clip((needed / self.size) ** 2, least, most))
 
 
-def shares_of(of: Numbers, total: float | None = None) -> Shares:
+def shares_of(numbers: Numbers, total: float | None = None) -> Shares:
     """Return the releases in order, each with its share and how often it is made.
 
     If the total weight is private, its share follows from the public number of units. It is released first,
     and the rest is planned with the released ``total`` in place of the number of units.
     """
-    if not of.has_private_total:
-        return _shares_of_rows(of)
-    own = of.share(*_WEIGHT)
-    rest = _shares_of_rows(of if total is None else replace(of, n_rows=total))
+    if not numbers.has_private_total:
+        return _shares_of_rows(numbers)
+    own = numbers.share(*_WEIGHT)
+    rest = _shares_of_rows(numbers if total is None else replace(numbers, n_rows=total))
     return {WEIGHT: Share(own), **_scaled(rest, 1 - own)}
 
 
@@ -206,25 +206,25 @@ def _scaled(shares: Shares, factor: float) -> Shares:
     return {label: one._replace(share=factor * one.share) for label, one in shares.items()}
 
 
-def _shares_of_rows(of: Numbers) -> Shares:
-    root = float(np.sqrt(of.d + 1))
-    few = _FEW_EVENTS * root if of.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
-    if of.intercept and of.size < few:
-        return intercept_alone(of)
-    of_interval = _interval(of)
-    plan = _intercept(of) | _origin(of)
+def _shares_of_rows(numbers: Numbers) -> Shares:
+    root = float(np.sqrt(numbers.d + 1))
+    few = _FEW_EVENTS * root if numbers.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
+    if numbers.intercept and numbers.size < few:
+        return intercept_alone(numbers)
+    of_interval = _interval(numbers)
+    plan = _intercept(numbers) | _origin(numbers)
     left = 1 - _total(plan)
-    if of.family.is_linear and not of.intercept and of.size < _NO_SEARCH * of.root:
+    if numbers.family.is_linear and not numbers.intercept and numbers.size < _NO_SEARCH * numbers.root:
         return plan | {
             MOMENTS: Share(_FEW_MOMENTS * left),
             STEP: Share((1 - _FEW_MOMENTS) * left, _FEW_STEPS, INSTEAD_OF_STEPS),
         }
     plan[ROWS_ABOVE] = Share(left * _ROWS_ABOVE, counts_needed(N_ROW_LEVELS))
     plan[MOMENTS] = Share(left * _MOMENTS)
-    if not of.family.is_bounded:
+    if not numbers.family.is_bounded:
         plan[SCORES_ABOVE] = Share(left * _SCORES_ABOVE, N_SEARCHES * counts_needed(N_LEVELS))
     steps = 1 - _total(plan)
-    if of.interval and not of.family.is_linear:
+    if numbers.interval and not numbers.family.is_linear:
         plan[STEP] = Share((1 - _LATE) * steps, N_STEPS - N_CENTERED, INSTEAD_OF_STEPS)
         plan[LAST_STEP] = Share(_LATE * steps, N_CENTERED, INSTEAD_OF_STEPS)
     else:
@@ -237,66 +237,69 @@ def _total(plan: Shares) -> float:
     return sum(one.share for one in plan.values())
 
 
-def intercept_alone(of: Numbers) -> Shares:
+def intercept_alone(numbers: Numbers) -> Shares:
     """Return the plan of the intercept alone; shares are of ε, or of μ² after a total weight."""
-    parts = [LOGARITHM] * (of.family.has_counts and not of.family.is_bounded)
-    parts += [CONSTANT] + [EXPOSURE] * (of.has_offset and not of.family.is_linear)
+    parts = [LOGARITHM] * (numbers.family.has_counts and not numbers.family.is_bounded)
+    parts += [CONSTANT] + [EXPOSURE] * (numbers.has_offset and not numbers.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Share(_ALONE[part] / total) for part in parts}
 
 
-def _intercept(of: Numbers) -> Shares:
+def _intercept(numbers: Numbers) -> Shares:
     """The mean response of models that are not linear; steps for counts start at it in any case."""
-    if of.family.is_linear or not (of.intercept or of.family.has_counts):
+    if numbers.family.is_linear or not (numbers.intercept or numbers.family.has_counts):
         return {}
-    if not of.family.has_counts:
-        return {CONSTANT: Share(of.share(*_RATE))}
-    cut = Share(of.share(*_CUT), counts_needed(N_COUNT_CUTS))
-    plan = {} if of.family.is_bounded else {RESPONSES_ABOVE: cut}
-    plan |= {CONSTANT: Share(of.share(*_MEAN_OF_COUNTS))}
-    return plan | ({EXPOSURE: Share(of.share(*_EXPOSURE))} if of.has_offset else {})
+    if not numbers.family.has_counts:
+        return {CONSTANT: Share(numbers.share(*_RATE))}
+    cut = Share(numbers.share(*_CUT), counts_needed(N_COUNT_CUTS))
+    plan = {} if numbers.family.is_bounded else {RESPONSES_ABOVE: cut}
+    plan |= {CONSTANT: Share(numbers.share(*_MEAN_OF_COUNTS))}
+    return plan | ({EXPOSURE: Share(numbers.share(*_EXPOSURE))} if numbers.has_offset else {})
 
 
-def _origin(of: Numbers) -> Shares:
+def _origin(numbers: Numbers) -> Shares:
     """Centers of the columns, and the unit of a linear model's response."""
-    if not of.family.is_linear:
-        enough = of.intercept and of.d > 1 and of.size >= RESOLVABLE * of.root
-        return _means(of, 1, _ONE_MEAN) if enough else {}
-    units = {UNITS: Share(of.share(*_UNIT))}
-    if not of.intercept:
-        return units if of.size >= _MANY else {}
-    if of.size < _MANY:
+    if not numbers.family.is_linear:
+        enough = numbers.intercept and numbers.d > 1 and numbers.size >= RESOLVABLE * numbers.root
+        return _means(numbers, 1, _ONE_MEAN) if enough else {}
+    units = {UNITS: Share(numbers.share(*_UNIT))}
+    if not numbers.intercept:
+        return units if numbers.size >= _MANY else {}
+    if numbers.size < _MANY:
         needed, least, most = _FEW_MEANS
-        return {MEANS: Share(of.share(needed * of.root, least, most), 2)}
-    if of.size < _MANY_PER_ROOT * of.root:
-        return {MEDIANS: _medians(of, 1)} | units | _means(of, 2, (2 * _MEAN[0], *_MEAN[1:]))
-    means = {MEANS: Share(of.share(_MEAN[0] * of.root, *_MEAN[1:]))} if of.d > 1 else {}
-    return {MEDIANS: _medians(of, of.d)} | units | means
+        return {MEANS: Share(numbers.share(needed * numbers.root, least, most), 2)}
+    if numbers.size < _MANY_PER_ROOT * numbers.root:
+        return {MEDIANS: _medians(numbers, 1)} | units | _means(numbers, 2, (2 * _MEAN[0], *_MEAN[1:]))
+    means = {MEANS: Share(numbers.share(_MEAN[0] * numbers.root, *_MEAN[1:]))} if numbers.d > 1 else {}
+    return {MEDIANS: _medians(numbers, numbers.d)} | units | means
 
 
-def _medians(of: Numbers, n_columns: int) -> Share:
-    times = counts_needed(N_CENTERS)
-    return Share(of.share(_MEDIAN * np.sqrt(times * n_columns), *_MEDIANS), times)
+def _medians(numbers: Numbers, n_columns: int) -> Share:
+    n_counts = counts_needed(N_CENTERS)
+    return Share(numbers.share(_MEDIAN * np.sqrt(n_counts * n_columns), *_MEDIANS), n_counts)
 
 
-def _means(of: Numbers, rounds: int, limits: tuple[float, float, float]) -> Shares:
+def _means(numbers: Numbers, rounds: int, limits: tuple[float, float, float]) -> Shares:
     """Rounds of means, each of rows clipped where a search says."""
     needed, least, most = limits
     far = Share(rounds * _FAR, rounds * counts_needed(N_LEVELS))
-    return {FAR_FROM_CENTERS: far, MEANS: Share(rounds * of.share(needed * of.root, least, most), rounds)}
+    return {
+        FAR_FROM_CENTERS: far,
+        MEANS: Share(rounds * numbers.share(needed * numbers.root, least, most), rounds),
+    }
 
 
-def _interval(of: Numbers) -> Shares:
+def _interval(numbers: Numbers) -> Shares:
     """The releases of an interval; none without one, or with too few rows."""
-    if not of.interval or of.size < RESOLVABLE * of.root:
+    if not numbers.interval or numbers.size < RESOLVABLE * numbers.root:
         return {}
-    single = of.family.has_counts and of.family.is_bounded
+    single = numbers.family.has_counts and numbers.family.is_bounded
     plan = {CURVATURES_ABOVE: Share(0.012, counts_needed(N_LEVELS)), CURVATURE: Share(0.04)}
     plan[SCORE_MOMENTS] = Share(_SCORE_MOMENTS[single])
-    if of.target == LEAST_SQUARES:
-        far_rows = {FAR_ROWS: Share(0.32)} if of.family.is_linear else {}
+    if numbers.target == LEAST_SQUARES:
+        far_rows = {FAR_ROWS: Share(0.32)} if numbers.family.is_linear else {}
         return {WIDE_SCORE: Share(0.06)} | plan | {TAIL: Share(0.19)} | far_rows
-    if of.family.is_bounded:
+    if numbers.family.is_bounded:
         return plan
     return plan | {RESIDUAL: Share(0.055, forms=(PEOPLE_RESIDUAL,)), FAR_ROWS: Share(0.03)}
 
@@ -315,33 +318,33 @@ _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 
 
-def row_search(of: Numbers, noise_std: float) -> tuple[FloatArray, float]:
+def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of rows z, and how many rows are to exceed it."""
-    target = max(_target(of, _CLIPPED_ROWS), _DETECTABLE * noise_std)
-    return np.sqrt(of.d + 1) * _ROWS, min(target, _MOST_ROWS * of.n_rows)
+    target = max(_target(numbers, _CLIPPED_ROWS), _DETECTABLE * noise_std)
+    return np.sqrt(numbers.d + 1) * _ROWS, min(target, _MOST_ROWS * numbers.n_rows)
 
 
-def score_search(of: Numbers, unit: float, last: float | None) -> tuple[FloatArray, float]:
+def score_search(numbers: Numbers, unit: float, last: float | None) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of scores, near the ``last`` one, and how many are to exceed it.
 
     ``unit`` is that of residuals.
     """
-    most = _MOST_ROWS if of.family.is_linear else _MOST_SCORES
-    candidates = of.root * unit * _SCORES if last is None else last * _NEAR
-    return candidates, min(_target(of, _CLIPPED_SCORES), most * of.n_rows)
+    most = _MOST_ROWS if numbers.family.is_linear else _MOST_SCORES
+    candidates = numbers.root * unit * _SCORES if last is None else last * _NEAR
+    return candidates, min(_target(numbers, _CLIPPED_SCORES), most * numbers.n_rows)
 
 
-def is_overdispersed(of: Numbers, unit: float, threshold: float | None) -> bool:
+def is_overdispersed(numbers: Numbers, unit: float, threshold: float | None) -> bool:
     """Return whether scores of rows of counts exceed a threshold that Poisson counts would not reach.
 
     If rows and residuals were normal, of variance ``unit``, as many scores would exceed √(d unit) times a
     normal quantile as the search was to leave. From nμ = 1,000 few scores are clipped, so it does not matter.
     """
-    is_count = of.family.has_counts and not of.family.is_bounded and of.intercept
-    if not is_count or of.size >= _MUCH or threshold is None:
+    is_count = numbers.family.has_counts and not numbers.family.is_bounded and numbers.intercept
+    if not is_count or numbers.size >= _MUCH or threshold is None:
         return False
-    share = min(_target(of, _CLIPPED_SCORES) / of.n_rows, _MOST_SCORES)
-    usual = of.root * float(scipy.special.ndtri(1 - share / 2))
+    share = min(_target(numbers, _CLIPPED_SCORES) / numbers.n_rows, _MOST_SCORES)
+    usual = numbers.root * float(scipy.special.ndtri(1 - share / 2))
     return threshold**2 > _OVERDISPERSED * unit * usual**2
 
 
@@ -355,7 +358,7 @@ def white_threshold(d: int) -> float:
     return _USUAL * float(np.sqrt(d))
 
 
-def public_threshold(of: Numbers) -> float:
+def public_threshold(numbers: Numbers) -> float:
     """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5).
 
     For few rows of a linear model it is √d max(0.07, nμ/200): noise moves a mean of d columns by √d C/(nμ).
@@ -364,20 +367,20 @@ def public_threshold(of: Numbers) -> float:
     Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
-    if of.family.is_linear:
-        return of.root * max(0.07, of.size / 200)
-    return float(_CLIP * of.row_weight * of.root * (of.size / of.root) ** 0.2)
+    if numbers.family.is_linear:
+        return numbers.root * max(0.07, numbers.size / 200)
+    return float(_CLIP * numbers.row_weight * numbers.root * (numbers.size / numbers.root) ** 0.2)
 
 
-def people_limit(of: Numbers) -> float | None:
+def people_limit(numbers: Numbers) -> float | None:
     """Return κ of the thresholds of people's counts, which rises with the budget.
 
     There are none for least squares, nor above κ = 8: one threshold then clips few people.
     """
-    limit = float(_PEOPLE_LIMIT * max((of.size / _MUCH) ** 0.25, 1.0))
-    return limit if of.target != LEAST_SQUARES and limit <= _NO_LIMIT else None
+    limit = float(_PEOPLE_LIMIT * max((numbers.size / _MUCH) ** 0.25, 1.0))
+    return limit if numbers.target != LEAST_SQUARES and limit <= _NO_LIMIT else None
 
 
-def _target(of: Numbers, base: float) -> float:
+def _target(numbers: Numbers, base: float) -> float:
     """Return how many rows are to be clipped: about c √d/μ (nμ/489)^(−1/4)."""
-    return float(base * of.root / of.mu * (of.size / _REFERENCE_SIZE) ** -0.25)
+    return float(base * numbers.root / numbers.mu * (numbers.size / _REFERENCE_SIZE) ** -0.25)

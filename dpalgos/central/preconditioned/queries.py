@@ -32,11 +32,12 @@ Vectors = Callable[[Block], FloatArray]  # one vector per row, (n, k), or one nu
 
 def counts_above(rows: Rows, lengths: Vectors, thresholds: FloatArray) -> FloatArray:
     """Return how many lengths (n,) exceed each of m ascending thresholds, (1, m). A row moves each by 1."""
+    levels = thresholds.tolist()
 
     def above(block: Block) -> FloatArray:
         own = lengths(block)
         if block.weight is None:
-            return np.array([np.count_nonzero(own > threshold) for threshold in thresholds], dtype=float)
+            return np.array([np.count_nonzero(own > level) for level in levels], dtype=float)
         places = np.searchsorted(thresholds, own)
         return np.asarray(block.histogram(places, len(thresholds) + 1)[::-1].cumsum()[-2::-1])
 

@@ -44,7 +44,7 @@ class _White(NamedTuple):
     encoded: FloatArray  # (n,) or (n, K)
     norms: FloatArray
     kept: FloatArray | None  # the white rows, where there is room for them
-    shortened: FloatArray | float  # the square of the factor that shortens a row to its reach
+    shortened: FloatArray | float  # the square of the factor that shortens a long row
     whitening: FloatArray
 
     def rows(self, block: Block) -> FloatArray:
@@ -62,7 +62,7 @@ class WhiteRows:
     """The rows u = W'x, whose scores are u (y − ψ'(u'θ + x'β₀))'.
 
     ``whitening`` (d, d) is W. ``origin`` is β₀, (d,) or (d, K), the coefficients at θ = 0. Both are public
-    or released. A row longer than ``reach`` is shortened to that length, together with its response. Its
+    or released. A row longer than ``max_length`` is shortened to that length, together with its response. Its
     score is that of the shortened pair. ``row_length`` is a public factor of lengths in clip factors of rows.
     """
 
@@ -72,7 +72,7 @@ class WhiteRows:
         family: Family,
         whitening: FloatArray,
         origin: FloatArray,
-        reach: float = np.inf,
+        max_length: float = np.inf,
         row_length: float = 1.0,
         *,
         people_limit: float | None = None,
@@ -90,7 +90,7 @@ class WhiteRows:
         def prepared(block: Block) -> _White:
             white = _whitened(block, whitening)
             norms, encoded = row_lengths(white), family.encode(block.y)[..., 0]
-            shortened = clip_factor(norms, reach) ** 2 if (norms > reach).any() else 1.0
+            shortened = clip_factor(norms, max_length) ** 2 if (norms > max_length).any() else 1.0
             return _White(encoded, norms, white if keeps else None, shortened, whitening)
 
         self._white = rows.map(prepared)

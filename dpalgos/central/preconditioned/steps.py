@@ -28,6 +28,7 @@ that slopes predict better than the intercept alone is 1/(1 + e^−u),
     u = a + b log(A/V),   (a, b) fitted once on synthetic tables, for each kind of family
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ class Steps(NamedTuple):
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
-    def wants_whitening(self, of: Numbers, t: int, noise_multiplier: float) -> bool:
+    def wants_whitening(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
         """Return whether step ``t`` whitens the rows again in its place.
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
@@ -111,17 +112,23 @@ class Steps(NamedTuple):
         After a whitening, it must be far too small. After a score, that must show more than noise in unknown
         directions. Otherwise a direction in which a rare group differs would be stretched for nothing.
         """
-        white, linear = self.white, of.family.is_linear
-        is_far = white.is_far(linear=linear) or (linear and of.interval)
+        if t >= N_WHITENINGS:
+            return False
+        white, linear = self.white, numbers.family.is_linear
+        is_far = white.is_far(linear=linear) or (linear and numbers.interval)
         tells_much = white.is_doubtful(
-            float(noise_multiplier * of.person_part * outer_product(white_threshold(of.d), of.n_rows))
+            float(
+                noise_multiplier
+                * numbers.person_part
+                * outer_product(white_threshold(numbers.d), numbers.n_rows)
+            )
         )
         if t == 0:
-            return (is_far or (tells_much and not linear)) and of.size >= WHITENED_TWICE * of.root
-        if t >= N_WHITENINGS or not is_far or not tells_much:
+            return (is_far or (tells_much and not linear)) and numbers.size >= WHITENED_TWICE * numbers.root
+        if not is_far or not tells_much:
             return False
         if not self.scores:
-            return white.is_far(linear=False) or of.interval
+            return white.is_far(linear=False) or numbers.interval
         along = white.unknown.T @ self.scores[-1]
         return bool((along**2).sum() > (along.size + _VISIBLE * np.sqrt(2 * along.size)) * self.stds[-1] ** 2)
 
@@ -202,7 +209,7 @@ class Steps(NamedTuple):
         """Return a curvature (d, d), scaled where scores so far have shown it."""
         for unit, factor in self.scales:
             along = float(unit @ curvature @ unit)
-            curvature = curvature + (factor - 1) * along * np.outer(unit, unit)
+            curvature = curvature + (factor - 1) * along * unit * unit[:, None]
         return curvature
 
     def _scales(self, released: Noisy, here: FloatArray | None) -> tuple[tuple[FloatArray, float], ...]:
@@ -211,14 +218,14 @@ class Steps(NamedTuple):
             return self.scales
         move, std = self.theta - self.points[-1], self.stds[-1]
         curvature = (self._scaled(self.curvature) + self._scaled(here)) / 2
-        expected, length = float(move @ curvature @ move), float(np.linalg.norm(move))
+        expected, length = float(move @ curvature @ move), math.sqrt(move @ move)
         followed = len(move) * self.step_stds[-1] * std
         decrease = float(move @ (self.scores[-1] - released.value)) - followed
-        is_sure = abs(decrease - expected) > _SURELY * np.hypot(std, float(released.std)) * length
+        is_sure = abs(decrease - expected) > _SURELY * math.hypot(std, float(released.std)) * length
         is_flatter = self.family.is_linear and decrease < expected / _OFF
         if not is_sure or length == 0 or not (is_flatter or decrease > expected * _OFF):
             return self.scales
-        factor = float(np.clip(decrease / max(expected, _TINY), *_SCALES))
+        factor = min(max(decrease / max(expected, _TINY), _SCALES[0]), _SCALES[1])
         return (*self.scales, (move / length, factor))
 
     def mean_at(self, theta: FloatArray) -> float:
@@ -266,4 +273,5 @@ class Steps(NamedTuple):
 
 
 def _gain(curvatures: FloatArray, ridge: float) -> tuple[float, float]:
-    return float(np.sqrt((curvatures**-2.0).mean())), float((1 - ridge / curvatures).mean())
+    inverse = 1 / curvatures
+    return math.sqrt(inverse @ inverse / inverse.size), 1 - ridge * float(inverse.sum()) / inverse.size

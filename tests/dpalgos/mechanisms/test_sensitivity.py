@@ -86,7 +86,7 @@ RELEASES = Release("range", count), Release("mean", ball_mean)
 
 def by_column(transcript, values, tau, window):
     ranges, mean = RELEASES
-    window, settings = window.times(tau), {"bound": 100.0, "epsilon": 0.5}
+    window, settings = window.scaled_by(tau), {"bound": 100.0, "epsilon": 0.5}
     center = private_range(transcript, ranges, values, bin_width=window.bin_width, **settings)
     means = winsorized.truncated_means(values, center, window.half_width)
     moved = 2 * window.half_width / len(values)
