@@ -466,15 +466,14 @@ def test_noise_is_drawn_after_the_charge(estimator, calibration):
 
 @private
 def test_certified_epsilon(estimator, calibration):
-    """Of a run; at another budget and number of columns, of the plan, which no run exceeds."""
-    given, fewest = combination(estimator, calibration)[0], fewest_columns(estimator)
-    result = answered(estimator, calibration, *problem(), epsilon=given, delta=1e-8)
-    assert result.delta == 1e-8
-    budget = {"epsilon": 2.0 if given == 6 else 6.0, "delta": 1e-3}
-    planned = build_params(estimator, keywords(estimator, calibration, **budget))
-    n = len(np.unique(whose(estimator, 400))) if whose(estimator, 400) is not None else 400
-    by_plan = certified_epsilon(planned.events(n, fewest), planned.delta)
-    for epsilon, certified in ((given, result.certified_epsilon), (planned.epsilon, by_plan)):
+    """Of a run; at another ε and number of columns, of the plan, which no run exceeds."""
+    (given, d), (other, other_d) = (combination(estimator, calibration, turn) for turn in (0, 1))
+    result = answered(estimator, calibration, *problem(d=d), epsilon=given)
+    planned = build_params(estimator, keywords(estimator, calibration, epsilon=other))
+    assert result.delta == planned.delta
+    n = 400 if whose(estimator, 400) is None else len(np.unique(whose(estimator, 400)))
+    by_plan = certified_epsilon(planned.events(n, other_d), planned.delta)
+    for epsilon, certified in ((given, result.certified_epsilon), (other, by_plan)):
         if calibration == "tight":  # what is not Gaussian alone is not tuned to the last percent at a large ε
             assert (0.99 if epsilon <= 2 else 0.7) * epsilon <= certified <= epsilon
         else:
