@@ -133,7 +133,7 @@ def test_no_row_that_is_admitted_shows_at_any_stage(estimator, calibration, styl
 
 
 @pytest.mark.parametrize("style", ["masked", "streamed"])
-@pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + STAGES, **IDS)
+@pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 def test_rows_that_a_mask_leaves_out_are_in_no_release(estimator, calibration, style):
     if estimator.relation is kinds.Relation.LOCAL or (style == "streamed" and estimator.in_memory):
         pytest.skip("takes no stream, or records nothing of several populations")

@@ -150,7 +150,7 @@ def two_replicates(estimator, params, sample):
     return run_estimator(estimator, sample, params, made), made
 
 
-@every_family
+@every
 def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration):
     """And the same releases; what cannot be streamed is refused in one sentence."""
     X, y = problem(1000)
@@ -180,7 +180,7 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
-@every_family
+@every
 def test_a_descent_returns_its_iterates_from_zero_to_the_estimate(estimator, calibration):
     X, y = problem()
     for n_replicates in (1, 3):
@@ -221,7 +221,7 @@ def elsewhere(function, partitions):
     return reversed(answers)
 
 
-@every_family
+@every
 def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
     """Only estimators that keep a number per row read the rows in this process, to say so in the docs."""
     if estimator.in_memory:
@@ -245,9 +245,6 @@ def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
     for one, other in zip(there.values, here.values, strict=True):
         np.testing.assert_array_equal(one, other)
     form = estimator.label.split(",")[0]
-    if estimator.name == "iht_glm":  # of other than Gaussian responses it does not
-        assert (times_read > 0) == (form == "iht_glm")
-        return
     assert (times_read > 0) == bool({estimator.name, form} & {*EXCEPTIONS["read_here"]})
     stream = Sample(StreamedRows(Reader(X, responses), len(X)), n_replicates=2)
     for answer, *_ in (answered((998,)), two_replicates(estimator, params, stream)):
