@@ -12,7 +12,7 @@ setup(
     package_dir={"dpcost": "."},
     package_data={
         "dpalgos": ["py.typed"],
-        "dpcost.flows": ["cli/templates/*", "prefect.sql"],
+        "dpcost.flows": ["cli/templates/*"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.tasks": ["claims.toml"],
         "dpcost.tasks.run": ["audits.json"],

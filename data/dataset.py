@@ -115,7 +115,7 @@ class Dataset:
         Boids of a frame; 0 for another kind.
     label : str
         The column of a frame's label in the published file.
-    fallback : str
+    stand_in : str
         The function of `data.simulations.flock` that simulates frames which no source has; ``""`` if none.
     """
 
@@ -134,7 +134,7 @@ class Dataset:
     groups: tuple[GenotypeGroup, ...] = ()
     n_boids: int = 0
     label: str = ""
-    fallback: str = ""
+    stand_in: str = ""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +153,7 @@ def _compute(
 ) -> None:
     """Run studies side by side with a server and workers; a failed study does not stop the others."""
     with (
-        prefect_server(home(), meanwhile=partial(_load, options)),
+        prefect_server(home(), meanwhile=_load),
         workers_of(options.workers, engine, leave),
     ):
         from prefect import tags
@@ -215,7 +214,7 @@ def workers_of(
     return own_cluster(workers or os.cpu_count() or 1)
 
 
-def _load(options: RunOptions) -> None:
+def _load() -> None:
     """Import the flows while the server starts and workers load, which takes longer."""
     from tasks.workers import start_loading
 

@@ -26,7 +26,6 @@ import httpx
 from data.errors import StoreError
 from data.store.folders import PROJECT_ROOT, atomic_write
 from flows import ENDS_WITH, NO_ANALYTICS, ServerError
-from flows.database import create_database
 from flows.progress import say, stored_blocks
 from flows.server_process import server_of
 from flows.settings import drop_other_variables, refuse_other_files
@@ -111,7 +110,6 @@ def running_server(
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
-    create_database(_log_file(home).with_name("prefect.db"))  # unused if a setting names another one
     set_client(address, own_authentication(home), host.strip("[]"))
 
     def lives() -> bool:

@@ -29,12 +29,12 @@ def _may_pass(task: Any, run: Any, state: Any) -> bool:
     persist_result=False,
 )
 def fetch(dataset: str, offline: bool = False, again: bool = False) -> Any:
-    """Fetch a dataset's raw file; on the last try its fallback takes the place of what cannot be had."""
+    """Fetch a dataset's raw file; on the last try its stand-in takes the place of what cannot be had."""
     last_try = (runtime.task_run.run_count or 1) > _RETRIES
     raw = datasets.fetch(dataset, offline, again=again, last_try=last_try)
     if not raw.is_stand_in:
         return raw
-    why = f"No source has {dataset}, so its fallback takes its place, or its panels are left out."
+    why = f"No source has {dataset}, so its stand-in takes its place, or its panels are left out."
     return Completed(name="Absent", message=" ".join([why, *raw.reasons]), data=raw)
 
 

@@ -107,9 +107,9 @@ def compute(
 ) -> T:
     """Return what a function returns, in a worker if there are any, once there is room for so many bytes.
 
-    Calls wait for a worker, the one with the most work first. What others wait for states none, and does not
-    wait for them. ``before`` is called here when it is a call's turn. The last try of something runs while
-    nothing else does; if its worker is killed, too, the error says what.
+    Calls wait for a worker, the one with the most work first. A call that others wait for states no work, and
+    does not wait for them. ``before`` is called here when it is a call's turn. The last try of something runs
+    while nothing else does; if its worker is killed, too, the error says what.
     """
     call = partial(function, *arguments)
     if not _open:

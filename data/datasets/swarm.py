@@ -34,7 +34,7 @@ DATASET = Dataset(
     n_rows=24016,
     n_boids=200,
     label="Class",
-    fallback="swarm_simulated",
+    stand_in="swarm_simulated",
     license="CC BY 4.0",
     citation=(
         "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behaviour. UCI Machine Learning "

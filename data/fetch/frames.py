@@ -98,7 +98,7 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
 
 def _simulated(dataset: Dataset, n_rows: int, seed: int) -> Iterator[Matrix]:
     left = n_rows
-    for frames, labels in getattr(flock, dataset.fallback)(n_rows, seed):
+    for frames, labels in getattr(flock, dataset.stand_in)(n_rows, seed):
         yield np.column_stack([frames, labels])[:left].T
         left -= len(frames)
 

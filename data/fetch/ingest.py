@@ -43,7 +43,7 @@ def to_parquet(
     """
     if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
         return stored
-    if raw.is_stand_in and not dataset.fallback:
+    if raw.is_stand_in and not dataset.stand_in:
         raise raw.absence()
     path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     try:
@@ -90,7 +90,7 @@ def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: in
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of the code and the registry entry that determine the table, without the raw file."""
-    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids", "fallback")
+    names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids", "stand_in")
     facts = [getattr(dataset, name) for name in names]
     digest = hashlib.sha256(repr((facts, companions)).encode())
     parser = datasets.load(dataset.name).__name__

@@ -1,4 +1,4 @@
-"""Simulated data of the papers' experiments and of fallbacks: one function per model, found by name."""
+"""Simulated data of the papers' experiments and of stand-ins: one function per model, found by name."""
 
 import importlib
 import pkgutil

@@ -85,8 +85,8 @@ class Block:
 
     def total(self, values: FloatArray) -> FloatArray:
         """Return Σ w_i v_i for values (n, p), (…, p), or for one number per row (n,), ()."""
-        axis = max(-2, -values.ndim)
-        return self._leading(values.sum(axis=axis) if self.weight is None else self.weight @ values, 1)
+        total = values.sum(axis=self.X.ndim - 2) if self.weight is None else self.weight @ values
+        return total if self.X.ndim == 3 else self._leading(total, values.ndim - 1)
 
     def products(self, factors: FloatArray, rows: FloatArray | None = None) -> FloatArray:
         """Return Σ w_i f_i x_i for factors (…, n) and rows (n, p), by default X, (…, p)."""

@@ -99,7 +99,7 @@ def witnesses_of(releases: Sequence[Release], params: Any, d: int, n_people: int
             witnesses[f"witness of {one.label!r}"] = one.witness(params, d)
     single = {label for label, (X, _, other_X, _) in witnesses.items() if len(X) == len(other_X) == 1}
     if n_people > 1:
-        return {label: _among(n_people, witnesses[label]) for label in single}
+        return {label: _among(n_people, pair) for label, pair in witnesses.items() if label in single}
     n_rows = getattr(params, "max_rows", None) or 1
     return {label: _repeated(pair, n_rows) if label in single else pair for label, pair in witnesses.items()}
 

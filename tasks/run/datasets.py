@@ -20,7 +20,7 @@ from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
 Tables = Mapping[str, DatasetRef]  # by dataset
-Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where neither a source nor a fallback has one
+Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where neither a source nor a stand-in has one
 
 
 @guarded
@@ -63,11 +63,11 @@ def bring(
     parquet: Callable[[RawFile, int | None], DatasetRef] = parquet,
     analyst_parquet: Callable[[str, AnalystTable], DatasetRef] = analyst_parquet,
 ) -> DatasetRef | RawFile:
-    """Bring a dataset of a study; return the raw file's record if it has neither a source nor a fallback."""
+    """Bring a dataset of a study; return the raw file's record if it has neither a source nor a stand-in."""
     if spec.analyst_table and dataset == spec.name:
         return analyst_parquet(dataset, spec.analyst_table)
     raw = fetch(dataset, options.offline)
-    if raw.is_stand_in and not get_dataset(dataset).fallback:
+    if raw.is_stand_in and not get_dataset(dataset).stand_in:
         return raw
     return parquet(raw, spec.stand_in_rows(dataset, options.profile))
 
@@ -105,7 +105,7 @@ def bring_datasets(
             if not again:
                 raise
             raw = fetch(name, offline)
-        if not raw.is_stand_in or get_dataset(name).fallback:
+        if not raw.is_stand_in or get_dataset(name).stand_in:
             return parquet(raw, None, again)
         if names:
             raise raw.absence()

@@ -60,7 +60,8 @@ def calls() -> dict[str, Callable[[], Any]]:
     }
 
 
-def bench_files_and_functions() -> Measurement:
+def bench_files_and_functions(small: bool = False) -> Measurement:
+    """Count them for three calls, at one size."""
     goals, words = [], []
     for name, call in calls().items():
         functions = passed(call)
@@ -68,7 +69,7 @@ def bench_files_and_functions() -> Measurement:
         for what, found, wanted in zip(("files", "functions"), (files, functions), _GOALS[name], strict=True):
             goals.append(at_most(wanted, what, f"{what} of {name}", len(found)))
         words.append(f"{name}: {len(files)} files, {len(functions)} functions")
-    return Measurement(figure="; ".join(words), goals=goals)
+    return Measurement(figure="; ".join(words), goals=goals, data="1,000 rows")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 HOME is that of a new run with ``--workers 1``, whose tasks therefore ended one after another: a task took
 the time since the end before it. All are scaled to SECONDS together, the processor time of the tasks on an
 idle machine. The model gives each free core the task with the most work of those that can run, as
-`tasks.workers` does. Start-up and exit are measured, and as long on any machine. The stand-in of a dataset
+`tasks.workers` does. Start-up and exit are estimates, and as long on any machine. The stand-in of a dataset
 computes in threads, so the model divides it by the number of cores. Each line is a core, each character half
 a second: a letter per study, ``-`` for data and designs, ``|`` for pages.
 """

@@ -108,12 +108,23 @@ _BY_KIND = {
 BY_KIND = [(e, c) for e, c in EVERY if e.label in _BY_KIND]
 
 
-def _sources(estimator):
-    """Return the text of an estimator's module, and of the modules of this package that it imports."""
-    text = Path(sys.modules[estimator.module].__file__).read_text()
+def _modules(estimator):
+    """Return the files of an estimator, and of the modules of this package that it imports."""
+    own = sys.modules[estimator.module].__file__
     packages = r"^from (dpalgos\.(?:tuning|user_level|local|central)[\w.]*) import"
-    names = re.findall(packages, text, re.MULTILINE)
-    return text + "".join(Path(sys.modules[name].__file__).read_text() for name in names)
+    names = re.findall(packages, Path(own).read_text(), re.MULTILINE)
+    return [own, *(sys.modules[name].__file__ for name in names)]
+
+
+def _mechanism_owners():
+    """Map each file that calls a mechanism with a sampler of its own to one estimator that uses it."""
+    owners = {}
+    for estimator in dpalgos.catalog():
+        own, *imported = _modules(estimator) if estimator.private else [""]
+        for file in (own, *imported):
+            if file and ".mechanism(" in Path(file).read_text() and (file == own or file not in owners):
+                owners[file] = estimator.name
+    return set(owners.values())
 
 
 def _kinds(estimator, calibration):
@@ -122,6 +133,6 @@ def _kinds(estimator, calibration):
 
 
 # Mechanisms with a sampler of their own, which `Spend.mechanism` runs: a form for each set of releases.
-_OWN = [(e, c) for e, c in EVERY if e.private and e.protected and ".mechanism(" in _sources(e)]
+_OWN = [(e, c) for e, c in EVERY if e.protected and e.name in _mechanism_owners()]
 OWN_SAMPLERS = list({_kinds(e, c): (e, c) for e, c in reversed(_OWN)}.values())[::-1]
 DRAWN = BY_KIND + [case for case in OWN_SAMPLERS if case not in BY_KIND]

@@ -174,9 +174,9 @@ def test_an_interrupted_or_killed_run_keeps_what_is_finished(project, others, lo
 KILLED_IN_A_RECORD = """
 import flows.launch, os
 load, written = flows.launch._load, []
-def loaded(options):
+def loaded():
     from prefect.filesystems import LocalFileSystem
-    load(options)
+    load()
     def write(self, path, content, **_):
         file = self._resolve_path(path)
         file.parent.mkdir(parents=True, exist_ok=True)

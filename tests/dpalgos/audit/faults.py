@@ -28,19 +28,23 @@ class HalvedNoise(BatchNoise):
         return super()._fresh(kind, count) / self.factor
 
 
+def keywords_of(estimator):
+    return {item.name: getattr(estimator, item.name) for item in fields(estimator)}
+
+
 def breaking(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]:
     """Run ``change(run, sample, params, transcript)`` in the place of an estimator's method ``run``."""
 
     def broken(estimator):
         kind = type(estimator)
 
-        def run(self, sample, transcript):
-            return change(
-                lambda sample, params, part: kind.run(params, sample, part), sample, self, transcript
-            )
+        def run(self, sample, transcript, **options):
+            def intact(sample, params, transcript):
+                return kind(**keywords_of(params)).run(sample, transcript, **options)
 
-        keywords = {item.name: getattr(estimator, item.name) for item in fields(estimator)}
-        return type(kind.__name__, (kind,), {"run": run})(**keywords)
+            return change(intact, sample, self, transcript)
+
+        return type(kind.__name__, (kind,), {"run": run})(**keywords_of(estimator))
 
     return broken
 
@@ -149,7 +153,7 @@ def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, 
         witnesses = {"toy": lambda params, d: (X, zero, other_X, zero)}  # noqa: RUF012
         plan = fit = None
 
-        def run(self, sample, transcript):
+        def run(self, sample, transcript, **_):
             return function(sample, self, transcript)
 
     estimator = Estimator(**about, parameters=Toy, example={}, order=0)

@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 import dpalgos
 from data.store.folders import PROJECT_ROOT
-from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu, noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
@@ -27,7 +27,7 @@ def clipped_mean(sensitivity):
     def mean(sample, params, transcript):
         sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
         means = np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates]
-        z = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+        z = noise_multiplier(params.epsilon, params.delta)
         return transcript.add_noise(means, Gaussian(z).event(""), sensitivity, "mean")
 
     return mean

@@ -2,10 +2,8 @@
 
 import base64
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from functools import partial
 
 import httpx
@@ -16,11 +14,9 @@ from starlette.testclient import TestClient
 
 from flows import ServerError
 from flows import local_server as client
-from flows.database import EMPTY_DATABASE, create_database
 from flows.website import with_reports
 from tasks.run.watch import watched
 from tests.builders import refused
-from tests.golden.prefect_database import empty_database
 
 
 @pytest.mark.parametrize(("ready", "well"), [(b"yes", True), (404, True), (503, False)])
@@ -37,29 +33,6 @@ def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(we
     ask = partial(client.authentication_at, tmp_path, f"{web.address}/api")
     own = client.own_authentication(tmp_path)
     refused(ask, ServerError, "PREFECT_API_AUTH_STRING", hidden=[own])
-
-
-def test_a_new_home_begins_with_the_database_that_prefect_makes_and_keeps_one_that_is_there(tmp_path):
-    path = tmp_path / "prefect.db"
-    create_database(path)
-    with closing(sqlite3.connect(path)) as database:
-        assert "\n".join([*database.iterdump(), ""]) == EMPTY_DATABASE.read_text()
-        database.execute("delete from alembic_version")
-        database.commit()
-    before = path.read_bytes()
-    create_database(path)
-    assert path.read_bytes() == before
-    create_database(tmp_path / "missing" / "prefect.db")  # as on a full disk: Prefect's server reports it
-    assert [each.name for each in tmp_path.iterdir()] == ["prefect.db"]
-
-
-@pytest.mark.slow
-def test_the_stored_empty_database_is_what_prefects_migrations_make():
-    stored, made = EMPTY_DATABASE.read_text(), empty_database()
-    # Migrations do not fix the order of constraints.
-    assert sorted(line.rstrip(", ") for line in stored.splitlines()) == sorted(
-        line.rstrip(", ") for line in made.splitlines()
-    )
 
 
 def test_the_authentication_string_is_made_once_and_goes_to_this_machine_alone(tmp_path, monkeypatch):

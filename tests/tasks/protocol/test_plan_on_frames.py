@@ -16,6 +16,7 @@ from dpalgos.central.preconditioned.plan import ROBUST
 from tasks.advice.releases import simulate_release
 from tasks.protocol.plan import AnalysisPlan
 from tasks.protocol.plan_file import read_plan
+from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.split import Curve, likely_half_width, split_budget
 from tests.builders import refused
 from tests.tasks.analyst_tables import initialized
@@ -46,6 +47,28 @@ def test_a_wrong_question_is_refused_by_name(row):
 def test_wrong_values_and_contradictions_are_each_named_at_once(row):
     questions, plan, *named = row
     refused(lambda: plan_of(*questions, **plan), InputError, *named)
+
+
+STORED = (
+    {"name": "a", "formula": "y ~ x", "precision": {"x": 1.0}, "test": ["x = 0"], "weights": ""},
+    {"name": "b", "mean": ["x", "z"], "weight": 2.0, "interval": 0.9},
+    {
+        "name": "c",
+        "columns": {"x": ["x"], "y": "y"},
+        "estimator": "adassp",
+        "bounds": {"response_bound": 3.0},
+    },
+    {"name": "d", "survival": "Surv(t, e) ~ g", "params": {"chain": 2}, "form": "one"},
+    {"name": "e", "table1": "g ~ x", "interval": None},
+    {"name": "f", "submodel": "a", "formula": "y ~ 1"},
+)
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda each: each["name"])
+def test_a_ledger_stores_the_fields_that_a_question_states(stored):
+    """Registered plans of earlier versions are compared with these."""
+    stated = {key: value for key, value in stored.items() if value is not None}
+    assert PlanQuestion.model_validate(stated).declared == stored
 
 
 def test_what_is_no_plan_is_refused_and_a_wrong_question_is_named_once():
