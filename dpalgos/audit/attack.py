@@ -147,11 +147,11 @@ def attack(
         )
         return score, (first, second)
 
-    few = int(np.clip(_COMPARISON_SHARE * n, *_COMPARISON_TRIALS))
+    n_comparisons = int(np.clip(_COMPARISON_SHARE * n, *_COMPARISON_TRIALS))
     compared: list[tuple[float, Pair]] = []
     for pair in candidates:
         try:
-            _, scores = scored(pair, few + max(few, n // 50))
+            _, scores = scored(pair, n_comparisons + max(n_comparisons, n // 50))
         except refusals:
             continue
         compared.append((_best_event(scores, bounds[-1], n).predicted, pair))

@@ -33,10 +33,10 @@ def row_moments(sample: Sample, row_bound: float | None = None) -> FloatArray:
         total: FloatArray = np.zeros(())
         for group in part.row_blocks():
             for start in range(0, len(group.X), _ROWS_AT_ONCE):
-                few = slice(start, start + _ROWS_AT_ONCE)
-                rows = group.X[few] if row_bound is None else clip_rows_l2(group.X[few], row_bound)
-                weights = None if part.row_mask is None else group.weights[few]
-                total = total + products_of_columns(np.vstack([rows.T, group.y[few]]), weights)
+                chosen = slice(start, start + _ROWS_AT_ONCE)
+                rows = group.X[chosen] if row_bound is None else clip_rows_l2(group.X[chosen], row_bound)
+                weights = None if part.row_mask is None else group.weights[chosen]
+                total = total + products_of_columns(np.vstack([rows.T, group.y[chosen]]), weights)
         return total
 
     moments = sample.computed(("row moments", row_bound), lambda: sample.total(of))
@@ -56,8 +56,8 @@ def products_of_columns(columns: FloatArray, weights: FloatArray | None) -> Floa
     if p * (p + 1) // 2 > _PER_REPLICATE * weights.shape[1] + _FEW_PRODUCTS:
         sums = np.empty((weights.shape[1], p, p))
         for own, used in zip(sums, weights.T != 0, strict=True):
-            few = columns[:, used]
-            own[:] = few @ few.T
+            chosen = columns[:, used]
+            own[:] = chosen @ chosen.T
         return (sums + sums.transpose(0, 2, 1)) / 2
     first, second, _ = svec_layout(p)
     return from_upper_triangles(weights.T @ (columns[first] * columns[second]).T, p)

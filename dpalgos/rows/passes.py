@@ -24,7 +24,7 @@ T = TypeVar("T")
 # Which rows and the rows, of adjacent blocks.
 Span = Sequence[tuple[slice, FloatArray]]
 # A sparse array (K R, k) of the coefficients of K sums, and the k columns.
-Few = tuple[Any, IntArray | slice] | None
+Sparse = tuple[Any, IntArray | slice] | None
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
 _DENSE = 4  # one column in so many, above which a product with all takes less time than a search
 
@@ -78,9 +78,9 @@ def row_sums(rows: Rows, requests: Sequence[RowSum]) -> list[FloatArray]:
     for places in kinds.values():
         same_kind = [requests[place] for place in places]
         total: FloatArray = np.zeros((same_kind[0].n_columns, len(same_kind), rows.shape[1]))
-        few = _few(rows, same_kind)
+        sparse = _sparse(rows, same_kind)
         for span in _spans(rows):
-            for chosen, product in _products(rows, same_kind, few, span):
+            for chosen, product in _products(rows, same_kind, sparse, span):
                 if chosen is None:
                     total += product
                     continue
@@ -92,14 +92,14 @@ def row_sums(rows: Rows, requests: Sequence[RowSum]) -> list[FloatArray]:
 
 
 def _products(
-    rows: Rows, same_kind: Sequence[RowSum], few: Few, span: Span
+    rows: Rows, same_kind: Sequence[RowSum], sparse: Sparse, span: Span
 ) -> list[tuple[IntArray | None, FloatArray]]:
     """Return column indices (None: all) and products (R, K, d)."""
     mask, dtype, bound = same_kind[0].mask, same_kind[0].dtype, same_kind[0].bound
     entries = [truncated(block, dtype, bound) for _, block in span]
     every = slice(span[0][0].start, span[-1][0].stop)
     marked = None if mask is None else mask[every]
-    predictors = _predictors(rows, same_kind, few, span, entries)
+    predictors = _predictors(rows, same_kind, sparse, span, entries)
     factors = np.stack(
         [
             one.factors(u, every).T.astype(dtype, copy=False)
@@ -128,7 +128,7 @@ def _spans(rows: Rows) -> Iterator[Span]:
         yield span
 
 
-def _few(rows: Rows, same_kind: Sequence[RowSum]) -> Few:
+def _sparse(rows: Rows, same_kind: Sequence[RowSum]) -> Sparse:
     """Return the sparse coefficients of all sums, and which columns they are of."""
     from scipy.sparse import csr_array
 
@@ -143,7 +143,7 @@ def _few(rows: Rows, same_kind: Sequence[RowSum]) -> Few:
 
 
 def _predictors(
-    rows: Rows, same_kind: Sequence[RowSum], few: Few, span: Span, entries: Sequence[FloatArray]
+    rows: Rows, same_kind: Sequence[RowSum], sparse: Sparse, span: Span, entries: Sequence[FloatArray]
 ) -> list[FloatArray | None]:
     """Return the predictors that are wanted: one product for all with sparse coefficients, one for others."""
     dense = [one.coef for one in same_kind if one.coef is not None and not one.sparse]
@@ -151,8 +151,8 @@ def _predictors(
     if dense:
         coef = np.concatenate(dense, axis=1)
         products[False] = np.concatenate([block @ coef for block in entries])
-    if few is not None:
-        weights, used = few
+    if sparse is not None:
+        weights, used = sparse
         columns = [rows.some_columns(which, block, used) for which, block in span]
         dtype, bound = same_kind[0].dtype, same_kind[0].bound
         products[True] = np.concatenate([(weights @ truncated(each, dtype, bound)).T for each in columns])

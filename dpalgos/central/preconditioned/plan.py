@@ -208,8 +208,8 @@ def _scaled(shares: Shares, factor: float) -> Shares:
 
 def _shares_of_rows(numbers: Numbers) -> Shares:
     root = float(np.sqrt(numbers.d + 1))
-    few = _FEW_EVENTS * root if numbers.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
-    if numbers.intercept and numbers.size < few:
+    limit = _FEW_EVENTS * root if numbers.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
+    if numbers.intercept and numbers.size < limit:
         return intercept_alone(numbers)
     of_interval = _interval(numbers)
     plan = _intercept(numbers) | _origin(numbers)
