@@ -60,9 +60,9 @@ def combined(
     n_steps = len(steps.points)
     weights = combination_weights(steps, _ENTRY_VARIANCE, own_variance)
     middle = weights @ (steps.points + steps.gradients)
-    age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
     keeps = 1 - curvature
-    left = np.where(age >= 0, keeps[:, None, None] ** np.maximum(age, 0), 0.0)
-    variance = np.einsum("t,dtu->du", weights, left) ** 2 @ steps.stds**2
-    start = keeps[:, None] ** (np.arange(n_steps) + 1) @ weights
-    return middle, variance + start**2 * start_variance
+    left: FloatArray = np.zeros((n_steps + 1, len(curvature)))  # of each step's noise
+    for t in reversed(range(n_steps)):
+        left[t] = weights[t] + keeps * left[t + 1]
+    start = keeps * left[0]
+    return middle, steps.stds**2 @ left[:-1] ** 2 + start**2 * start_variance
