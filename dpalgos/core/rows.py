@@ -293,7 +293,7 @@ def _blocks(sample: Sample, is_batch: bool, functions: tuple[Query, ...] = ()) -
 def _block(sample: Sample, group: Group, is_batch: bool) -> Block:
     weight = group.unit_weights
     if weight is None and sample.row_mask is not None:
-        weight = np.ascontiguousarray(group.weights.T) if is_batch else group.weights[:, 0]
+        weight = group.weights.T if is_batch else group.weights[:, 0]
     return Block(
         X=group.X,
         response=group.y if sample.responds else None,

@@ -10,12 +10,13 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from dpalgos.release.symmetric import from_upper_triangles, svec_layout
+from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _ROWS_AT_ONCE = 1 << 15  # whose products need little memory
+_PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again
 _PER_REPLICATE, _FEW_PRODUCTS = (
     8,
     200,
@@ -59,8 +60,16 @@ def products_of_columns(columns: FloatArray, weights: FloatArray | None) -> Floa
             chosen = columns[:, used]
             own[:] = chosen @ chosen.T
         return (sums + sums.transpose(0, 2, 1)) / 2
-    first, second, _ = svec_layout(p)
-    return from_upper_triangles(weights.T @ (columns[first] * columns[second]).T, p)
+    upper: FloatArray = np.zeros((weights.shape[1], p * (p + 1) // 2))
+    products = np.empty((upper.shape[1], min(_PRODUCTS_AT_ONCE, columns.shape[1])))
+    for start in range(0, columns.shape[1], _PRODUCTS_AT_ONCE):
+        few = columns[:, start : start + _PRODUCTS_AT_ONCE]
+        of_few, done = products[:, : few.shape[1]], 0
+        for j in range(p):  # in the order of the upper triangle, without a copy of columns
+            np.multiply(few[j], few[j:], out=of_few[done : done + p - j])
+            done += p - j
+        upper += weights[start : start + _PRODUCTS_AT_ONCE].T @ of_few.T
+    return from_upper_triangles(upper, p)
 
 
 def weighted_moments(rows: FloatArray, weights: FloatArray) -> FloatArray:

@@ -331,21 +331,22 @@ class Sample:
     def held_blocks(self, n_at_once: int) -> Iterator[Group]:
         """Yield rows in memory for all replicates, so many at once, without rows that no replicate uses."""
         X, y, mask = self.X, self.y, self.row_mask
-        chosen = None if mask is None else np.flatnonzero(self.mask_by_replicate.any(axis=0))
-        if chosen is not None and len(chosen) == len(X):
-            chosen = None
-        n = len(X) if chosen is None else len(chosen)
-        for start in range(0, n, n_at_once):
-            some = slice(start, min(start + n_at_once, n))
+        chosen, weights = None, np.ones((len(X), 1))
+        if mask is not None:  # one array by replicate, since sums are of replicates; blocks are parts of it
+            own = self.mask_by_replicate
+            chosen = np.flatnonzero(own.any(axis=0))
+            if len(chosen) == len(X):
+                chosen = None
+            else:
+                X, own = X.take(chosen, axis=0), np.ascontiguousarray(mask.take(chosen, axis=0).T)
+                y = None if y is None else y[chosen]
+            weights = own.astype(float).T
+        for start in range(0, len(X), n_at_once):
+            some = slice(start, min(start + n_at_once, len(X)))
             rows: slice | IntArray = some if chosen is None else chosen[some]
-            block = X[rows] if isinstance(rows, slice) else X.take(rows, axis=0)
-            weights = np.ones((len(block), 1))
-            if mask is not None:  # by columns, since sums are of replicates
-                own = mask[rows] if isinstance(rows, slice) else mask.take(rows, axis=0)
-                weights = np.ascontiguousarray(own.T).astype(float).T
-            responses = np.zeros(len(block)) if y is None else y[rows]
+            responses = np.zeros(some.stop - start) if y is None else y[some]
             replicates = slice(0, self.n_replicates)
-            yield self._group(replicates, rows, block, responses, weights, self.offset_of(rows))
+            yield self._group(replicates, rows, X[some], responses, weights[some], self.offset_of(rows))
 
     def partials(self, function: Callable[["Sample"], T]) -> Iterable[T]:
         """Apply a function to each partition of the rows, as a sample, in order.
