@@ -113,18 +113,23 @@ def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(
         project.out.unlink()
 
 
+def running(project):
+    return {each["id"] for each in project.server.ask("flow_runs") if each["state_type"] == "RUNNING"}
+
+
 @pytest.fixture
 def under_way(standing):
     """A run of many short blocks from the command line, and its id on the server."""
     project, study = standing, standing.study
     text = study.read_text().replace("n = [100, 5000, 20000]", f"n = {[*range(600, 20001, 200)]}")
     study.write_text(text.replace("standard = 4", "standard = 200"))
+    before = running(project)  # a run of another test may have been killed
     process = project.start(
         *("run", study, "--profile", "standard", "--out", project.folder / "out", "--workers", "1")
     )
     stored = lambda: list((project.home / "cache").glob("run_block-*.parquet"))  # noqa: E731
     until(lambda: len(stored()) > 2 or process.poll() is not None, 200)
-    (run,) = (each["id"] for each in project.server.ask("flow_runs") if each["state_type"] == "RUNNING")
+    (run,) = running(project) - before
     yield process, run, stored
     process.kill()
     process.communicate()
