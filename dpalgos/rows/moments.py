@@ -17,10 +17,8 @@ from dpalgos.typing import FloatArray
 
 _ROWS_AT_ONCE = 1 << 15  # whose products need little memory
 _PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again
-_PER_REPLICATE, _FEW_PRODUCTS = (
-    8,
-    200,
-)  # products of columns from which a product for each replicate is faster
+# Products of columns from which a product for each replicate is faster.
+_PER_REPLICATE, _FEW_PRODUCTS = 8, 200
 
 
 def row_moments(sample: Sample, row_bound: float | None = None) -> FloatArray:

@@ -50,6 +50,11 @@ def rows_of(about: dict[str, Any]) -> pd.DataFrame:
     return frame.dropna(ignore_index=True)
 
 
+def persons_in(frame: pd.DataFrame, about: dict[str, Any]) -> int:
+    """Return the number of persons, each of whom has one row unless the table names their column."""
+    return int(frame[about["user"]].nunique()) if "user" in about else len(frame)
+
+
 def formula_of(about: dict[str, Any]) -> str:
     """Return the regression of the response on all other columns."""
     covariates = [name for name in (*about["bounds"], *about["levels"]) if name not in response_of(about)]
@@ -87,8 +92,7 @@ def without_privacy(frame: pd.DataFrame, about: dict[str, Any]) -> tuple[pd.Seri
 
 def private(frame: pd.DataFrame, about: dict[str, Any], epsilon: float, seed: int) -> pd.DataFrame:
     """Return the table of slopes of one private fit."""
-    user = about.get("user")
-    n = frame[user].nunique() if user else len(frame)
+    user, n = about.get("user"), persons_in(frame, about)
     options = {name: {key: tuple(ends) for key, ends in about[name].items()} for name in ("bounds", "levels")}
     fit = {"logistic": logit, "": ols}[about.get("family", "")]
     with warnings.catch_warnings():
@@ -105,9 +109,8 @@ def private(frame: pd.DataFrame, about: dict[str, Any], epsilon: float, seed: in
     return found.table().set_index("term")
 
 
-def errors(about: dict[str, Any], repetitions: int) -> Iterator[dict[str, float]]:
+def errors(frame: pd.DataFrame, about: dict[str, Any], repetitions: int) -> Iterator[dict[str, float]]:
     """Yield, of each slope at each ε in each repetition, the error and the half-width in standard errors."""
-    frame = rows_of(about)
     slopes, std_errors = without_privacy(frame, about)
     for epsilon in EPSILONS:
         for seed in range(repetitions):
@@ -127,10 +130,10 @@ def bench_unseen_people(small: bool = False) -> Measurement:
     tables = {"heart": SMALL} if small else TABLES
     facts = {}
     for name, about in tables.items():
-        rows = pd.DataFrame(errors(about, 2 if small else REPETITIONS))
         frame = rows_of(about)
-        n = frame[about["user"]].nunique() if "user" in about else len(frame)
-        facts[f"{name}/table"] = f"{' '.join(about['source'])}: {n:,} persons, {len(frame):,} rows"
+        rows = pd.DataFrame(errors(frame, about, 2 if small else REPETITIONS))
+        sizes = f"{persons_in(frame, about):,} persons, {len(frame):,} rows"
+        facts[f"{name}/table"] = f"{' '.join(about['source'])}: {sizes}"
         for epsilon, of_epsilon in rows.groupby("epsilon"):
             known = of_epsilon["half_width"].notna()
             place = f"{name}/{epsilon:g}"

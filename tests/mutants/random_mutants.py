@@ -29,6 +29,9 @@ _COMPARED |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "i
 _OTHERS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "all": "any", "any": "all"}
 
 
+TIMEOUT = 1800  # seconds of each of the three suites: a mutant may loop for ever
+
+
 class Mutant(NamedTuple):
     """New text for a part of a file, by its place in bytes."""
 
@@ -127,7 +130,7 @@ def noticed_by(folder: Path, mutant: Mutant) -> str:
     try:
         for tests in (["tests/golden"], contract, ["tests/dpalgos"]):
             try:
-                status, printed = run_tests(folder, tests)
+                status, printed = run_tests(folder, tests, timeout=TIMEOUT)
             except subprocess.TimeoutExpired:
                 return "time"
             if status:

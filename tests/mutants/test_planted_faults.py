@@ -53,11 +53,13 @@ def copy(tmp_path_factory):
     return folder
 
 
-def run_tests(folder, tests):
+def run_tests(folder, tests, timeout=None):
     marks = "not slow and not server and not browser and not audit"
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=timeout
+    )
     return ran.returncode, ran.stdout + ran.stderr
 
 
