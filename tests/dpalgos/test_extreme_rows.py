@@ -5,12 +5,13 @@ import pytest
 
 import dpalgos
 from dpalgos.central.preconditioned.plan import FAR_ROWS, WHITE_MOMENTS
-from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.central.preconditioned.scores import LimitedScores, WhiteRows
 from dpalgos.core.rows import Rows
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.units import weighted_units
 from tests.builders import refused
 from tests.dpalgos.silence import recorded
 
@@ -149,3 +150,14 @@ def test_clipping_a_score_of_bounded_residuals_does_not_depend_on_the_label(name
     weights = p if n_classes else [1 - p[0], p[0]]
     assert np.tensordot(weights, scores, 1) == pytest.approx(0 * theta, abs=1e-12)
     assert max(np.linalg.norm(score) for score in scores) == pytest.approx(0.5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_person_whose_score_is_as_small_as_numbers_are_is_clipped_in_silence():
+    """Its limit is as large as its covariates. Limit over score overflowed; the warning told of the row."""
+    X = np.array([[1.0, 0.5], [-0.3, 1.0], [-LARGEST_VALUE, 1e-30]])
+    sample = weighted_units(Sample(X, np.array([1.0, 0.0, 0.0]), user_ids=np.arange(3)))
+    white = WhiteRows(Rows.of_sample(sample), get_family("poisson"), np.eye(2), np.zeros(2), people_limit=2.0)
+    scores = white.at(np.array([1.0, 0.0]))
+    assert isinstance(scores, LimitedScores)
+    assert (scores.clipped_mean(1.0).value <= 2 / 3).all()

@@ -462,7 +462,7 @@ class LimitedScores(UnitScores):
         return Curvatures(self.rows, self._parts.map(second))
 
     def _clipped(self, threshold: float) -> FloatArray:
-        factor = np.minimum(self.limits / np.maximum(self._norms, _TINY), 1)
+        factor = clip_factor(self._norms, np.maximum(self.limits, _TINY))
         return np.asarray(self._sums * (factor * clip_factor(self.limits, threshold))[:, None])
 
 
