@@ -16,6 +16,7 @@ from reports.pages.scorecard import FIGURE_COLUMNS
 from reports.writing import words
 from tasks.scorecard.figures import printed_figures
 
+_NOT_MEASURED = "Not measured yet.\n"
 # The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
     "A linear regression": ("regressions", None),
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
         "evidence/errors.txt": "\n".join(shown),
         "evidence/compared.txt": _compared(),
         "evidence/unseen.txt": unseen(facts()),
+        "evidence/unseen_people.txt": unseen_people(facts()),
         "studies.txt": _studies(),
         "printed_figures.txt": _printed_figures(),
     }
@@ -73,9 +75,9 @@ def _compared() -> str:
 
 def unseen(values: Mapping[str, str]) -> str:
     """Return the table of errors on tables that were not used in development."""
-    tables = {key.split("/")[1]: text for key, text in values.items() if key.endswith("/table")}
+    tables = _tables_in(values, "unseen")
     if not tables:
-        return "Not measured yet.\n"
+        return _NOT_MEASURED
     others = [key.split("/")[2] for key in values if key.startswith("unseen/against/")]
 
     def row(name: str, title: str, epsilon: str) -> list[str]:
@@ -85,6 +87,28 @@ def unseen(values: Mapping[str, str]) -> str:
     rows = [row(*each, epsilon) for each in tables.items() for epsilon in ("0.3", "1", "3", "10")]
     counts = [f"- dpcost against {other}: {values[f'unseen/against/{other}']} settings" for other in others]
     return "\n".join([table(("table", "ε", "no privacy", "dpcost", *others), rows), *counts, ""])
+
+
+def unseen_people(values: Mapping[str, str]) -> str:
+    """Return the table of errors on tables of persons that were not used in development."""
+
+    def row(name: str, title: str, epsilon: str) -> list[str]:
+        found = (
+            values[f"unseen_people/{name}/{epsilon}/{part}"]
+            for part in ("error", "known", "half-width", "contains")
+        )
+        return [title if epsilon == "1" else "", epsilon, *found]
+
+    tables = _tables_in(values, "unseen_people")
+    columns = ("table", "ε", "error", "slopes with an interval", "half-width", "contains the other estimate")
+    rows = [row(*each, epsilon) for each in tables.items() for epsilon in ("1", "3")]
+    return table(columns, rows) if rows else _NOT_MEASURED
+
+
+def _tables_in(values: Mapping[str, str], benchmark: str) -> dict[str, str]:
+    """Return the title of each table of a benchmark."""
+    parts = {tuple(key.split("/")): text for key, text in values.items()}
+    return {key[1]: text for key, text in parts.items() if key[0] == benchmark and key[-1] == "table"}
 
 
 def _studies() -> str:
