@@ -188,7 +188,7 @@ def run_recorded(run: Callable[[], Any]) -> Any:
 
 
 def _leave_if_cancelled(state: Any) -> None:
-    """End this process if a person cancelled its run, and set the final state, as Prefect leaves to it."""
+    """End this process if a person canceled its run, and set the final state, as Prefect leaves to it."""
     from prefect import get_client
     from prefect.states import Cancelled
 
@@ -198,7 +198,7 @@ def _leave_if_cancelled(state: Any) -> None:
     if is_refused or state.is_cancelling() or state.is_cancelled():
         with get_client(sync_client=True) as client:
             client.set_flow_run_state(state.state_details.flow_run_id, Cancelled(), force=True)
-        leave("the run was cancelled on the server")
+        leave("the run was canceled on the server")
 
 
 def workers_of(

@@ -40,7 +40,7 @@ class Scales:
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
     """Return the centers and scales of a table's columns, either public or from the data."""
     ref, names = replace(ref, path=name_below_home(Path(ref.path))), dataset.frame_columns
-    if units == "standardised":
+    if units == "standardized":
         from sklearn.preprocessing import StandardScaler  # here: it takes long to load
 
         scaler = StandardScaler()

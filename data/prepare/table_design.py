@@ -19,7 +19,7 @@ from data.errors import DataError, require_size
 if TYPE_CHECKING:
     import pandas as pd
 
-Units = Literal["public", "standardised"]
+Units = Literal["public", "standardized"]
 INTERCEPT = "intercept"
 
 FloatArray = npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ def prepare_table(
     """Prepare covariates for a mean, or with a response for a regression.
 
     ``"public"`` units are ``(value - center) / scale`` with the registry's constants; a regression has an
-    intercept. ``"standardised"`` units are z-scores from the full data (divisor n). They have an intercept
+    intercept. ``"standardized"`` units are z-scores from the full data (divisor n). They have an intercept
     only if the response is raw: counts and labels of a generalized linear model are not transformed.
     """
     names = (*covariates, response) if response else tuple(covariates)

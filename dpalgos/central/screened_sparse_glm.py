@@ -36,7 +36,7 @@ Truncation at c₁ = σ_x/2 halves the selection's sensitivity and keeps 69% of 
 Weights that depend on x alone leave the equation unbiased at the truth. So does truncating predictors where
 they are small: for logistic regression |x'β| ≤ log 3, probabilities from ¼ to ¾.
 
-Limit: marginal screening misses coordinates whose effect is cancelled by correlated ones.
+Limit: marginal screening misses coordinates whose effect is canceled by correlated ones.
 """
 
 from collections.abc import Sequence

@@ -145,7 +145,7 @@ def test_public_scales_are_those_of_the_registry(swarm, tmp_path):
 
 def test_standardized_scales_are_those_of_the_data(swarm):
     dataset, ref = swarm
-    found = scales(ref, dataset, "standardised")
+    found = scales(ref, dataset, "standardized")
     values = values_of(ref)
     np.testing.assert_allclose(found.center, values.mean(axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.scale, values.std(axis=0), rtol=1e-9)

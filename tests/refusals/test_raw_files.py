@@ -276,7 +276,7 @@ ASKED = [
     (DataError, ("10 groups", "3"), lambda: draw_training_rows(few_frames(), 3, RNG, whole_groups=True)),
     (DataError, "'population'", lambda: designed(covariates=["populatio"])),
     (DataError, "'latitude'", lambda: designed(covariates=["latitude"])),
-    (DataError, ("'population'", "'households'"), lambda: designed(constant=("population", "households"), units="standardised")),
+    (DataError, ("'population'", "'households'"), lambda: designed(constant=("population", "households"), units="standardized")),
     (DataError, "'median_house_value'", lambda: designed(constant=("median_house_value",))),
     (DataError, ("m must", "0"), lambda: draw_rows(20, 0, RNG)),
     (DataError, ("m must", "21"), lambda: draw_rows(20, 21, RNG)),

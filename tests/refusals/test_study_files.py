@@ -140,7 +140,7 @@ ROWS = [
     (
         ValueError,
         "features",
-        lambda: made_problem(**FRAMES | ORDERED | {"units": "standardised"}).check(9, "glm"),
+        lambda: made_problem(**FRAMES | ORDERED | {"units": "standardized"}).check(9, "glm"),
     ),
     (ValueError, "features", lambda: made_problem(**FRAMES | ORDERED | HOUSES).check(9, "linear_regression")),
     (ValueError, ("grid.n", "6"), lambda: MAP.check(6, "mean")),

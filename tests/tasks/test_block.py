@@ -47,7 +47,7 @@ def test_seeds_are_those_of_the_cells_and_least_squares_beats_zero(design):
 
 def test_nothing_is_certified_where_the_data_decided_their_own_preparation(design):
     both = block(cell("ols"), cell("adassp"))
-    standardized = replace(both, problem=both.problem.model_copy(update={"units": "standardised"}))
+    standardized = replace(both, problem=both.problem.model_copy(update={"units": "standardized"}))
     rows = validate_results(compute_block(standardized, design))
     private = rows["estimator"] == "adassp"
     assert np.isinf(rows["certified_epsilon"][private]).all()

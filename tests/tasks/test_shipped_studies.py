@@ -74,7 +74,7 @@ def test_test_frames_are_of_unseen_simulations(ref, tmp_path):
 def test_real_frames_leave_out_what_needs_simulations_and_say_so(ref):
     real = replace(ref, data_source="real", origin="store", reasons=(), frames_per_simulation=0)
     spec, tables = SWARM.on({"swarm": real})
-    assert [panel.name for panel in spec.panels] == ["public", "standardised", "order parameters"]
+    assert [panel.name for panel in spec.panels] == ["public", "standardized", "order parameters"]
     assert set(spec.not_run) == {"by simulation", "order parameters by simulation", "whole simulations"}
     assert all("do not say from which simulation" in note for note in spec.not_run.values())
     assert SWARM.on({"swarm": ref})[0].not_run == {}

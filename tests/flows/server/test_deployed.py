@@ -145,7 +145,7 @@ def test_a_run_from_the_command_line_that_a_person_cancels_ends_between_blocks(s
     standing.server.ask(f"flow_runs/{run}/set_state", {"state": {"type": state}, "force": True})
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "cancelled" in err.splitlines()[-1]
+    assert "canceled" in err.splitlines()[-1]
     assert state_of(standing.server, run) == "CANCELLED"
     assert 2 < len(stored()) < 150
 
