@@ -41,14 +41,13 @@ from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, FailureEvent
 from dpalgos.catalog import register
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Rows, second_moments
 from dpalgos.core.slots import Gaussian, Plan, Proved, Sketch, Slot, planned_events
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.models.families import get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
-from dpalgos.rows.moments import row_moments
 from dpalgos.typing import FloatArray
 
 SMALLEST_EIGENVALUE, PRODUCT, SKETCH = "least eigenvalue", "residual product", "sketch"
@@ -88,9 +87,8 @@ class HessianMixing(PrivateEstimator):
         return mixing_plan(self.epsilon, self.delta, d, self.n_iterations)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        d, row, bound, sample = rows.d, self.covariate_bound, self.response_bound, rows.sample
-        gram = row_moments(sample, row)[:, :d, :d]
-        gram = gram if rows.is_batch else gram[0]
+        row, bound = self.covariate_bound, self.response_bound
+        gram = second_moments(rows, row)
         smallest = np.linalg.eigvalsh(gram)[..., 0]
         smallest, std = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row))
         spend.charge(FAILURE)
@@ -100,10 +98,10 @@ class HessianMixing(PrivateEstimator):
         assert isinstance(sketch, Sketch)
         bound_squared = float(eigenvalue_sensitivity(row))
         ridge = sketch.ridge * bound_squared
-        gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
-        coef: FloatArray = np.zeros((d, sample.n_replicates))
+        gradient_at = Risk(get_family("gaussian", response_bound=bound), rows, row_bound=row).gradient
+        coef: FloatArray = np.zeros((rows.d, rows.sample.n_replicates))
         for t in range(self.n_iterations):
-            products = rows.by_replicate(-sample.n_rows * gradient_at(coef))
+            products = rows.by_replicate(-rows.n * gradient_at(coef))
             product, _ = spend(f"{PRODUCT} {t}", ball_sum.of(products, row * bound))
             drawn = spend.sketch(f"{SKETCH} {t}", gram, bound_squared, added=np.maximum(ridge - sure, 0))
             curvature = np.swapaxes(drawn, -1, -2) @ drawn / sketch.n_rows

@@ -12,7 +12,7 @@ import numpy as np
 
 import dpalgos
 from dpalgos.models.families import get_family
-from dpalgos.rows.group import PrivacyUnits
+from dpalgos.rows.units import PrivacyUnits
 from tasks.cells import Cell, Replicates
 from tasks.problems.problem import Draw, fit_cell
 

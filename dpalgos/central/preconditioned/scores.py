@@ -5,7 +5,6 @@ one unit of privacy with several rows, is clipped to a bound that the docstring 
 before they are clipped. Therefore rounding is relative to the threshold, however ill-conditioned W is.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,7 +31,6 @@ from dpalgos.mechanisms.sensitivity import (
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
-from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -257,8 +255,7 @@ class Scores:
             return np.asarray(block.derived.residual * clip_factor(block.derived.norms, threshold))
 
         if self._parts.sample.has_shared_units:
-            scores = sums_of_units(
-                self._parts,
+            scores = self._parts.sums_of_units(
                 lambda block: (weights_of(block) * factors(block), block.derived.white.rows(block)),
                 self.d,
             )
@@ -323,13 +320,13 @@ class UnitScores(Scores):
 
     def _sums_of(self, factors: Vectors) -> FloatArray:
         """Return the sums of factors times white rows over units, (units, d)."""
-        return sums_of_units(
-            self._parts, lambda block: (factors(block), block.derived.white.rows(block)), self.d
+        return self._parts.sums_of_units(
+            lambda block: (factors(block), block.derived.white.rows(block)), self.d
         )
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
-        return sums_of_units(self._parts, lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
+        return self._parts.sums_of_units(lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         return _counts(self._norms, thresholds)
@@ -469,28 +466,6 @@ class LimitedScores(UnitScores):
 def _counts(lengths: FloatArray, thresholds: FloatArray) -> FloatArray:
     """Return how many lengths of units exceed each threshold, (1, m)."""
     return np.array([[np.count_nonzero(lengths > threshold) for threshold in thresholds]], dtype=float)
-
-
-def sums_of_units(
-    rows: Rows, vectors: Callable[[Block], tuple[FloatArray, FloatArray]], n_columns: int
-) -> FloatArray:
-    """Return the sums of factors (n,) times vectors (n, k) over each unit's rows, (units, k)."""
-    units = rows.sample.units
-    assert units is not None
-    n_units = int(units.n_units) if rows.sample.has_shared_units else len(units.weights)
-    sums = np.zeros((n_units, n_columns))
-    for block in rows.each():
-        factors, values = vectors(block)
-        if units.starts is not None:
-            sums += sums_by_user(factors, values, units.starts)
-        elif isinstance(block.units, np.ndarray) and units.codes is not None:
-            first = int(block.units.min())  # of sorted streams, a block has few units
-            some, codes = slice(first, int(block.units.max()) + 1), block.units - first
-            for j in range(n_columns):
-                sums[some, j] += np.bincount(codes, weights=values[:, j] * factors)
-        else:
-            sums[block.units] += values * factors[:, None]
-    return sums
 
 
 class Curvatures:
