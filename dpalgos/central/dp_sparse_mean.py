@@ -186,4 +186,5 @@ class DPSparseMean(SparsityEstimator):
 def _thresholded_means(sample: Sample, params: DPSparseMean) -> list[FloatArray]:
     rows = Rows.of_sample(sample, is_batch=True)
     means = rows.by_column(clipped_mean(rows, truncate, params.value_bound))
+    means = np.broadcast_to(means, (rows.d, sample.n_replicates))
     return [hard_threshold(means, s) for s in params.grid]

@@ -192,6 +192,7 @@ def sums_in_boxes(rows: Rows, params: BinAggRegression, n_levels: int) -> FloatA
         return np.stack([block.histogram(cell, n_cells, column) for column in columns], axis=-1)
 
     finest = rows.by_column(rows.sum(sums_by_cell))
+    finest = np.broadcast_to(finest, (*finest.shape[:-1], rows.sample.n_replicates))
     each = [finest.reshape(2**level, -1, *finest.shape[1:]).sum(axis=1) for level in range(n_levels + 1)]
     return np.concatenate(each)
 

@@ -188,7 +188,8 @@ def _pair_counts(rows: Rows, levels: FloatArray) -> FloatArray:
         return np.stack(counts, axis=1).astype(float)
 
     if sample.row_mask is None:  # blocks have an even number of rows, except the last one
-        return rows.sum(lambda block: counted(block.X))[:, :, None]
+        counts = rows.sum(lambda block: counted(block.X))
+        return np.repeat(counts[:, :, None], sample.n_replicates, axis=-1)
     return np.stack([counted(sample.X[own]) for own in sample.mask_by_replicate], axis=-1)
 
 

@@ -38,8 +38,6 @@ class AnyEstimator(ABC):
     batch_of_same_rows : bool
         Whether the replicates of a batch must have the same rows, as reports of people have. Replicates with
         different rows then run one by one.
-    of_users : bool
-        Whether ``n`` is the number of users, whose rows ``fit`` itself puts together.
     weighs_people : bool
         Whether the rows of a person with several rows have equal weights, which sum to 1, in all sums.
     by_forecast : tuple of str

@@ -263,10 +263,10 @@ class Sample:
         A mean counts as clipped where a row of it was.
         """
         by_user = self.in_units()
-        units = by_user.units
+        X, units = by_user.X, by_user.units
         assert units is not None
         assert units.starts is not None
-        sample = Sample.of_vectors(sums_by_unit(units.weights, by_user.X, units.starts))
+        sample = Sample.of_vectors(sums_by_unit(units.weights, X, units.starts))
         if by_user.moved is not None:
             high, low = (each.reduceat(by_user.moved, units.starts[:-1]) for each in (np.maximum, np.minimum))
             sample.moved = np.where(high > 0, high, low)

@@ -106,8 +106,9 @@ class UserLevelEstimator(PrivateEstimator):
         """Return at most ``samples_per_user`` rows of each user, with weights that sum to 1.
 
         The choice depends on no value and on no other user: replacing a user changes only that user's rows.
-        A refusal of too many rows would disclose their number.
+        A refusal of too many rows would disclose their number. Streamed rows are refused.
         """
+        sample.rows.array()
         if self.samples_per_user is not None and sample.user_codes is not None:
             sample = sample.derived(rows=public_positions(sample.user_codes) < self.samples_per_user)
         return super().with_units(sample)

@@ -9,7 +9,6 @@ from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import weighted_units
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-1, 1, (50, 3)), RNG.uniform(-1, 1, 50)
@@ -94,7 +93,7 @@ def test_streamed_rows_give_the_same_sums(part, masked):
 @each_sum
 def test_each_person_counts_once(part):
     people = np.arange(50) % 10  # with five rows each
-    sample = weighted_units(Sample(X, Y, user_ids=people))
+    sample = Sample(X, Y, user_ids=people).in_units()
     assert Rows.of_sample(sample).n == 10
     np.testing.assert_allclose(summed(sample, part), summed(Sample(X, Y), part) / 5, rtol=1e-12, atol=1e-12)
 
@@ -102,7 +101,7 @@ def test_each_person_counts_once(part):
 def test_what_is_computed_for_a_person_depends_on_no_other_bit_by_bit():
     found = []
     for n in (49, 50):
-        sample = weighted_units(Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2))
+        sample = Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2).in_units()
         (block,) = Rows.of_sample(sample).blocks
         found.append(block.predictors(COEF)[:, :48])
     np.testing.assert_array_equal(*found)
