@@ -1,7 +1,7 @@
 """Rows in blocks, whose sums alone hold the weights of rows.
 
 A query is a function of a :class:`Block`. It says what each row adds, within a public bound. ``total``,
-``products``, ``moments`` and ``count`` of the block add it up, with the weight of each row. Masks of
+``sum``, ``products`` and ``moments`` of the block add it up, with the weight of each row. Masks of
 replicates and weights of people are weights of rows, so queries contain no weight.
 
 **Units of privacy.** If the weights of a person's rows sum to at most 1, the person adds a point of the
@@ -158,14 +158,13 @@ class Block:
             return self._leading((columns * weight) @ values, 2)
         return self._leading(products_of_columns(columns, None if weight is None else weight.T), 2)
 
-    def sum(self, values: FloatArray) -> FloatArray:
-        """Return Σ w_i v_i for one number per row of each replicate, (…, n), (…,)."""
+    def sum(self, values: FloatArray | BoolArray) -> FloatArray:
+        """Return Σ w_i v_i for one number per row of each replicate, (…, n), (…,).
+
+        For booleans this is the weight of the rows that are True: how many, if rows have no weights.
+        """
         total = values.sum(axis=-1) if self.weight is None else (values * self.weight).sum(axis=-1)
         return self._leading(np.asarray(total, dtype=float), 0)
-
-    def count(self, is_chosen: BoolArray) -> FloatArray:
-        """Return Σ w_i over the chosen rows (…, n), (…,): how many, if rows have no weights."""
-        return self.sum(is_chosen)
 
     def histogram(self, cells: IntArray, n_cells: int, values: FloatArray | None = None) -> FloatArray:
         """Return Σ w_i v_i over the rows of each cell, (…, n_cells).
@@ -276,9 +275,8 @@ class Rows:
         """Return the sums of factors (n,) times vectors (n, k) over each unit's rows, (units, k)."""
         units = self.sample.units
         assert units is not None
-        sums = np.zeros(
-            (int(units.n_units) if self.sample.has_shared_units else len(units.weights), n_columns)
-        )
+        n_units = int(units.n_units) if self.sample.has_shared_units else len(units.weights)
+        sums = np.zeros((n_units, n_columns))
         for block in self.each():
             factors, values = vectors(block)
             if units.starts is not None:

@@ -73,7 +73,7 @@ class TruncatedEntries:
                 if own.clipped_cells is not None:
                     sizes = np.where(own.clipped_cells, FAR, sizes)
                 each = np.column_stack([sizes.max(axis=1), sizes]).T
-                above[:, :, r] = [own.count(each > level) for level in LEVELS]
+                above[:, :, r] = [own.sum(each > level) for level in LEVELS]
             return above
 
         above = rows.mean(part)

@@ -99,7 +99,7 @@ def shares_above(rows: Rows, ball: Ball) -> FloatArray:
         sizes = ball.distances(block) / ball.radius[..., None]
         if block.is_clipped is not None:
             sizes = np.where(block.is_clipped, FAR, sizes)
-        return np.stack([block.count(sizes > level) for level in LEVELS], axis=-1)
+        return np.stack([block.sum(sizes > level) for level in LEVELS], axis=-1)
 
     return rows.by_column(rows.mean(part))
 

@@ -179,7 +179,7 @@ class Scores:
             relative = block.derived.norms / threshold
             if block.is_clipped is not None:
                 relative = np.where(block.is_clipped, np.inf, relative)
-            return np.stack([block.count(relative > size) for size in sizes])
+            return np.stack([block.sum(relative > size) for size in sizes])
 
         return self._parts.mean(above)
 

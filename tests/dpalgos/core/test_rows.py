@@ -19,7 +19,8 @@ SUMS = {
     "total": lambda block: block.total(block.X),
     "products": lambda block: block.products(block.y),
     "moments": lambda block: block.moments(block.X),
-    "count": lambda block: block.count(block.X[..., 0] > 0),
+    "moments with factors": lambda block: block.moments(block.X, block.predictors(COEF[0]) - block.y),
+    "sum": lambda block: block.sum(block.X[..., 0] > 0),
     "gradient": lambda block: block.products(block.predictors(COEF[0]) - block.y),
     "derived": lambda block: block.products(block.y, block.derived),
 }
