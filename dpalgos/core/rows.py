@@ -76,6 +76,11 @@ class Block:
         return self.response
 
     @property
+    def row_weights(self) -> FloatArray:
+        """The weights of rows, (n,), without masks: 1 if they have none."""
+        return np.ones(len(self.X)) if self.weight is None else self.weight
+
+    @property
     def is_clipped(self) -> BoolArray | None:
         """Which rows have a clipped cell, (n,); None if none has."""
         return None if self.moved is None else np.asarray(self.moved.any(axis=1))
@@ -96,11 +101,10 @@ class Block:
     def replicates(self, n_replicates: int) -> Iterator["Block"]:
         """Yield for each replicate the rows that it uses, as a block without weights of 0 and 1."""
         for r in range(n_replicates):
-            weight = self.weight if self.weight is None or self.weight.ndim == 1 else self.weight[r]
-            if weight is self.weight:
+            if self.weight is None or self.weight.ndim == 1:
                 yield replace(self, is_batch=False)
                 continue
-            used = np.flatnonzero(weight)
+            used = np.flatnonzero(self.weight[r])
             yield replace(
                 self,
                 X=self.X[used],
@@ -238,7 +242,7 @@ class Rows:
 
         It is computed once if rows are in memory, otherwise in each pass.
         """
-        blocks = self.mapped or (self.is_batch and self._own_blocks) or self.blocks
+        blocks = self.mapped or (self._own_blocks if self.is_batch else ()) or self.blocks
         if blocks is None:
             return replace(self, functions=(*self.functions, function))
         return replace(self, mapped=tuple(replace(each, derived=function(each)) for each in blocks))
@@ -263,9 +267,9 @@ class Rows:
     def sum(self, part: Query) -> FloatArray:
         """Return the sum over blocks of a function of each."""
         blocks = self.blocks
-        if blocks is not None:
-            return _sum_over(blocks, part)
-        return np.asarray(total_of(self.partials(partial(_partial_sum, part))))
+        if blocks is None:
+            return np.asarray(total_of(self.partials(partial(_partial_sum, part))))
+        return np.asarray(sum(map(part, blocks)), dtype=float)
 
     def mean(self, part: Query) -> FloatArray:
         """Return the sum over ``n``."""
@@ -366,11 +370,14 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
         used = np.flatnonzero(mask.any(axis=0))
         n_used = len(used)
     for start in range(0, n_used, n_at_once):
-        rows: slice | IntArray = slice(start, min(start + n_at_once, n_used))
-        if used is not None and n_used < len(array):
-            rows = used[rows]
-        own = None if mask is None else mask[:, rows]
-        yield _block(sample, is_batch, rows, array[rows], None if y is None else y[rows], own)
+        some = slice(start, min(start + n_at_once, n_used))
+        if used is None or n_used == len(array):
+            own = None if mask is None else mask[:, some]
+            yield _block(sample, is_batch, some, array[some], None if y is None else y[some], own)
+            continue
+        rows = used[some]
+        own = None if mask is None else mask.take(rows, axis=1)
+        yield _block(sample, is_batch, rows, array.take(rows, axis=0), None if y is None else y[rows], own)
 
 
 def _of_replicates(sample: Sample) -> tuple[Block, ...]:
@@ -438,12 +445,8 @@ def _block(
     )
 
 
-def _sum_over(blocks: Iterable[Block], part: Query) -> FloatArray:
-    return np.asarray(sum(map(part, blocks)), dtype=float)
-
-
 def _partial_sum(part: Query, rows: Rows) -> FloatArray:
-    return _sum_over(rows.each(), part)
+    return np.asarray(sum(map(part, rows.each())), dtype=float)
 
 
 def _of_partition(

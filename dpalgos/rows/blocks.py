@@ -337,7 +337,7 @@ def finite_vector(name: str, values: object) -> FloatArray:
 
 
 def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
-    """Return which rows each replicate uses, (n, R), or refuse."""
+    """Return which rows each replicate uses, (n, R), or refuse; those of one replicate are adjacent."""
     mask = np.asarray(row_mask)
     if mask.dtype != np.bool_:
         raise InputError(f"row_mask must be a boolean array, got dtype {mask.dtype}")
@@ -345,6 +345,10 @@ def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
         mask = mask[:, None]
     if mask.shape != (n, n_replicates):
         raise InputError(f"row_mask must have shape (n, replicates) = {(n, n_replicates)}, got {mask.shape}")
-    if not mask.any(axis=0).all():
+    by_replicate = np.asfortranarray(mask)
+    if not by_replicate.any(axis=0).all():
         raise InputError("row_mask must give every replicate at least one row, got a column without any")
-    return unchanging(mask)
+    if by_replicate is mask:
+        return unchanging(mask)
+    by_replicate.flags.writeable = False
+    return by_replicate

@@ -18,7 +18,8 @@ from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.units import PrivacyUnits, sums_by_unit, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_OF_ALL_ROWS = "offset_bounds", "leaves_out_unused_rows", "public_rows", "public_groups", "units", "relation"
+_OF_ALL_ROWS = ("n_features", "responds", "offset_bounds", "leaves_out_unused_rows", "public_rows")
+_OF_ALL_ROWS += ("public_groups", "units", "relation")
 _BY_ROW = ("moved", "held_y", "user_codes", "row_weights")
 Bounds = tuple[float, float] | None
 
@@ -84,16 +85,20 @@ class Sample:
         self.offset_bounds: Bounds = None
         self.units: PrivacyUnits | None = None
         self.leaves_out_unused_rows = False
+        self._computed: dict[tuple[Hashable, ...], Any] = {}
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
         self.rows = X if isinstance(X, Stored) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
+        self.n_features = self.rows.shape[1]  # without an offset
+        brings_responses = isinstance(self.rows, StreamedRows) and self.rows.responds
+        self.responds = y is not None or brings_responses
         self.held_y = None if y is None else finite_vector("y", y)
         if self.held_y is not None and len(self.held_y) != n:
             raise InputError(
                 f"y must have one entry per row of X, got {len(self.held_y)} entries for {n} rows"
             )
-        if self.held_y is not None and _brings_responses(self.rows):
+        if self.held_y is not None and brings_responses:
             raise InputError("y must be None where the stream X brings the responses, got an array as well")
         self.n_replicates = n_replicates
         self.row_mask = None if row_mask is None else checked_mask(row_mask, n, n_replicates)
@@ -114,16 +119,12 @@ class Sample:
         """The rows as an array in double precision, without an offset; refused if they are streamed."""
         return self.array if self.offset_bounds is None else self.array[:, 1:]
 
-    @property
-    def responds(self) -> bool:
-        """Whether there are responses."""
-        return self.held_y is not None or _brings_responses(self.rows)
-
     @cached_property
     def y(self) -> FloatArray | None:
         """The responses (n,), if there are any; streamed ones are read into memory."""
-        if self.held_y is not None or not isinstance(self.rows, StreamedRows) or not self.rows.responds:
+        if self.held_y is not None or not self.responds:
             return self.held_y
+        assert isinstance(self.rows, StreamedRows)
         y = np.empty(len(self.rows))
         for rows, _, responses in self.rows.pieces():
             y[rows] = responses
@@ -152,6 +153,7 @@ class Sample:
         for name in _BY_ROW:
             values = getattr(self, name)
             setattr(copy, name, values if values is None or rows is None else values[rows])
+        copy._computed = {}
         copy.rows = self.rows if rows is None else self.rows.taken(rows)
         copy.row_mask = row_mask
         copy.n_replicates = self.n_replicates if n_replicates is None else n_replicates
@@ -177,7 +179,7 @@ class Sample:
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows with the first column as an offset, clipped to public bounds."""
-        return self._with(offset_bounds=bounds)
+        return self._with(offset_bounds=bounds, n_features=self.n_features - 1)
 
     def in_units(self, max_rows: int | None = None, max_weight: float | None = None) -> "Sample":
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any.
@@ -213,11 +215,6 @@ class Sample:
         alone = all(each is None for each in (self.held_y, self.row_mask, self.moved, self.units))
         return self.rows if alone and isinstance(self.rows, PartitionedRows) else None
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns d, without an offset."""
-        return self.rows.shape[1] - (self.offset_bounds is not None)
-
     def offset_of(self, values: FloatArray) -> FloatArray | float:
         """Return the offset of stored rows (…, d + 1), (…,), or 0 if there is none."""
         return 0.0 if self.offset_bounds is None else np.clip(values[..., 0], *self.offset_bounds)
@@ -227,7 +224,7 @@ class Sample:
         """Number of rows that each replicate uses, (R,)."""
         if self.row_mask is None:
             return np.full(self.n_replicates, float(len(self.rows)))
-        return np.asarray(np.count_nonzero(self.mask_by_replicate, axis=1), dtype=float)
+        return np.array([np.count_nonzero(own) for own in self.mask_by_replicate], dtype=float)
 
     @cached_property
     def mask_by_replicate(self) -> BoolArray:
@@ -290,10 +287,6 @@ class Sample:
         found: T = self._computed[key]
         return found
 
-    @cached_property
-    def _computed(self) -> dict[tuple[Hashable, ...], Any]:
-        return {}
-
     def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
         """Return the results of functions of this sample, and the seconds of each.
 
@@ -301,10 +294,6 @@ class Sample:
         (`dpalgos.rows.passes`).
         """
         return side_by_side(self.rows, functions, self)
-
-
-def _brings_responses(rows: Stored) -> bool:
-    return isinstance(rows, StreamedRows) and rows.responds
 
 
 def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:

@@ -80,8 +80,7 @@ class UserObjective:
         """Return every user's mean gradient at (d, 1) without the ridge, (n_users, d)."""
 
         def scores(block: Block) -> tuple[FloatArray, FloatArray]:
-            assert block.weight is not None
-            return block.weight * self.loss.slope(block.predictors(coef[:, 0]), block.y), block.X
+            return block.row_weights * self.loss.slope(block.predictors(coef[:, 0]), block.y), block.X
 
         return self.rows.sums_of_units(scores, self.rows.d)
 

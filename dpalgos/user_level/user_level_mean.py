@@ -87,7 +87,7 @@ class UserLevelMean(IntervalEstimator, AggregatingEstimator):
         return self.aggregation_of_means(d).plan(n)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        means = rows.sums_of_units(lambda block: (block.weight, block.X), rows.d)
+        means = rows.sums_of_units(lambda block: (block.row_weights, block.X), rows.d)
         released = self.aggregation_of_means(rows.d).mean(spend, means, rows.sample.n_replicates)
         return rows.by_replicate(released)
 

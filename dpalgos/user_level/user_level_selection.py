@@ -185,7 +185,7 @@ def mean_losses(rows: Rows, estimator: UserLevelSelection) -> FloatArray:
         def part(block: Block, coef: FloatArray = some[:, used], used: IntArray = used) -> Any:
             each = value(block.predictors(coef, block.X[:, used]), block.y).T
             # Fmin: what is not a number counts as the largest loss.
-            return block.weight, np.maximum(np.fmin(each, estimator.loss_bound), 0.0)
+            return block.row_weights, np.maximum(np.fmin(each, estimator.loss_bound), 0.0)
 
         losses.append(rows.sums_of_units(part, len(some)))
     return np.concatenate(losses, axis=1)

@@ -15,7 +15,6 @@ from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
     person_factors,
-    weights_of,
     with_factors,
 )
 from dpalgos.core.rows import Block, Rows
@@ -256,13 +255,13 @@ class Scores:
 
         if self._parts.sample.has_shared_units:
             scores = self._parts.sums_of_units(
-                lambda block: (weights_of(block) * factors(block), block.derived.white.rows(block)),
+                lambda block: (block.row_weights * factors(block), block.derived.white.rows(block)),
                 self.d,
             )
             return np.asarray(scores.T @ scores) / self.n_rows
 
         def part(block: Block) -> FloatArray:
-            weight = factors(block) * weights_of(block)
+            weight = factors(block) * block.row_weights
             scores = block.derived.white.rows(block) * weight[:, None]
             return np.asarray(scores.T @ scores)
 
@@ -298,12 +297,12 @@ class UnitScores(Scores):
     @cached_property
     def _sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
-        return self._sums_of(lambda block: weights_of(block) * block.derived.residual)
+        return self._sums_of(lambda block: block.row_weights * block.derived.residual)
 
     @cached_property
     def _residuals(self) -> FloatArray:
         """The residual of each unit, (units,)."""
-        return self._of_units(lambda block: weights_of(block) * block.derived.residual)
+        return self._of_units(lambda block: block.row_weights * block.derived.residual)
 
     @cached_property
     def _norms(self) -> FloatArray:
@@ -375,7 +374,7 @@ class SingleEventScores(UnitScores):
         def shortened(block: Block) -> FloatArray:
             score = block.derived
             factor = clip_factor(row_length * score.norms, threshold)
-            return np.asarray(weights_of(block) * score.residual * factor)
+            return np.asarray(block.row_weights * score.residual * factor)
 
         sums = self._sums_of(shortened)
         sums *= clip_factor(row_lengths(sums), threshold)[:, None]
@@ -404,9 +403,9 @@ class LimitedScores(UnitScores):
         means = self._means()
 
         def longest(block: Block) -> FloatArray:
-            return np.asarray((weights_of(block) * block.derived.white.norms) ** 2)
+            return np.asarray((block.row_weights * block.derived.white.norms) ** 2)
 
-        answer = self._sums_of(lambda block: weights_of(block) * means(block))
+        answer = self._sums_of(lambda block: block.row_weights * means(block))
         chance = self._of_units(lambda block: longest(block) * means(block))
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
         return np.asarray(
@@ -423,7 +422,7 @@ class LimitedScores(UnitScores):
         means = self._means()
 
         def chances(block: Block) -> FloatArray:
-            return np.asarray(weights_of(block) ** 2 * means(block))
+            return np.asarray(block.row_weights**2 * means(block))
 
         chance = np.minimum(self._of_units(chances) / threshold / threshold, 1).sum()
         sums = np.append(self._residual_moments(threshold), chance)
@@ -492,7 +491,7 @@ class Curvatures:
         def products(block: Block) -> tuple[FloatArray, FloatArray]:
             curvature = block.derived
             counts = curvature.kept | (curvature.norms > threshold)
-            factor = weights_of(block) * clip_factor(curvature.norms, threshold) * counts
+            factor = block.row_weights * clip_factor(curvature.norms, threshold) * counts
             rows = curvature.white.rows(block)
             return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
 
