@@ -156,4 +156,4 @@ class DPMean(IntervalEstimator):
         lower, upper = spend.mechanism(
             LABEL, lambda transcript: private_interval(transcript, rows.sample, bound, epsilon=epsilon)
         )
-        return rows.by_replicate(truncated_means(rows.sample, lower, upper)), upper - lower
+        return rows.by_replicate(truncated_means(rows, lower, upper)), upper - lower

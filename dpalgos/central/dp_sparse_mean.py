@@ -179,7 +179,7 @@ class DPSparseMean(SparsityEstimator):
                 transcript, rows.sample, bound, epsilon=epsilon, columns=columns
             ),
         )
-        means = truncated_means(rows.sample, lower, upper, columns)
+        means = truncated_means(rows, lower, upper, columns)
         return box.of(rows.by_replicate(means), upper - lower, rows.n)
 
 

@@ -19,7 +19,7 @@ from dpalgos.rows.units import PrivacyUnits, sums_by_unit, user_codes, weighted_
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _OF_ALL_ROWS = ("n_features", "responds", "offset_bounds", "leaves_out_unused_rows", "public_rows")
-_OF_ALL_ROWS += ("public_groups", "units", "relation")
+_OF_ALL_ROWS += ("public_groups", "relation")
 _BY_ROW = ("moved", "held_y", "user_codes", "row_weights")
 Bounds = tuple[float, float] | None
 
@@ -154,6 +154,7 @@ class Sample:
             values = getattr(self, name)
             setattr(copy, name, values if values is None or rows is None else values[rows])
         copy._computed = {}
+        copy.units = self.units if rows is None else None
         copy.rows = self.rows if rows is None else self.rows.taken(rows)
         copy.row_mask = row_mask
         copy.n_replicates = self.n_replicates if n_replicates is None else n_replicates
@@ -194,9 +195,15 @@ class Sample:
         if codes is not None and not self.rows.streamed and (codes[1:] < codes[:-1]).any():
             sample = self.derived(rows=np.argsort(codes, kind="stable"))
         used = np.ones(len(sample.rows), dtype=bool) if sample.row_mask is None else sample.row_mask[:, 0]
-        row_weights = None if max_weight is None else sample.row_weights
-        units = weighted_units(sample.user_codes, used, row_weights, max_rows, max_weight or 1.0)
-        return sample.with_units(units if not self.rows.streamed else units._replace(starts=None))
+        units = weighted_units(
+            sample.user_codes,
+            used,
+            None if max_weight is None else sample.row_weights,
+            max_rows,
+            max_weight or 1.0,
+            is_sorted=not self.rows.streamed,
+        )
+        return sample.with_units(units)
 
     def _with(self, **changes: Any) -> "Sample":
         copy = self.derived(row_mask=self.row_mask)

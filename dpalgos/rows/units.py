@@ -51,10 +51,12 @@ def weighted_units(
     row_weights: FloatArray | None,
     max_rows: int | None,
     max_weight: float,
+    *,
+    is_sorted: bool,
 ) -> PrivacyUnits:
     """Return the units of rows (n,): of users by their codes, or single rows without.
 
-    Rows that are not ``used`` weigh 0. If rows are sorted by user, ``starts`` says where those of each begin.
+    Rows that are not ``used`` weigh 0. ``is_sorted`` says whether all rows are used and sorted by user.
     """
     weights = used.astype(float)
     if row_weights is not None:
@@ -71,7 +73,8 @@ def weighted_units(
         weights /= max_rows
         if sizes.max() > max_rows:
             weights[used] *= public_positions(codes[used]) < max_rows
-    return PrivacyUnits(codes, weights, float(len(sizes)), np.append(0, np.cumsum(sizes)))
+    starts = np.append(0, np.cumsum(sizes)) if is_sorted else None
+    return PrivacyUnits(codes, weights, float(len(sizes)), starts)
 
 
 def sums_by_unit(factors: FloatArray, values: FloatArray, starts: IntArray) -> FloatArray:
