@@ -204,7 +204,7 @@ def _center_counts(rows: Rows, std: FloatArray, last: FloatArray, most: int) -> 
                 chosen = std[j] == width
                 outermost = last[j, chosen][0]  # values beyond count there
                 place = _bins(np.clip(block.X[:, j] / width, -outermost, outermost), edges)
-                counts[:, j, chosen] = rows.by_column(block.of(chosen).histogram(place, len(counts)))
+                counts[:, j, chosen] = np.atleast_2d(block.of(chosen).histogram(place, len(counts))).T
         return counts
 
     return rows.sum(counted)

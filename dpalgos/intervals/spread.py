@@ -64,10 +64,10 @@ class TruncatedEntries:
 
     def shares_above(self, rows: Rows) -> FloatArray:
         """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""
-        n_replicates = self.mean.shape[1]
+        d, n_replicates = self.mean.shape
 
         def part(block: Block) -> FloatArray:
-            above = np.empty((len(LEVELS), 1 + rows.d, n_replicates))
+            above = np.empty((len(LEVELS), 1 + d, n_replicates))
             for r, own in enumerate(block.replicates(n_replicates)):
                 sizes = self.sizes(own.X, r)
                 if own.clipped_cells is not None:
@@ -77,7 +77,7 @@ class TruncatedEntries:
             return above
 
         above = rows.mean(part)
-        return above if rows.d > 1 else above[:, 0]
+        return above if d > 1 else above[:, 0]
 
     def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:
         """Return the sizes of the entries of rows, (n, d)."""
