@@ -363,21 +363,19 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
     if n_at_once is None:
         at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
         n_at_once = len(sample.rows) if sample.has_shared_units else at_once // 2 * 2
-    array, y, n_used = sample.array, sample.y, len(sample.rows)
-    mask, used = None, None
+    array, y, mask, used = sample.array, sample.y, None, None
     if sample.row_mask is not None:
         mask = sample.mask_by_replicate
         used = np.flatnonzero(mask.any(axis=0))
-        n_used = len(used)
-    for start in range(0, n_used, n_at_once):
-        some = slice(start, min(start + n_at_once, n_used))
-        if used is None or n_used == len(array):
-            own = None if mask is None else mask[:, some]
-            yield _block(sample, is_batch, some, array[some], None if y is None else y[some], own)
-            continue
-        rows = used[some]
-        own = None if mask is None else mask.take(rows, axis=1)
-        yield _block(sample, is_batch, rows, array.take(rows, axis=0), None if y is None else y[rows], own)
+        if len(used) == len(array):
+            used = None
+        else:
+            array, mask = array.take(used, axis=0), mask.take(used, axis=1)
+            y = None if y is None else y[used]
+    for start in range(0, len(array), n_at_once):
+        some = slice(start, min(start + n_at_once, len(array)))
+        own_y, own_mask = None if y is None else y[some], None if mask is None else mask[:, some]
+        yield _block(sample, is_batch, some if used is None else used[some], array[some], own_y, own_mask)
 
 
 def _of_replicates(sample: Sample) -> tuple[Block, ...]:
