@@ -403,7 +403,7 @@ def _streamed(sample: Sample, is_batch: bool, functions: tuple[Query, ...]) -> I
         values = piece.astype(np.float64, copy=False)
         y = streamed_y if sample.held_y is None else sample.held_y[rows]
         mask = None if sample.row_mask is None else sample.row_mask[rows].T
-        if mask is not None and sample.leaves_out_unused_rows:
+        if mask is not None and not is_batch:
             used = np.flatnonzero(mask[0])
             values, mask, rows = values[used], mask[:, used], rows.start + used
             y = None if y is None else y[used]

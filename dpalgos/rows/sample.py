@@ -18,8 +18,7 @@ from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.units import PrivacyUnits, sums_by_unit, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_OF_ALL_ROWS = ("n_features", "responds", "offset_bounds", "leaves_out_unused_rows", "public_rows")
-_OF_ALL_ROWS += ("public_groups", "relation")
+_OF_ALL_ROWS = "n_features", "responds", "offset_bounds", "public_rows", "public_groups", "relation"
 _BY_ROW = ("moved", "held_y", "user_codes", "row_weights")
 Bounds = tuple[float, float] | None
 
@@ -84,7 +83,6 @@ class Sample:
         self.relation = relation
         self.offset_bounds: Bounds = None
         self.units: PrivacyUnits | None = None
-        self.leaves_out_unused_rows = False
         self._computed: dict[tuple[Hashable, ...], Any] = {}
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
@@ -168,7 +166,6 @@ class Sample:
             one = self.derived(n_replicates=1)
         elif self.rows.streamed:
             one = self.derived(row_mask=self.row_mask[:, [r]], n_replicates=1)
-            one.leaves_out_unused_rows = True
         else:
             one = self.derived(rows=self.row_mask[:, r], n_replicates=1)
         one.n_rows = self.n_rows[[r]]
