@@ -20,7 +20,7 @@ computed in other processes. A query must not read ``rows`` or ``spend``: they w
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -104,7 +104,7 @@ class Block:
             if self.weight is None or self.weight.ndim == 1:
                 yield replace(self, is_batch=False)
                 continue
-            used = np.flatnonzero(self.weight[r])
+            used = self._used[r]
             yield replace(
                 self,
                 X=self.X[used],
@@ -175,12 +175,20 @@ class Block:
 
         ``cells`` (n,) or (R, n) has the cell of each row. ``values``, of such a shape, are v; by default 1.
         """
-        one = np.ones(cells.shape[-1]) if values is None else values
-        weights = one if self.weight is None else self.weight * one
+        values = np.ones(cells.shape[-1]) if values is None else values
+        if cells.ndim == values.ndim == 1 and self.weight is not None and self.weight.ndim == 2:
+            return np.stack([np.bincount(cells[own], values[own], n_cells) for own in self._used])
+        weights = values if self.weight is None else self.weight * values
         if cells.ndim == 1 and weights.ndim == 1:
             return self._leading(np.asarray(np.bincount(cells, weights, n_cells), dtype=float), 1)
         pairs = zip(*np.broadcast_arrays(np.atleast_2d(cells), np.atleast_2d(weights)), strict=True)
         return np.stack([np.bincount(own, w, n_cells) for own, w in pairs])
+
+    @cached_property
+    def _used(self) -> list[IntArray]:
+        """The rows that each replicate uses, by a mask."""
+        assert self.weight is not None
+        return [np.flatnonzero(own) for own in self.weight]
 
     def _leading(self, value: FloatArray, n_axes: int) -> FloatArray:
         return np.asarray(value[None] if self.is_batch and np.ndim(value) == n_axes else value)
