@@ -223,8 +223,8 @@ class Rows:
         """The blocks of rows in memory, made once for all estimators; None if rows are streamed."""
         if self.mapped is not None or self.sample.rows.streamed:
             return self.mapped
-        compute = partial(_in_memory, self.sample, self.is_batch)
-        return self.sample.computed(("blocks", self.is_batch), lambda: tuple(compute()))
+        sample, is_batch = self.sample, self.is_batch
+        return sample.computed(("blocks", is_batch), lambda: tuple(_in_memory(sample, is_batch)))
 
     @property
     def _own_blocks(self) -> tuple[Block, ...]:
@@ -234,7 +234,7 @@ class Rows:
             return ()
         if self.n >= _FEW_OF_ROWS * len(mask) or self.n * mask.shape[1] * self.d >= _MOST_COPIED:
             return ()
-        return sample.computed(("blocks of replicates",), partial(_of_replicates, sample))
+        return sample.computed(("blocks of replicates",), lambda: tuple(_of_replicates(sample)))
 
     def with_total(self, total: float) -> "Rows":
         """Return the same rows with a released sum of weights in place of the number of units."""
@@ -386,21 +386,20 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
         yield _block(sample, is_batch, some if used is None else used[some], array[some], own_y, own_mask)
 
 
-def _of_replicates(sample: Sample) -> tuple[Block, ...]:
-    """Return blocks of rows (R, n, d): all replicates of a batch use as many rows."""
+def _of_replicates(sample: Sample) -> Iterator[Block]:
+    """Yield blocks of rows (R, n, d): all replicates of a batch use as many rows."""
     used = np.stack([np.flatnonzero(own) for own in sample.mask_by_replicate])
     n_at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // len(used))
-    y = sample.y
-    return tuple(
-        Block(
-            X=sample.X[rows],
-            response=None if y is None else y[rows],
+    for start in range(0, used.shape[1], n_at_once):
+        rows = used[:, start : start + n_at_once]
+        values = sample.array[rows]
+        offset = sample.offset_of(values)
+        yield Block(
+            X=values if isinstance(offset, float) else values[..., 1:],
+            response=None if sample.y is None else sample.y[rows],
             is_batch=True,
-            offset=sample.offset_of(sample.array[rows]),
+            offset=offset,
         )
-        for start in range(0, used.shape[1], n_at_once)
-        for rows in [used[:, start : start + n_at_once]]
-    )
 
 
 def _streamed(sample: Sample, is_batch: bool, functions: tuple[Query, ...]) -> Iterator[Block]:
