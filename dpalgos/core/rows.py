@@ -29,9 +29,8 @@ from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.partitions import total_of
-from dpalgos.rows.products import products_of_columns, row_products
+from dpalgos.rows.products import products_of_columns, row_products, sums_by_unit
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import sums_by_unit
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small
@@ -371,7 +370,7 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
     if n_at_once is None:
         at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
         n_at_once = len(sample.rows) if sample.has_shared_units else at_once // 2 * 2
-    array, y, mask, used = sample.array, sample.y, None, None
+    array, y, weights, used = sample.array, sample.y, None, None
     if sample.row_mask is not None:
         mask = sample.mask_by_replicate
         used = np.flatnonzero(mask.any(axis=0))
@@ -380,10 +379,11 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
         else:
             array, mask = array.take(used, axis=0), mask.take(used, axis=1)
             y = None if y is None else y[used]
+        weights = mask.astype(float)  # one array, of which blocks have parts: in a fifth of the time
     for start in range(0, len(array), n_at_once):
         some = slice(start, min(start + n_at_once, len(array)))
-        own_y, own_mask = None if y is None else y[some], None if mask is None else mask[:, some]
-        yield _block(sample, is_batch, some if used is None else used[some], array[some], own_y, own_mask)
+        own_y, own = None if y is None else y[some], None if weights is None else weights[:, some]
+        yield _block(sample, is_batch, some if used is None else used[some], array[some], own_y, own)
 
 
 def _of_replicates(sample: Sample) -> Iterator[Block]:
@@ -414,9 +414,8 @@ def _streamed(sample: Sample, is_batch: bool, functions: tuple[Query, ...]) -> I
             used = np.flatnonzero(mask[0])
             values, mask, rows = values[used], mask[:, used], rows.start + used
             y = None if y is None else y[used]
-        block = _block(
-            sample, is_batch, rows, values, None if y is None else y.astype(float, copy=False), mask
-        )
+        y = None if y is None else y.astype(float, copy=False)
+        block = _block(sample, is_batch, rows, values, y, None if mask is None else mask.astype(float))
         for function in functions:
             block = replace(block, derived=function(block))
         yield block
@@ -428,14 +427,14 @@ def _block(
     rows: slice | IntArray,
     values: FloatArray,
     y: FloatArray | None,
-    mask: BoolArray | None,
+    weights: FloatArray | None,
 ) -> Block:
-    """Return a block of rows with all stored values, and the replicates (R, n) that use each row."""
+    """Return a block of rows with all stored values; ``weights`` (R, n) are those of masks."""
     weight, units, places = None, sample.units, rows
     if units is not None:
         weight, places = units.weights[rows], rows if units.codes is None else units.codes[rows]
-    elif mask is not None:
-        weight = mask.astype(float) if is_batch else mask[0].astype(float)
+    elif weights is not None:
+        weight = weights if is_batch else weights[0]
     offset = sample.offset_of(values)
     return Block(
         X=values if isinstance(offset, float) else values[:, 1:],

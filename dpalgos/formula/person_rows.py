@@ -18,8 +18,8 @@ from dpalgos.formula.columns import OF_ENDS, public_rows
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.products import sums_by_unit
 from dpalgos.rows.sample import marked_rows
-from dpalgos.rows.units import sums_by_unit
 from dpalgos.survival.periods import JoinedPeriods
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 

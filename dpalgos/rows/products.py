@@ -1,13 +1,14 @@
-"""Products of rows with a matrix, and of the columns of rows with each other.
+"""Products of rows with a matrix, with the units of privacy, and of the columns of rows with each other.
 
-Where people are protected, only :func:`row_products` multiplies rows of data with a matrix.
+Where people are protected, only :func:`row_products` multiplies rows of data with a matrix, and only
+:func:`sums_by_unit` adds the rows of a person.
 """
 
 import numpy as np
 import scipy
 
 from dpalgos.release.symmetric import from_upper_triangles
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _CACHED_ROWS = 2**12
 _PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again
@@ -27,6 +28,18 @@ def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
         chosen = slice(start, start + _CACHED_ROWS)
         np.einsum("ij,jk->ik", np.ascontiguousarray(rows[chosen]), matrix, out=products[chosen])
     return products
+
+
+def sums_by_unit(factors: FloatArray, values: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the sums of factors (n,) times values (n, k) over each unit's rows, (units, k).
+
+    Rows are sorted by unit. ``starts`` (units + 1,) are the first rows of units, and n. A unit's sum depends
+    on no other unit, bit by bit.
+    """
+    # A sparse product makes no array of all products, and is faster than `np.add.reduceat` by rows.
+    places = np.arange(len(values))
+    own = scipy.sparse.csr_array((factors, places, starts), shape=(len(starts) - 1, len(values)))
+    return np.asarray(own @ values)
 
 
 def products_of_columns(columns: FloatArray, weights: FloatArray | None) -> FloatArray:

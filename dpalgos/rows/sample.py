@@ -15,7 +15,8 @@ from dpalgos.errors import InputError
 from dpalgos.rows.blocks import HeldRows, Stored, StreamedRows, checked_mask, finite_vector
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.passes import side_by_side
-from dpalgos.rows.units import PrivacyUnits, sums_by_unit, user_codes, weighted_units
+from dpalgos.rows.products import sums_by_unit
+from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _OF_ALL_ROWS = "n_features", "responds", "offset_bounds", "public_rows", "public_groups", "relation"

@@ -24,7 +24,6 @@ another order.
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from dpalgos.errors import InputError
 from dpalgos.release.checks import unmasked
@@ -75,18 +74,6 @@ def weighted_units(
             weights[used] *= public_positions(codes[used]) < max_rows
     starts = np.append(0, np.cumsum(sizes)) if is_sorted else None
     return PrivacyUnits(codes, weights, float(len(sizes)), starts)
-
-
-def sums_by_unit(factors: FloatArray, values: FloatArray, starts: IntArray) -> FloatArray:
-    """Return the sums of factors (n,) times values (n, k) over each unit's rows, (units, k).
-
-    Rows are sorted by unit. ``starts`` (units + 1,) are the first rows of units, and n. A unit's sum depends
-    on no other unit, bit by bit.
-    """
-    # A sparse product makes no array of all products, and is faster than `np.add.reduceat` by rows.
-    places = np.arange(len(values))
-    own = scipy.sparse.csr_array((factors, places, starts), shape=(len(starts) - 1, len(values)))
-    return np.asarray(own @ values)
 
 
 def public_positions(codes: IntArray) -> IntArray:
