@@ -103,7 +103,7 @@ class Block:
             if self.weight is None or self.weight.ndim == 1:
                 yield replace(self, is_batch=False)
                 continue
-            used = self._used[r]
+            used = np.flatnonzero(self.weight[r])
             yield replace(
                 self,
                 X=self.X[used],
@@ -176,7 +176,9 @@ class Block:
         """
         values = np.ones(cells.shape[-1]) if values is None else values
         if cells.ndim == values.ndim == 1 and self.weight is not None and self.weight.ndim == 2:
-            return np.stack([np.bincount(cells[own], values[own], n_cells) for own in self._used])
+            replicates, rows = self._used
+            size = len(self.weight) * n_cells
+            return np.bincount(replicates * n_cells + cells[rows], values[rows], size).reshape(-1, n_cells)
         weights = values if self.weight is None else self.weight * values
         if cells.ndim == 1 and weights.ndim == 1:
             return self._leading(np.asarray(np.bincount(cells, weights, n_cells), dtype=float), 1)
@@ -184,10 +186,11 @@ class Block:
         return np.stack([np.bincount(own, w, n_cells) for own, w in pairs])
 
     @cached_property
-    def _used(self) -> list[IntArray]:
-        """The rows that each replicate uses, by a mask."""
+    def _used(self) -> tuple[IntArray, IntArray]:
+        """The pairs of a replicate and a row that it uses, by a mask."""
         assert self.weight is not None
-        return [np.flatnonzero(own) for own in self.weight]
+        replicates, rows = np.nonzero(self.weight)
+        return replicates, rows
 
     def _leading(self, value: FloatArray, n_axes: int) -> FloatArray:
         return np.asarray(value[None] if self.is_batch and np.ndim(value) == n_axes else value)
