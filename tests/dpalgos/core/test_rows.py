@@ -21,6 +21,7 @@ SUMS = {
     "products": lambda block: block.products(block.y),
     "moments": lambda block: block.moments(block.X),
     "moments with factors": lambda block: block.moments(block.X, block.predictors(COEF[0]) - block.y),
+    "histogram": lambda block: block.histogram((block.X[..., 0] > 0) + 0, 2, block.X[..., 1]),
     "sum": lambda block: block.sum(block.X[..., 0] > 0),
     "gradient": lambda block: block.products(block.predictors(COEF[0]) - block.y),
     "derived": lambda block: block.products(block.y, block.derived),
