@@ -178,7 +178,8 @@ class Block:
         if cells.ndim == values.ndim == 1 and self.weight is not None and self.weight.ndim == 2:
             replicates, rows = self._used
             size = len(self.weight) * n_cells
-            return np.bincount(replicates * n_cells + cells[rows], values[rows], size).reshape(-1, n_cells)
+            sums = np.bincount(replicates * n_cells + cells[rows], values[rows], size)
+            return np.asarray(sums.reshape(-1, n_cells), dtype=float)
         weights = values if self.weight is None else self.weight * values
         if cells.ndim == 1 and weights.ndim == 1:
             return self._leading(np.asarray(np.bincount(cells, weights, n_cells), dtype=float), 1)
