@@ -162,7 +162,7 @@ class BoxMean(IntervalEstimator):
             entries = TruncatedEntries(lower=lower[:, None], upper=upper[:, None], mean=rows.by_column(mean))
             noise = (widths * noise_std)[:, None]
             spend.keep_interval(
-                interval_of_entries(spend, self.interval, rows.sample, entries, noise, UNSEEN_ENTRIES)
+                interval_of_entries(rows, spend, self.interval, entries, noise, UNSEEN_ENTRIES)
             )
         return mean
 

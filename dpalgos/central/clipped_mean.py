@@ -54,6 +54,7 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
+from dpalgos.core.ball import Ball, counts_above, mean_squares
 from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
@@ -65,9 +66,7 @@ from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
-from dpalgos.rows.ball import Ball, counts_above, mean_squares
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.grouped import Grouped, map_groups
 from dpalgos.typing import FloatArray
 
 CENTER, OUTSIDE_LEVEL, SPREAD = "center", "rows outside a level", "spread"
@@ -175,59 +174,54 @@ class ClippedMean(IntervalEstimator):
         return gaussian_plan(self.epsilon, self.delta, shares | {MEAN: Share(left)} | of_interval)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        towards: FloatArray = np.zeros((rows.d, 1))
+        towards = rows.zeros(rows.d)
         if self.clip_norm is not None:
-            towards = self.public_center(rows.d)
-            ball = Ball(towards, np.full(rows.sample.n_replicates, self.clip_norm))
+            towards = rows.by_replicate(self.public_center(rows.d))
+            ball = Ball.plain(towards, self.clip_norm)
         else:
             ball = self.private_ball(rows, spend)
         offset = released_offset(rows, spend, MEAN, ball)
         released = ball.center + ball.unit * offset.value
-        interval = interval_in_ball(spend, self.interval, rows.sample, ball, offset)
+        interval = interval_in_ball(rows, spend, self.interval, ball, offset)
         if interval is not None:
             spend.keep_interval(interval)
         if self.shrinkage == "james_stein":
-            shrunk = james_stein((released - towards) / ball.unit, offset.noise_std**2)
-            released = towards + ball.unit * shrunk
-        return rows.by_replicate(np.broadcast_to(released, (rows.d, rows.sample.n_replicates)))
+            relative = rows.by_column((released - towards) / ball.unit)
+            released = towards + ball.unit * rows.by_replicate(james_stein(relative, offset.noise_std**2))
+        return released
 
     def private_ball(self, rows: Rows, spend: Spend) -> Ball:
         """Release a center, and the radius and units that suit it."""
         assert self.mean_bound is not None
         assert self.std_bounds is not None
         bound, (low, high) = self.mean_bound, self.std_bounds
-        sample, d, root_d = rows.sample, rows.d, np.sqrt(rows.d)
-        center: FloatArray = np.zeros((d, sample.n_replicates))
-        error = np.full(sample.n_replicates, bound)
+        root_d, center, error = np.sqrt(rows.d), rows.zeros(rows.d), rows.zeros() + bound
         first = f"{CENTER} 0" if self.spreads_differ else CENTER
         for _ in range(self.n_stages):
-            ball = Ball(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
+            ball = Ball.plain(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
             offset = released_offset(rows, spend, first, ball)
             center, error = truncate(center + offset.value, bound), np.minimum(offset.noise_std, bound)
         if not self.spreads_differ:
-            return Ball(center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high))
+            return Ball.plain(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
 
-        levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS)[:, None] ** 2 + error**2)
-        ball = Ball(center, ball.radius)
-        ball = Ball(center, self.searched(rows, spend, OUTSIDE_LEVEL, ball, levels))
+        levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS) ** 2 + error[..., None] ** 2)
+        ball = Ball.plain(center, ball.radius)
+        ball = Ball.plain(center, self.searched(rows, spend, OUTSIDE_LEVEL, ball, levels))
         offset = released_offset(rows, spend, f"{CENTER} 1", ball)
         center, error = truncate(center + offset.value, bound), np.minimum(offset.noise_std, bound)
-        query = outer_product.of(rows.by_replicate(mean_squares(sample, ball)), ball.radius, rows.n, d)
-        squares, std = spend(SPREAD, query)
-        variance = np.maximum(rows.by_column(squares) - offset.value**2 + error**2, 0) + std
-        spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
-        ratio = np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0))
+        query = outer_product.of(mean_squares(rows, ball), ball.radius, rows.n, rows.d)
+        squares, std = (np.asarray(each) for each in spend(SPREAD, query))
+        variance = np.maximum(squares - offset.value**2 + error[..., None] ** 2, 0) + std[..., None]
+        spread = np.sqrt(np.clip(variance, low**2, high**2) + error[..., None] ** 2)
+        ratio = np.sqrt(spread.sum(axis=-1) / (spread**2).sum(axis=-1))
         ball = Ball(center, ball.radius, np.sqrt(spread))
-        levels = ball.radius * ratio * _BALL_LEVELS[:, None]
+        levels = (ball.radius * ratio)[..., None] * _BALL_LEVELS
         return Ball(center, self.searched(rows, spend, OUTSIDE_BALL, ball, levels), ball.unit)
 
     def searched(self, rows: Rows, spend: Spend, label: str, ball: Ball, levels: FloatArray) -> FloatArray:
-        """Release which of ascending levels (16, R) about a public number of rows exceed, (R,)."""
+        """Release which of ascending levels (…, 16) about a public number of rows exceed, (…,)."""
         factor = _OUTSIDE_LEVEL if label == OUTSIDE_LEVEL else _OUTSIDE_BALL
         target = factor * np.sqrt(rows.d) / gaussian_mu(self.epsilon, self.delta)
-        distances: Grouped[FloatArray] = map_groups(
-            rows.sample, lambda group: ball.distances(group) * group.weights, all_replicates=True
-        )
-        above = rows.by_replicate(counts_above(distances, levels))[..., None, :]
-        chosen = rows.by_column(spend.search(label, above, min(target, rows.n / 2)))[0]
-        return np.asarray(levels[chosen, np.arange(rows.sample.n_replicates)])
+        above = counts_above(rows, ball, levels)[..., None, :]
+        chosen = spend.search(label, above, min(target, rows.n / 2))
+        return np.asarray(np.take_along_axis(levels, chosen, axis=-1)[..., 0])

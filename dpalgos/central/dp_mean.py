@@ -141,7 +141,7 @@ class DPMean(IntervalEstimator):
         if self.interval is not None:
             ends = np.full((rows.d, 1), bound)
             entries = TruncatedEntries(lower=-ends, upper=ends, mean=rows.by_column(released))
-            spend.keep_interval(interval_of_entries(spend, self.interval, rows.sample, entries, std, _UNSEEN))
+            spend.keep_interval(interval_of_entries(rows, spend, self.interval, entries, std, _UNSEEN))
         return released
 
     def truncated(self, rows: Rows, spend: Spend) -> tuple[FloatArray, FloatArray]:
@@ -156,4 +156,4 @@ class DPMean(IntervalEstimator):
         lower, upper = spend.mechanism(
             LABEL, lambda transcript: private_interval(transcript, rows.sample, bound, epsilon=epsilon)
         )
-        return rows.by_replicate(truncated_means(rows.sample, lower, upper)), upper - lower
+        return rows.by_replicate(truncated_means(rows, lower, upper)), upper - lower

@@ -56,7 +56,6 @@ from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityEstimator, as_printed, mean_losses
 from dpalgos.tuning.truncation import (
@@ -180,10 +179,12 @@ class DPSparseMean(SparsityEstimator):
                 transcript, rows.sample, bound, epsilon=epsilon, columns=columns
             ),
         )
-        means = truncated_means(rows.sample, lower, upper, columns)
+        means = truncated_means(rows, lower, upper, columns)
         return box.of(rows.by_replicate(means), upper - lower, rows.n)
 
 
 def _thresholded_means(sample: Sample, params: DPSparseMean) -> list[FloatArray]:
-    means = clipped_means(sample, truncate, params.value_bound)
+    rows = Rows.of_sample(sample, is_batch=True)
+    means = rows.by_column(clipped_mean(rows, truncate, params.value_bound))
+    means = np.broadcast_to(means, (rows.d, sample.n_replicates))
     return [hard_threshold(means, s) for s in params.grid]

@@ -47,7 +47,7 @@ import numpy as np
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
@@ -55,10 +55,7 @@ from dpalgos.mechanisms.sensitivity import ball_sum, histogram_sum
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.declared import lemma
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
 ROWS_IN_HALVES, ROWS_IN_BOXES = "rows in halves", "rows in boxes"
 SUMS_OF_ROWS, SUMS_OF_RESPONSES = "sums of rows", "sums of responses"
@@ -159,9 +156,8 @@ class BinAggRegression(PrivateEstimator):
         return gaussian_plan(self.epsilon, self.delta, SHARES)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        rows.sample.check_response()
         d, multiplier = rows.d, spend.multiplier(SUMS_OF_ROWS)
-        sums = sums_in_boxes(rows.sample, self, _LEVELS)
+        sums = sums_in_boxes(rows, self, _LEVELS)
         min_rows = 2 * _MIN_SIZE * np.sqrt(2 * d) * multiplier
         boxes = grown_boxes(rows, spend, sums[:, 0], self.limits(d), min_rows)
         sums = sums * boxes.leaf[:, None]  # boxes that are no leaves are not released
@@ -179,33 +175,24 @@ class BinAggRegression(PrivateEstimator):
         )
 
 
-def sums_in_boxes(sample: Sample, params: BinAggRegression, n_levels: int) -> FloatArray:
+def sums_in_boxes(rows: Rows, params: BinAggRegression, n_levels: int) -> FloatArray:
     """Return sums of [1, x, y], clipped, in the boxes of all levels, (2^(L + 1) − 1, d + 2, R)."""
-    n_cells, d = 2**n_levels, sample.n_features
+    n_cells, d = 2**n_levels, rows.d
     lower, upper = params.limits(d)
     center, half = (lower + upper) / 2, (upper - lower) / 2
 
-    def cells(group: Group) -> tuple[FloatArray, IntArray]:
-        X, y = (
-            np.clip(group.X, lower, upper),
-            np.clip(group.y, -params.response_bound, params.response_bound),
-        )
+    def sums_by_cell(block: Block) -> FloatArray:
+        X, y = np.clip(block.X, lower, upper), np.clip(block.y, -params.response_bound, params.response_bound)
         digits = -(-n_levels // d)
         place = np.minimum((((X - center) / half + 1) / 2 * 2**digits).astype(int), 2**digits - 1)
         cell = np.zeros(len(X), dtype=int)
         for level in range(n_levels):
             cell = 2 * cell + (place[:, level % d] >> (digits - 1 - level // d) & 1)
-        return np.column_stack([np.ones(len(X)), X, y]), cell
+        columns = [np.ones(len(X)), *X.T, y]
+        return np.stack([block.histogram(cell, n_cells, column) for column in columns], axis=-1)
 
-    def sums_by_cell(group: Group, rows_and_cells: tuple[FloatArray, IntArray]) -> FloatArray:
-        rows, cell = rows_and_cells
-        sums = [
-            [np.bincount(cell, weights=column * w, minlength=n_cells) for w in group.weights.T]
-            for column in rows.T
-        ]
-        return np.array(sums).transpose(2, 0, 1)
-
-    finest = map_groups(sample, cells).total((n_cells, d + 2, sample.n_replicates), sums_by_cell)
+    finest = rows.by_column(rows.sum(sums_by_cell))
+    finest = np.broadcast_to(finest, (*finest.shape[:-1], rows.sample.n_replicates))
     each = [finest.reshape(2**level, -1, *finest.shape[1:]).sum(axis=1) for level in range(n_levels + 1)]
     return np.concatenate(each)
 

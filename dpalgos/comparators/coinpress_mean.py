@@ -37,6 +37,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
 from dpalgos.catalog import Form, register
+from dpalgos.core.ball import Ball
 from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
@@ -45,7 +46,6 @@ from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
-from dpalgos.rows.ball import Ball
 from dpalgos.typing import FloatArray
 
 CENTER, MEAN = "center", "mean"
@@ -61,7 +61,7 @@ def tail_norm(d: int, miss: float) -> float:
 
 
 def ball_radius(error: FloatArray, tail: float, sigma: float) -> FloatArray:
-    """Return r_t for a center that is off by ``error`` at most, (R,); ``tail`` is γ σ."""
+    """Return r_t for a center that is off by ``error`` at most, (…,); ``tail`` is γ σ."""
     return np.asarray(np.minimum(np.sqrt(error**2 + 2 * _TAIL * error * sigma + tail**2), error + tail))
 
 
@@ -102,16 +102,15 @@ class CoinPressMean(IntervalEstimator):
         }
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        sample, sigma, coarse = rows.sample, self.std_bound, self.n_rounds - 1
+        sigma, coarse = self.std_bound, self.n_rounds - 1
         tail = tail_norm(rows.d, _MISS) * sigma
-        center: FloatArray = np.zeros((rows.d, sample.n_replicates))
-        error = np.full(sample.n_replicates, np.sqrt(rows.d) * self.mean_bound)
+        center, error = rows.zeros(rows.d), rows.zeros() + np.sqrt(rows.d) * self.mean_bound
         for t in range(self.n_rounds):
-            ball = Ball(center, ball_radius(error, tail, sigma))
+            ball = Ball.plain(center, ball_radius(error, tail, sigma))
             offset = released_offset(rows, spend, CENTER if t < coarse else MEAN, ball)
             center = center + offset.value
             error = tail * np.sqrt(1 / rows.n + (offset.noise_std / sigma) ** 2)
-        interval = interval_in_ball(spend, self.interval, sample, ball, offset)
+        interval = interval_in_ball(rows, spend, self.interval, ball, offset)
         if interval is not None:
             spend.keep_interval(interval)
-        return rows.by_replicate(center)
+        return center

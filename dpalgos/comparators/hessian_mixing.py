@@ -29,7 +29,7 @@ iterative Hessian mixing.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -41,14 +41,12 @@ from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, FailureEvent
 from dpalgos.catalog import register
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows, second_moments
 from dpalgos.core.slots import Gaussian, Plan, Proved, Sketch, Slot, planned_events
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, failure_sensitivity
-from dpalgos.models.families import get_family
-from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
-from dpalgos.rows.moments import row_moments
+from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.typing import FloatArray
 
 SMALLEST_EIGENVALUE, PRODUCT, SKETCH = "least eigenvalue", "residual product", "sketch"
@@ -88,9 +86,8 @@ class HessianMixing(PrivateEstimator):
         return mixing_plan(self.epsilon, self.delta, d, self.n_iterations)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        d, row, bound, sample = rows.d, self.covariate_bound, self.response_bound, rows.sample
-        gram = row_moments(sample, row)[:, :d, :d]
-        gram = gram if rows.is_batch else gram[0]
+        row, bound = self.covariate_bound, self.response_bound
+        gram = second_moments(rows, row)
         smallest = np.linalg.eigvalsh(gram)[..., 0]
         smallest, std = spend(SMALLEST_EIGENVALUE, eigenvalue_sensitivity.of(smallest, row))
         spend.charge(FAILURE)
@@ -100,15 +97,20 @@ class HessianMixing(PrivateEstimator):
         assert isinstance(sketch, Sketch)
         bound_squared = float(eigenvalue_sensitivity(row))
         ridge = sketch.ridge * bound_squared
-        gradient_at = Risk(get_family("gaussian", response_bound=bound), sample, row_bound=row).gradient
-        coef: FloatArray = np.zeros((d, sample.n_replicates))
+        coef = rows.zeros(rows.d)
         for t in range(self.n_iterations):
-            products = rows.by_replicate(-sample.n_rows * gradient_at(coef))
+            products = rows.sum(partial(_products, coef=coef, row_bound=row, residual_bound=bound))
             product, _ = spend(f"{PRODUCT} {t}", ball_sum.of(products, row * bound))
             drawn = spend.sketch(f"{SKETCH} {t}", gram, bound_squared, added=np.maximum(ridge - sure, 0))
             curvature = np.swapaxes(drawn, -1, -2) @ drawn / sketch.n_rows
-            coef = coef + rows.by_column(np.linalg.solve(curvature, product[..., None])[..., 0])
-        return rows.by_replicate(coef)
+            coef = coef + np.linalg.solve(curvature, product[..., None])[..., 0]
+        return coef
+
+
+def _products(block: Block, coef: FloatArray, row_bound: float, residual_bound: float) -> FloatArray:
+    """Return the sum of clipped rows times clipped residuals, (…, d)."""
+    X = clip_rows_l2(block.X, row_bound)
+    return block.products(np.clip(block.y - block.predictors(coef, X), -residual_bound, residual_bound), X)
 
 
 def sketch_rows(d: int, delta: float, n_iterations: int) -> int:

@@ -33,12 +33,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy
 
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator, Lemmas
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -49,7 +48,6 @@ from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_std_bounds
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 SPREAD, CENTER, MEAN = "spread", "center", "mean"
@@ -117,29 +115,29 @@ class KarwaVadhanMean(IntervalEstimator):
         return least_noise_plan(self.epsilon, self.delta, plan)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        sample, (low, high) = rows.sample, self.std_bounds
-        std, rare = (np.full((rows.d, sample.n_replicates), each) for each in (high, 0.0))
+        (low, high), n_replicates = self.std_bounds, rows.sample.n_replicates
+        std, rare = (np.full((rows.d, n_replicates), each) for each in (high, 0.0))
         if not self.std_known:
             levels = spread_levels(self.std_bounds)
-            chosen = _choose(spend, SPREAD, _pair_counts(sample, levels), None)
+            chosen = _choose(spend, SPREAD, _pair_counts(rows, levels), None)
             # The bin [2^k, 2^(k+1)) of pair differences gives σ = 2^(k+2).
             std, rare = np.clip(4 * levels[chosen], low, high), np.where(chosen == 0, np.inf, 0.0)
         last = np.ceil(self.mean_bound / std)
         # As many bins as the least σ needs; those beyond ±⌈B/σ⌉ are empty and never drawn.
         most = int(np.ceil(self.mean_bound / low))
         allowed = np.abs(np.arange(-most, most + 1))[:, None, None] <= last
-        bins = _choose(spend, CENTER, _center_counts(sample, std, last, most), allowed)
+        bins = _choose(spend, CENTER, _center_counts(rows, std, last, most), allowed)
         center = np.asarray(std * (bins - most), dtype=float)
         half = 4 * std * np.sqrt(np.log(rows.n * rows.d / _MISS))
-        cut = _means_of_offsets(sample, center, half, lambda offset, radius: np.clip(offset, -radius, radius))
+        cut = _means_of_offsets(rows, center, half, lambda offset, radius: np.clip(offset, -radius, radius))
         relative, unit, noise_std = self._released(rows, spend, cut / (2 * half), 2 * half)
         mean = np.asarray(np.clip(center + relative * unit, center - half, center + half))
         if self.interval is not None:
             entries = TruncatedEntries(lower=center - half, upper=center + half, mean=mean)
-            squares = _means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
-            spread = RowSpread(squares, entries.shares_above(sample), Unseen(near=rare))
+            squares = _means_of_offsets(rows, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2)
+            spread = RowSpread(squares, entries.shares_above(rows), Unseen(near=rare))
             noise = unit * noise_std
-            spend.keep_interval(entry_interval(spend, self.interval, entries, sample.n_rows, spread, noise))
+            spend.keep_interval(entry_interval(rows, spend, self.interval, entries, spread, noise))
         return rows.by_replicate(mean)
 
     def _released(
@@ -179,73 +177,58 @@ def _choose(spend: Spend, label: str, counts: FloatArray, allowed: BoolArray | N
     return spend.mechanism(label, release)
 
 
-def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
-    edges = np.append(levels, 2 * levels[-1])
-    counts = np.empty((len(levels), sample.n_features, sample.n_replicates))
-    if sample.row_mask is None:  # blocks of a stream hold an even number of rows, but for the last
+def _pair_counts(rows: Rows, levels: FloatArray) -> FloatArray:
+    """Count the differences of each replicate's first and second row, third and fourth, …, (K, d, R)."""
+    edges, sample = np.append(levels, 2 * levels[-1]), rows.sample
 
-        def counted(part: Sample) -> FloatArray:
-            return np.asarray(sum(_differences_counted(group.X, edges) for group in part.row_blocks()))
+    def counted(X: FloatArray) -> FloatArray:
+        even = len(X) // 2 * 2
+        differences = np.abs(X[1:even:2] - X[0:even:2])
+        counts = [np.bincount(_bins(column, edges), minlength=len(levels)) for column in differences.T]
+        return np.stack(counts, axis=1).astype(float)
 
-        counts[:] = sample.total(counted)
-        return counts
-    for r in range(sample.n_replicates):
-        counts[:, :, r] = _differences_counted(sample.X[sample.row_mask[:, r]], edges)[:, :, 0]
-    return counts
-
-
-def _differences_counted(X: FloatArray, edges: FloatArray) -> FloatArray:
-    even = len(X) // 2 * 2
-    differences = np.abs(X[1:even:2] - X[0:even:2])
-    weights = np.ones((len(differences), 1))
-    return np.stack([_bin_counts(column, edges, weights) for column in differences.T], axis=1)
+    if sample.row_mask is None:  # blocks have an even number of rows, except the last one
+        counts = rows.sum(lambda block: counted(block.X))
+        return np.repeat(counts[:, :, None], sample.n_replicates, axis=-1)
+    return np.stack([counted(sample.X[own]) for own in sample.mask_by_replicate], axis=-1)
 
 
-def _center_counts(sample: Sample, std: FloatArray, last: FloatArray, most: int) -> FloatArray:
+def _center_counts(rows: Rows, std: FloatArray, last: FloatArray, most: int) -> FloatArray:
     """Count each column in bins of its width around multiples of it, (2 most + 1, d, R)."""
     edges = np.arange(-most, most + 2) - 0.5
 
-    def counted(part: Sample) -> FloatArray:
+    def counted(block: Block) -> FloatArray:
         counts = np.zeros((2 * most + 1, *std.shape))
-        for group in part.row_blocks():
-            for j in range(len(std)):
-                for width in np.unique(std[j]):
-                    chosen = std[j] == width
-                    outermost = last[j, chosen][0]  # values beyond count there
-                    position = np.clip(group.X[:, j] / width, -outermost, outermost)
-                    counts[:, j, chosen] += _bin_counts(position, edges, _of(group.weights, chosen))
+        for j in range(len(std)):
+            for width in np.unique(std[j]):
+                chosen = std[j] == width
+                outermost = last[j, chosen][0]  # values beyond count there
+                place = _bins(np.clip(block.X[:, j] / width, -outermost, outermost), edges)
+                counts[:, j, chosen] = np.atleast_2d(block.of(chosen).histogram(place, len(counts))).T
         return counts
 
-    return sample.total(counted)
+    return rows.sum(counted)
 
 
-def _bin_counts(values: FloatArray, edges: FloatArray, weights: FloatArray) -> FloatArray:
-    """Count rows in bins, (K, R); values beyond the outermost edges count in the outermost bins."""
-    index, n = np.searchsorted(edges[1:-1], values, side="right"), len(values)
-    bins = scipy.sparse.csr_array((np.ones(n), (index, np.arange(n))), shape=(len(edges) - 1, n))
-    return np.asarray(bins @ weights)
+def _bins(values: FloatArray, edges: FloatArray) -> IntArray:
+    """Return the bins of values, (n,); values beyond the outermost edges are in the outermost bins."""
+    return np.searchsorted(edges[1:-1], values, side="right")
 
 
 def _means_of_offsets(
-    sample: Sample,
+    rows: Rows,
     center: FloatArray,
     half: FloatArray,
     function: Callable[[FloatArray, float], FloatArray],
 ) -> FloatArray:
     """Average a function of each column's offsets and half-width, computed once per distinct interval."""
 
-    def summed(part: Sample) -> FloatArray:
+    def summed(block: Block) -> FloatArray:
         total = np.zeros_like(center)
-        for group in part.row_blocks():
-            for j in range(len(center)):
-                for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
-                    chosen = (center[j] == middle) & (half[j] == radius)
-                    column = function(group.X[:, j] - middle, radius)
-                    total[j, chosen] += column @ _of(group.weights, chosen)
+        for j in range(len(center)):
+            for middle, radius in np.unique(np.stack([center[j], half[j]]), axis=1).T:
+                chosen = (center[j] == middle) & (half[j] == radius)
+                total[j, chosen] = block.of(chosen).total(function(block.X[:, j] - middle, radius))
         return total
 
-    return sample.total(summed) / sample.n_rows
-
-
-def _of(weights: FloatArray, chosen: BoolArray) -> FloatArray:
-    return weights if weights.shape[1] == 1 and len(chosen) > 1 else weights[:, chosen]
+    return rows.mean(summed)

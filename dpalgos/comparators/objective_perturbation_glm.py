@@ -137,15 +137,15 @@ class ObjectivePerturbationGLM(FamilyEstimator):
 
     def perturbed(self, rows: Rows, spend: Spend, transcript: Transcript) -> FloatArray:
         """Release the minimum of the perturbed risk with noise, (d, R)."""
-        family, n, bound = self.family_object(), rows.sample.n_rows, self.covariate_bound
+        family, n, bound = self.family_object(), rows.n, self.covariate_bound
         noise, _ = self.calibrated(rows.n, rows.d)
         lipschitz = family.residual_bound * bound
-        ridges = noise.ridge * family.curvature_bound * bound**2 / n
-        tolerance = lipschitz * np.maximum(n**-2.0, _FINEST)
+        ridges = np.full(transcript.n_replicates, noise.ridge * family.curvature_bound * bound**2 / n)
+        tolerance = np.full(transcript.n_replicates, lipschitz * max(n**-2.0, _FINEST))
         tilt = noise.objective * lipschitz / n * transcript.noise.normal(rows.d)
         minimum = reached_minimum(
             family,
-            rows.sample,
+            rows,
             {"row_bound": bound, "ridge": ridges, "tilt": tilt},
             tolerance,
             n_iterations=self.n_iterations,

@@ -104,7 +104,7 @@ class OutputPerturbationGLM(FamilyEstimator):
         gradient_bound = family.residual_bound * self.covariate_bound
         minimum = reached_minimum(
             family,
-            sample,
+            rows,
             {
                 "row_bound": self.covariate_bound,
                 "ridge": np.full(sample.n_replicates, self.ridge),

@@ -42,7 +42,7 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.catalog import register
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Plan, Proved, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -50,7 +50,6 @@ from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
 from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.moments import clipped_means
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray, Number
@@ -154,7 +153,7 @@ class PrivateFrankWolfeLasso(PrivateEstimator):
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         sample, radius = rows.sample, self.coef_l1_bound
-        problem = _Regression(sample, self) if sample.responds else _Mean(sample, self)
+        problem = _Regression(sample, self) if sample.responds else _Mean(rows, self)
         theta: FloatArray = np.zeros((rows.d, sample.n_replicates))
         for t in range(1, self.steps + 1):
             # The score of the vertex ±C₁ e_j is ∓C₁ gradient_j: larger is better.
@@ -210,9 +209,9 @@ def _toward(theta: FloatArray, vertex: IntArray, t: int, radius: float) -> Float
 class _Mean:
     """½ ‖x − θ‖²: the gradient is θ − x̄."""
 
-    def __init__(self, sample: Sample, params: PrivateFrankWolfeLasso) -> None:
+    def __init__(self, rows: Rows, params: PrivateFrankWolfeLasso) -> None:
         bound = _needed(params.value_bound, "value_bound", "a mean (y=None)")
-        self._means = clipped_means(sample, truncate, bound)
+        self._means = rows.by_column(clipped_mean(rows, truncate, bound))
         self.rounding, self._change = 1.0, np.asarray(2 * bound)
 
     def negative_gradient(self, theta: FloatArray) -> FloatArray:

@@ -17,7 +17,6 @@ from dpalgos.params import choice, interval_level
 from dpalgos.release.declared import Lemma, Release, Witness
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import weighted_units
 from dpalgos.typing import FloatArray
 
 Lemmas = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]
@@ -39,8 +38,6 @@ class AnyEstimator(ABC):
     batch_of_same_rows : bool
         Whether the replicates of a batch must have the same rows, as reports of people have. Replicates with
         different rows then run one by one.
-    of_users : bool
-        Whether ``n`` is the number of users, whose rows ``fit`` itself puts together.
     weighs_people : bool
         Whether the rows of a person with several rows have equal weights, which sum to 1, in all sums.
     by_forecast : tuple of str
@@ -51,7 +48,6 @@ class AnyEstimator(ABC):
     witnesses: ClassVar[Witnesses] = {}
     batch: ClassVar[bool] = False
     batch_of_same_rows: ClassVar[bool] = False
-    of_users: ClassVar[bool] = False
     weighs_people: ClassVar[bool] = False
     by_forecast: ClassVar[tuple[str, ...]] = ()
 
@@ -109,8 +105,8 @@ class AnyEstimator(ABC):
         """Return the estimate (d,); each number that it takes from rows passes through ``spend``."""
 
     def with_units(self, sample: Sample) -> Sample:
-        """Return a sample of one replicate whose rows have the weights that protect people."""
-        return weighted_units(sample) if self.weighs_people else sample
+        """Return a sample whose rows have the weights that protect people; replicates have the same rows."""
+        return sample.in_units() if self.weighs_people else sample
 
     def is_batch(self, sample: Sample) -> bool:
         """Return whether the replicates of a sample run at once: their plans must be the same, too."""
@@ -131,12 +127,9 @@ class AnyEstimator(ABC):
             transcript.join(parts)
             return np.concatenate(each, axis=-1)
         is_batch = n_replicates > 1
-        if not is_batch:
-            sample = sample.for_replicate(0)
-            sample = sample.means_of_users() if of_means else self.with_units(sample)
+        sample = sample if is_batch else sample.for_replicate(0)
+        sample = sample.means_of_users() if of_means else self.with_units(sample)
         rows = Rows.of_sample(sample, is_batch=is_batch)
-        if self.of_users:
-            rows = rows.with_total(float(sample.n_users[0]))
         spend = Spend(self.plan(rows.n, rows.d), declared_lemmas(self), transcript, is_batch=is_batch)
         estimate = self.fit(rows, spend)
         spend.check_complete()

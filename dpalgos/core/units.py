@@ -6,7 +6,6 @@ from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError, shown
 from dpalgos.params import choice, count, positive
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import weighted_units
 
 EQUAL, BY_ROWS = "equal", "rows"
 
@@ -59,4 +58,4 @@ class UnitEstimator(AnyEstimator):
     def with_units(self, sample: Sample) -> Sample:
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any."""
         self.check_units(sample)
-        return weighted_units(sample, self.max_rows, self.max_weight)
+        return sample.in_units(self.max_rows, self.max_weight)

@@ -40,7 +40,7 @@ from dpalgos.release.checks import (
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample, marked_rows
-from dpalgos.rows.users import user_codes
+from dpalgos.rows.units import user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _FAMILIES = {

@@ -18,8 +18,8 @@ from dpalgos.formula.columns import OF_ENDS, public_rows
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.products import sums_by_unit
 from dpalgos.rows.sample import marked_rows
-from dpalgos.rows.users import sums_by_user
 from dpalgos.survival.periods import JoinedPeriods
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -99,7 +99,7 @@ class PersonRows:
     def means(self, values: FloatArray) -> FloatArray:
         """Return the means of values of rows of data (n,) for each person-period, (m,)."""
         joined = self.joined
-        return sums_by_user(joined.share, values[joined.row][:, None], joined.starts)[:, 0]
+        return sums_by_unit(joined.share, values[joined.row][:, None], joined.starts)[:, 0]
 
     def _pieces(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         joined, offset = self.joined, self.design.offset
@@ -110,7 +110,7 @@ class PersonRows:
             some = slice(start, start + size)
             starts = joined.starts[start : start + size + 1]
             part = slice(starts[0], starts[-1])
-            X = sums_by_user(joined.share[part], self.columns[joined.row[part]], starts - starts[0])
+            X = sums_by_unit(joined.share[part], self.columns[joined.row[part]], starts - starts[0])
             X += self.of_periods[joined.period[some]]
             X[:, 0] = np.clip(X[:, 0] + np.log(joined.exposure[some]), low, high)
             if self.design.constant:

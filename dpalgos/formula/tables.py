@@ -21,7 +21,7 @@ from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import generator_of
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.users import user_codes
+from dpalgos.rows.units import user_codes
 from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.typing import FloatArray
 

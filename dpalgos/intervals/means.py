@@ -2,7 +2,7 @@
 
 An interval needs two more releases. Squares estimate the variance. Shares of rows by size bound the bias of
 clipping. Entries have them per column (:mod:`dpalgos.intervals.spread`), offsets in a ball of radius r
-(:mod:`dpalgos.rows.ball`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
+(:mod:`dpalgos.core.ball`) have them per row. With pure ε-DP noise, both together take 0.4 of ε.
 """
 
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.catalog import Release
+from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot
@@ -28,9 +29,6 @@ from dpalgos.intervals.tails import (
     tail_sensitivity,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, box, interval, outer_product
-from dpalgos.rows.ball import Ball, mean_offset, mean_squares
-from dpalgos.rows.grouped import Grouped, map_groups
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
@@ -42,18 +40,16 @@ _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
 
 
 class ReleasedOffset(NamedTuple):
-    """A released mean offset from a center (d, R), the noise in it, (R,) or (d, R), and of how many rows."""
+    """A released mean offset from a center (…, d), and the noise in it, (…,)."""
 
     value: FloatArray
     noise_std: FloatArray
-    n_rows: FloatArray
 
 
 def released_offset(rows: Rows, spend: Spend, label: str, ball: Ball) -> ReleasedOffset:
     """Release the mean offset of rows clipped to a ball, whose lemma is ``ball_mean``."""
-    mean = rows.by_replicate(mean_offset(rows.sample, ball))
-    offset, std = spend(label, ball_mean.of(mean, ball.radius, rows.n))
-    return ReleasedOffset(rows.by_column(offset), std, rows.sample.n_rows)
+    offset, std = spend(label, ball_mean.of(mean_offset(rows, ball), ball.radius, rows.n))
+    return ReleasedOffset(offset, std)
 
 
 class RowSpread(NamedTuple):
@@ -77,9 +73,9 @@ def pure_slots(epsilon: float) -> dict[str, Slot]:
 
 
 def interval_in_ball(
+    rows: Rows,
     spend: Spend,
     level: float | None,
-    sample: Sample,
     ball: Ball,
     offset: ReleasedOffset,
     unseen: Unseen = _UNSEEN_OFFSETS,
@@ -90,43 +86,41 @@ def interval_in_ball(
     """
     if level is None:
         return None
-    n_rows = offset.n_rows
-    distances: Grouped[FloatArray] = map_groups(
-        sample, lambda group: np.asarray(ball.distances(group) * group.weights), all_replicates=True
-    )
-    squares, std = release_second_moments(
-        spend, BALL_SQUARES, mean_squares(sample, ball), ball.radius, n_rows
-    )
-    tail = release_tail(spend, BALL_TAIL, shares_above(sample, distances, ball.radius), n_rows)
+    radius, unit = np.atleast_1d(ball.radius), rows.by_column(np.broadcast_to(ball.unit, ball.center.shape))
+    second = rows.by_column(mean_squares(rows, ball))
+    squares, std = release_second_moments(spend, BALL_SQUARES, second, radius, rows.n)
+    tail = release_tail(spend, BALL_TAIL, shares_above(rows, ball), rows.n)
     along = part_along(squares, np.maximum(squares, 0).sum(axis=0))
     return mean_interval(
         level,
-        ReleasedOffset(ball.unit * offset.value, ball.unit * offset.noise_std, n_rows),
-        squares=ball.unit**2 * squares,
-        squares_std=ball.unit**2 * std,
-        clipping=ball.unit * tail.moved(along * ball.radius, unseen=unseen),
+        rows.n,
+        offset=unit * rows.by_column(offset.value),
+        noise_std=unit * offset.noise_std,
+        squares=unit**2 * squares,
+        squares_std=unit**2 * std,
+        clipping=unit * tail.moved(along * radius, unseen=unseen),
         largest_bias=_largest_bias(tail),
     )
 
 
 def interval_of_entries(
+    rows: Rows,
     spend: Spend,
     level: float,
-    sample: Sample,
     entries: TruncatedEntries,
     noise_std: FloatArray,
     unseen: Unseen,
 ) -> Interval:
     """Release the spread of entries truncated to public intervals; return the interval of their mean."""
-    spread = RowSpread(entries.squares(sample), entries.shares_above(sample), unseen)
-    return entry_interval(spend, level, entries, sample.n_rows, spread, noise_std)
+    spread = RowSpread(entries.squares(rows), entries.shares_above(rows), unseen)
+    return entry_interval(rows, spend, level, entries, spread, noise_std)
 
 
 def entry_interval(
+    rows: Rows,
     spend: Spend,
     level: float,
     entries: TruncatedEntries,
-    n_rows: FloatArray,
     spread: RowSpread,
     noise_std: FloatArray,
 ) -> Interval:
@@ -135,18 +129,19 @@ def entry_interval(
     ``noise_std`` is that of the mean.
     """
     if isinstance(spend.plan[SCORE_MOMENTS], Gaussian):
-        squares, std = spend.columns(
-            SCORE_MOMENTS, box.of(spread.squares, np.ones(len(spread.squares)), n_rows)
-        )
-        tail = release_tail(spend, ENTRY_TAIL, spread.above, n_rows)
+        query = box.of(spread.squares, np.ones(len(spread.squares)), rows.n)
+        squares, std = spend.columns(SCORE_MOMENTS, query)
+        tail = release_tail(spend, ENTRY_TAIL, spread.above, rows.n)
     else:
-        squares, std = spend.columns(SCORE_MOMENTS, interval.of(spread.squares, 1, n_rows))
-        tail = release_tail(spend, PURE_TAIL, spread.above, n_rows)
+        squares, std = spend.columns(SCORE_MOMENTS, interval.of(spread.squares, 1, rows.n))
+        tail = release_tail(spend, PURE_TAIL, spread.above, rows.n)
     half = (entries.upper - entries.lower) / 2
     farthest = np.maximum(entries.upper - entries.center, entries.center - entries.lower)
     return mean_interval(
         level,
-        ReleasedOffset(entries.mean - (entries.upper + entries.lower) / 2, noise_std, n_rows),
+        rows.n,
+        offset=entries.mean - (entries.upper + entries.lower) / 2,
+        noise_std=noise_std,
         squares=half**2 * squares,
         squares_std=half**2 * std,
         clipping=tail.moved(farthest, unseen=spread.unseen),
@@ -160,8 +155,10 @@ def _largest_bias(tail: Tail) -> FloatArray:
 
 def mean_interval(
     level: float,
-    offset: ReleasedOffset,
+    n_rows: float,
     *,
+    offset: FloatArray,
+    noise_std: FloatArray,
     squares: FloatArray,
     squares_std: FloatArray,
     clipping: FloatArray,
@@ -169,13 +166,14 @@ def mean_interval(
 ) -> Interval:
     """Return the interval of a mean, the average of offsets from a public or released center.
 
-    ``squares`` are released means of squared offsets, with their noise, (R,) or (d, R). ``clipping`` (d, R)
-    bounds how far clipping moved the mean. Above ``largest_bias`` half-widths, there is no interval.
+    ``offset`` (d, R) is the released mean offset, with its noise, (), (R,) or (d, R). ``squares`` are
+    released means of squared offsets, with their noise, (R,) or (d, R). ``clipping`` (d, R) bounds how far
+    clipping moved the mean. Above ``largest_bias`` half-widths, there is no interval.
     """
-    noise, n_rows = np.asarray(offset.noise_std) ** 2, offset.n_rows
-    spread = np.maximum(squares - offset.value**2 + noise, 0.0)
+    noise = np.asarray(noise_std) ** 2
+    spread = np.maximum(squares - offset**2 + noise, 0.0)
     # Of the released squares, of the square of the released mean, and of a sample's variance.
-    unsure = np.asarray(squares_std) ** 2 + noise * (4 * offset.value**2 + 2 * noise) + 2 * spread**2 / n_rows
+    unsure = np.asarray(squares_std) ** 2 + noise * (4 * offset**2 + 2 * noise) + 2 * spread**2 / n_rows
     return interval_by_variance(
         level,
         variance=noise + spread / n_rows,

@@ -13,20 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.core.rows import Block, Rows, clipped_mean
 from dpalgos.core.spend import Spend
-from dpalgos.intervals.tails import FAR, LEVELS, counts
+from dpalgos.intervals.tails import FAR, LEVELS
 from dpalgos.release.declared import Release
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import map_groups
-from dpalgos.rows.moments import clipped_means
-from dpalgos.rows.sample import Sample
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import FloatArray
 
 SCORE_MOMENTS = "score moments"
 
 
 def release_second_moments(
-    spend: Spend, release: Release, moments: FloatArray, bound: FloatArray, n_rows: FloatArray
+    spend: Spend, release: Release, moments: FloatArray, bound: FloatArray, n_rows: float
 ) -> tuple[FloatArray, FloatArray]:
     """Release mean squares (d, R) of vectors of norm at most ``bound`` (R,); also return their noise."""
     square = np.asarray(bound) ** 2
@@ -60,28 +57,27 @@ class TruncatedEntries:
         inside = (self.upper - self.lower) / 20
         return np.asarray(np.clip(self.mean, self.lower + inside, self.upper - inside))
 
-    def squares(self, sample: Sample) -> FloatArray:
+    def squares(self, rows: Rows) -> FloatArray:
         """Return means of squares relative to the intervals, the same for all replicates, (d, R)."""
         middle, half = (self.lower + self.upper)[:, 0] / 2, (self.upper - self.lower)[:, 0] / 2
-        return clipped_means(sample, RelativeSquares(tuple(middle), tuple(half)), 1.0)
+        return rows.by_column(clipped_mean(rows, RelativeSquares(tuple(middle), tuple(half)), 1.0))
 
-    def shares_above(self, sample: Sample) -> FloatArray:
+    def shares_above(self, rows: Rows) -> FloatArray:
         """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""
-        d, shape = sample.n_features, (len(LEVELS), sample.n_features + 1, sample.n_replicates)
+        d, n_replicates = self.mean.shape
 
-        def counted(group: Group, moved: BoolArray | None) -> FloatArray:
-            above = np.zeros(shape)
-            for r, weights in enumerate(np.broadcast_to(group.weights, (len(group.X), shape[-1])).T):
-                sizes = self.sizes(group.X, r)
-                if moved is not None:
-                    sizes = np.where(moved, FAR, sizes)
-                sizes *= weights[:, None]
-                above[:, :1, r] += counts(sizes.max(axis=1, keepdims=True))
-                above[:, 1:, r] += counts(sizes)
+        def part(block: Block) -> FloatArray:
+            above = np.empty((len(LEVELS), 1 + d, n_replicates))
+            for r, own in enumerate(block.replicates(n_replicates)):
+                sizes = self.sizes(own.X, r)
+                if own.clipped_cells is not None:
+                    sizes = np.where(own.clipped_cells, FAR, sizes)
+                each = np.column_stack([sizes.max(axis=1), sizes]).T
+                above[:, :, r] = [own.sum(each > level) for level in LEVELS]
             return above
 
-        above = map_groups(sample, sample.clipped_cells, all_replicates=True).total(shape, counted)
-        return np.asarray((above if d > 1 else above[:, 0]) / sample.n_rows)
+        above = rows.mean(part)
+        return above if d > 1 else above[:, 0]
 
     def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:
         """Return the sizes of the entries of rows, (n, d)."""

@@ -37,12 +37,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpalgos.core.ball import Ball
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian
 from dpalgos.core.spend import Spend
 from dpalgos.release.declared import Release, lemma
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import Grouped
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, Number
 
 TAIL = "shares by size"
@@ -90,29 +89,19 @@ def tail_l1_sensitivity(n_rows: Number, columns: bool = False) -> FloatArray:
     return np.asarray(np.divide(3 if columns else 2, n_rows))
 
 
-def counts_by_level(sample: Sample, group: Group, sizes: FloatArray) -> FloatArray:
-    """Return how many sizes (n, R) of a group's rows exceed each level, (6, R).
+def shares_above(rows: Rows, ball: Ball) -> FloatArray:
+    """Return the shares of rows whose distances over the radius exceed each level, (6, R).
 
     If a cell of a row was clipped before, the row counts as far beyond: its true size is unknown.
     """
-    is_extreme = sample.clipped_rows(group)
-    if is_extreme is not None:
-        sizes = np.where(is_extreme[:, None], FAR, sizes)
-    return counts(sizes * group.weights)
 
+    def part(block: Block) -> FloatArray:
+        sizes = ball.distances(block) / ball.radius[..., None]
+        if block.is_clipped is not None:
+            sizes = np.where(block.is_clipped, FAR, sizes)
+        return np.stack([block.sum(sizes > level) for level in LEVELS], axis=-1)
 
-def shares_above(sample: Sample, norms: Grouped[FloatArray], clip_level: FloatArray) -> FloatArray:
-    """Return the shares of rows whose norms over ``clip_level`` (R,) exceed each level, (6, R)."""
-    above = norms.total(
-        (len(LEVELS), sample.n_replicates),
-        lambda group, found: counts_by_level(sample, group, found / clip_level[group.replicates]),
-    )
-    return above / sample.n_rows
-
-
-def counts(sizes: FloatArray) -> FloatArray:
-    """Return how many of the sizes (n, …) exceed each level, (6, …)."""
-    return np.stack([(sizes > level).sum(axis=0) for level in LEVELS]).astype(float)
+    return rows.by_column(rows.mean(part))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -178,7 +167,7 @@ class Tail:
         return np.where(irregular, np.inf, np.where(is_hidden, outliers, extrapolated)), irregular
 
 
-def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: FloatArray) -> Tail:
+def release_tail(spend: Spend, release: Release, above: FloatArray, n_rows: Number) -> Tail:
     """Release the shares of rows above each level, (6, R), or with those of columns, (6, 1 + d, R).
 
     Noise is added to the shares in the bins between levels.

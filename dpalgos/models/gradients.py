@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.core.rows import Block, Rows
+from dpalgos.core.rows import Block, Query, Rows
 from dpalgos.models.families import Family
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.typing import FloatArray
@@ -16,21 +16,30 @@ def mean_gradient(rows: Rows, family: Family, row_bound: float) -> Callable[[Flo
     Rows are clipped to the ℓ2 norm ``row_bound``. Residuals r are clipped to the family's public bound.
     Labels outside the family are refused.
     """
-    prepared = rows.map(lambda block: (clip_rows_l2(block.X, row_bound), encoded(family, block.y)))
+    prepared = rows.map(clipped_and_encoded(family, row_bound))
     has_classes = bool(family.classes)
 
     def at(coef: FloatArray) -> FloatArray:
         of_classes = np.swapaxes(coef, -1, -2) if has_classes else coef
 
         def part(block: Block) -> FloatArray:
-            X, y = block.derived
-            residuals = block_residuals(block, family, block.predictors(of_classes, X), y)
-            return block.products(residuals, X)
+            X, _ = block.derived
+            return block.products(by_family(block, family.residual, block.predictors(of_classes, X)), X)
 
         gradient = prepared.mean(part)
         return np.asarray(np.swapaxes(gradient, -1, -2) if has_classes else gradient)
 
     return at
+
+
+def clipped_and_encoded(family: Family, row_bound: float | None) -> Query:
+    """Return block ↦ its rows, clipped to an ℓ2 norm if one is given, and its checked responses."""
+
+    def prepared(block: Block) -> tuple[FloatArray, FloatArray]:
+        rows = block.X if row_bound is None else clip_rows_l2(block.X, row_bound)
+        return rows, encoded(family, block.y)
+
+    return prepared
 
 
 def encoded(family: Family, y: FloatArray) -> FloatArray:
@@ -41,8 +50,14 @@ def encoded(family: Family, y: FloatArray) -> FloatArray:
     return np.asarray(np.moveaxis(flat[..., 0].reshape(*y.shape, *flat.shape[1:-1]), 0, -1))
 
 
-def block_residuals(block: Block, family: Family, predictors: FloatArray, encoded: FloatArray) -> FloatArray:
-    """Return residuals of predictors (…, n), or (…, K, n); families have rows first and replicates last."""
+def by_family(
+    block: Block, function: Callable[[FloatArray, FloatArray], FloatArray], predictors: FloatArray
+) -> FloatArray:
+    """Return a family's function of predictors (…, n), or (…, K, n), and of the block's encoded responses.
+
+    Families have rows first and replicates last.
+    """
+    _, y = block.derived
     if block.is_batch:
-        return np.asarray(family.residual(predictors.T, encoded).T)
-    return np.asarray(family.residual(predictors.T[..., None], encoded)[..., 0].T)
+        return np.asarray(function(predictors.T, y).T)
+    return np.asarray(function(predictors.T[..., None], y)[..., 0].T)

@@ -13,6 +13,7 @@ from typing import TypedDict
 import numpy as np
 import scipy
 
+from dpalgos.core.rows import Rows
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family
 from dpalgos.models.risk import Risk, Step, curvatures, minimize, newton_descent
@@ -35,7 +36,7 @@ class Penalties(TypedDict):
 
 def reached_minimum(
     family: Family,
-    sample: Sample,
+    rows: Rows,
     penalties: Penalties,
     tolerance: FloatArray,
     *,
@@ -43,12 +44,12 @@ def reached_minimum(
     step_size: float = 1.0,
 ) -> FloatArray:
     """Return where the gradient is at most ``tolerance`` (R,) long, or refuse: nothing is released then."""
-    if sample.n_features <= _FEW_COLUMNS:
-        risk = Risk(family, sample, **penalties)
+    if rows.d <= _FEW_COLUMNS:
+        risk = Risk(family, rows, **penalties)
         coef = minimize(risk, most_steps=n_iterations, step_size=step_size).coef
         gradient = risk.gradient(coef)
     else:
-        wide = _WideRisk(family, sample, **penalties)
+        wide = _WideRisk(family, rows.sample, **penalties)
         coef = _minimize_wide(wide, tolerance, most_steps=n_iterations, step_size=step_size)
         gradient = wide.gradient(coef)
     if not (np.linalg.norm(gradient, axis=0) <= tolerance).all():

@@ -3,29 +3,22 @@
     F(B) = (1/n) Σ_i w_i loss(B'x_i, y_i) + (κ/2) ‖B‖² + ⟨c, B⟩
 
 Coefficients are (d, R), or (d, K, R) with K classes; κ (a ridge) and c (a tilt) are zero unless given.
-Replicates go in groups of a few whose arrays stay in the cache, with only the rows that they use where
-those are few.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from dpalgos.core.rows import Block, Rows, second_moments
 from dpalgos.models.families import Family
 from dpalgos.models.families.gaussian import TruncatedGaussian
-from dpalgos.rows.clipping import clip_rows_l2
-from dpalgos.rows.group import Group
-from dpalgos.rows.grouped import Grouped
-from dpalgos.rows.moments import row_moments, weighted_moments
-from dpalgos.rows.sample import GROUP_ELEMENTS, Sample
+from dpalgos.models.gradients import by_family, clipped_and_encoded
+from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
-_LONG = 8  # entries of a row that cost as much as one replicate's entry
-_MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
 _MOST_HALVINGS = 40
 _RANK = 1e-12  # eigenvalues of the scaled second moments this much below the largest count as zero
 _FLAT = 1e-11  # curvature relative to the second moments below which the risk has no minimum in sight
@@ -43,96 +36,82 @@ class Risk:
     def __init__(
         self,
         family: Family,
-        sample: Sample,
+        rows: Rows,
         *,
         row_bound: float | None = None,
         ridge: float | FloatArray = 0.0,
         tilt: FloatArray | None = None,
     ) -> None:
-        sample.check_response()
-        self.family, self._sample, self._row_bound = family, sample, row_bound
-        self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (sample.n_replicates,))
-        parts = None if sample.rows.streamed else [(part, part) for part in self._partition()]
-        self._parts = Grouped(sample, partial(_prepared, family=family, row_bound=row_bound), parts)
+        self.family, self._rows, self._row_bound = family, rows, row_bound
+        self._n_replicates = rows.sample.n_replicates
+        self._ridge = np.broadcast_to(np.asarray(ridge, dtype=float), (self._n_replicates,))
+        self._prepared = rows.map(clipped_and_encoded(family, row_bound))
         self._tilt = np.zeros(self.shape) if tilt is None else tilt
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self._sample.n_features, *self.family.classes, self._sample.n_replicates)
+        return (self._rows.d, *self.family.classes, self._n_replicates)
 
     def loss(self, coef: FloatArray) -> FloatArray:
         """Return F, (R,)."""
-        family = self.family
+        family, leading = self.family, self._leading(coef)
 
-        def loss(_: Group, part: Group) -> FloatArray:
-            return np.asarray((family.loss(_predict(part, coef), part.y) * part.weights).sum(axis=0))
+        def loss(block: Block) -> FloatArray:
+            return block.sum(by_family(block, family.loss, _predict(block, leading)))
 
-        total = self._parts.total(self.shape[-1:], loss)
         extra = self._ridge / 2 * _dot(coef, coef) + _dot(self._tilt, coef)
-        return np.asarray(total / self._sample.n_rows + extra)
+        return np.asarray(self._prepared.mean(loss) + extra)
 
     def gradient(self, coef: FloatArray) -> FloatArray:
         """Return the gradient of F with residuals clipped to the family's bound, in the shape of ``coef``."""
-        family = self.family
-        gradient = self._parts.total(
-            coef.shape, lambda _, part: _adjoint(part, family.residual(_predict(part, coef), part.y))
-        )
-        return np.asarray(gradient / self._sample.n_rows + self._ridge * coef + self._tilt)
+        family, leading = self.family, self._leading(coef)
+
+        def score(block: Block) -> FloatArray:
+            X, _ = block.derived
+            return block.products(by_family(block, family.residual, _predict(block, leading)), X)
+
+        gradient = self._rows.by_column(self._prepared.mean(score))
+        gradient = np.swapaxes(gradient, 0, 1) if family.classes else gradient
+        return np.asarray(gradient + self._ridge * coef + self._tilt)
 
     def second_moments(self) -> FloatArray:
         """Return the mean of x x' over each replicate's rows, plus the ridge, (R, d, d)."""
-        d, n_rows = self._sample.n_features, self._sample.n_rows[:, None, None]
-        moments = row_moments(self._sample, self._row_bound)[:, :d, :d]
-        return np.asarray(moments / n_rows + self._ridge[:, None, None] * np.eye(d))
+        moments = second_moments(self._rows, self._row_bound) / self._rows.n
+        return np.asarray(moments + self._ridge[:, None, None] * np.eye(self._rows.d))
 
     def curvature(self, coef: FloatArray, contrasts: FloatArray) -> FloatArray:
         """Return the Hessian of F in ``contrasts`` (K, k) of the classes, (R, k, d, k, d); k = 1 without."""
-        k, d = contrasts.shape[1], self._sample.n_features
-        family = self.family
+        k, d = contrasts.shape[1], self._rows.d
+        family, leading = self.family, self._leading(coef)
 
-        def lower(_: Group, part: Group) -> FloatArray:
-            second = curvatures(family, _predict(part, coef), part.y)
-            second = second if family.classes else second[:, None, None]
-            hessians = np.zeros((second.shape[-1], k, d, k, d))
+        def lower(block: Block) -> FloatArray:
+            X, _ = block.derived
+            second = by_family(block, lambda u, y: curvatures(family, u, y), _predict(block, leading))
+            second = second if family.classes else second[..., None, None, :]
+            parts = [
+                [
+                    block.moments(X, np.einsum("...jkn,j,k->...n", second, contrasts[:, a], contrasts[:, b]))
+                    for b in range(a + 1)
+                ]
+                for a in range(k)
+            ]
+            hessians = np.zeros((*parts[0][0].shape[:-2], k, d, k, d))
             for a in range(k):
                 for b in range(a + 1):
-                    both = np.outer(contrasts[:, a], contrasts[:, b])
-                    weights = np.einsum("ijkr,jk->ir", second, both) * part.weights
-                    hessians[:, a, :, b] = weighted_moments(part.X, weights)
+                    hessians[..., a, :, b, :] = parts[a][b]
             return hessians
 
-        hessian = self._parts.total((self._sample.n_replicates, k, d, k, d), lower, axis=0)
-        hessian /= self._sample.n_rows[:, None, None, None, None]
+        hessian = np.broadcast_to(self._prepared.mean(lower), (self._n_replicates, k, d, k, d)).copy()
         for a in range(k):
             for b in range(a):
                 hessian[:, b, :, a] = hessian[:, a, :, b]
             hessian[:, a, range(d), a, range(d)] += self._ridge[:, None]
         return hessian
 
-    def _partition(self) -> Iterator[Group]:
-        sample, mask = self._sample, self._sample.row_mask
-        rows, y = _clipped(sample.X, self._row_bound), self.family.encode(sample.response())
-        # Where rows are long, a pass over them costs more than the replicates' arrays.
-        step = min(sample.n_replicates, max(8, GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
-        for start in range(0, sample.n_replicates, step):
-            replicates = slice(start, min(start + step, sample.n_replicates))
-            used: slice | IntArray = slice(None)
-            if mask is None:
-                ones = np.ones(len(rows)) if sample.units is None else sample.units.weights
-                weights = ones[:, None]
-            else:
-                some = np.flatnonzero(mask[:, replicates].any(axis=1))
-                used = used if len(some) > _MOST * len(rows) else some
-                weights = mask[used, replicates].astype(float, order="F")
-            yield Group(replicates, used, rows[used], y[used], weights, sample.offset_of(used))
-
-
-def _prepared(group: Group, *, family: Family, row_bound: float | None) -> Group:
-    return replace(group, X=_clipped(group.X, row_bound), y=family.encode(group.y))
-
-
-def _clipped(X: FloatArray, row_bound: float | None) -> FloatArray:
-    return X if row_bound is None else clip_rows_l2(X, row_bound)
+    def _leading(self, coef: FloatArray) -> FloatArray:
+        """Return coefficients as rows have them, (…, d) or (…, K, d)."""
+        leading = self._rows.by_replicate(coef)
+        return np.swapaxes(leading, -1, -2) if self.family.classes else leading
 
 
 def curvatures(family: Family, predictor: FloatArray, y: FloatArray) -> FloatArray:
@@ -299,15 +278,10 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
     return np.asarray(np.linalg.svd(centering)[0][:, :-1])
 
 
-def _predict(part: Group, coef: FloatArray) -> FloatArray:
-    part_coef = coef[..., part.replicates]
-    product = (part_coef.reshape(len(part_coef), -1).T @ part.X.T).T
-    return np.asarray(part.shifted(product).reshape(len(part.X), *part_coef.shape[1:]))
-
-
-def _adjoint(part: Group, values: FloatArray) -> FloatArray:
-    values = values * (part.weights if values.ndim == 2 else part.weights[:, None, :])
-    return np.asarray((part.X.T @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))
+def _predict(block: Block, coef: FloatArray) -> FloatArray:
+    """Return linear predictors with the offset, (…, n) or (…, K, n)."""
+    X, _ = block.derived
+    return block.predictors(coef, X) + block.offset
 
 
 def _norms(values: FloatArray) -> FloatArray:

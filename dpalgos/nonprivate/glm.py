@@ -72,7 +72,7 @@ class GLM(RobustIntervalEstimator, LikelihoodEstimator, OffsetEstimator):
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         is_linear = self.family_object().is_linear and self.offset_bounds is None
-        coef = least_squares(rows.sample) if is_linear else self._likeliest(rows)
+        coef = least_squares(rows) if is_linear else self._likeliest(rows)
         if self.interval is not None:
             widths = (
                 least_squares_half_widths(self.interval)
@@ -84,7 +84,8 @@ class GLM(RobustIntervalEstimator, LikelihoodEstimator, OffsetEstimator):
 
     def _likeliest(self, rows: Rows) -> FloatArray:
         """Return the coefficients of the maximum, (d, R), or (d, K, R) with classes."""
-        minimum = minimize(Risk(self.family_object(), self.covariates(rows.sample)))
+        covariates = Rows.of_sample(self.covariates(rows.sample), is_batch=rows.is_batch)
+        minimum = minimize(Risk(self.family_object(), covariates))
         if not minimum.converged.all():
             raise InputError(
                 f"y must not be separated by a linear predictor for family={self.family!r}, or the "

@@ -71,7 +71,7 @@ class HardThresholding(PublicEstimator):
             return _plain_steps(sample, self, family, self.step_size)
         if family.is_linear:
             return _best_steps(sample, self)
-        return _falling_steps(Risk(family, sample), self, sample)
+        return _falling_steps(Risk(family, Rows.of_sample(sample, is_batch=True)), self, sample)
 
 
 @register(
@@ -126,7 +126,7 @@ def _falling_steps(risk: Risk, params: HardThresholding, sample: Sample) -> Floa
 def _plain_steps(sample: Sample, params: HardThresholding, family: Family, step_size: float) -> FloatArray:
     """Return the last of ``n_iterations`` steps; without classes, wide designs are read block by block."""
     gradient = (
-        Risk(family, sample).gradient
+        Risk(family, Rows.of_sample(sample, is_batch=True)).gradient
         if family.classes
         else wide_gradient(sample, Design(sample, single=True), family)
     )

@@ -13,15 +13,13 @@ from functools import reduce
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.nonprivate.robust_intervals import (
     RobustIntervalEstimator,
     least_squares_half_widths,
     robust_interval,
 )
-from dpalgos.rows.moments import row_moments
-from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _LARGEST_CONDITION = 1e5
@@ -46,15 +44,19 @@ class OLS(RobustIntervalEstimator):
         rows.sample.check_response()
         if self.interval is not None:
             spend.keep_interval(robust_interval(rows.sample, least_squares_half_widths(self.interval)))
-        return rows.by_replicate(least_squares(rows.sample))
+        return rows.by_replicate(least_squares(rows))
 
 
-def least_squares(sample: Sample) -> FloatArray:
+def least_squares(rows: Rows) -> FloatArray:
     """Return the coefficients of each replicate, (d, R)."""
+    d, sample = rows.d, rows.sample
     if sample.row_mask is None:
-        return _of_all_rows(sample)[:, None]
-    d = sample.n_features
-    moments = row_moments(sample)
+        return _of_all_rows(rows)[:, None]
+
+    def part(block: Block) -> FloatArray:
+        return block.moments(np.column_stack([block.X, block.y]))
+
+    moments = np.moveaxis(rows.by_column(rows.computed(("moments",), lambda: rows.sum(part))), -1, 0)
     gram, cross = moments[:, :d, :d], moments[:, :d, d]
     scale = np.sqrt(np.einsum("rjj->rj", gram))
     scale[scale == 0] = 1.0
@@ -65,27 +67,27 @@ def least_squares(sample: Sample) -> FloatArray:
     solved = np.linalg.solve(scaled[sound], (cross / scale)[sound][:, :, None])[:, :, 0]
     coef[:, sound] = (solved / scale[sound]).T
     for replicate in np.flatnonzero(~sound):
-        rows = sample.row_mask[:, replicate]
-        coef[:, replicate] = np.linalg.lstsq(sample.X[rows], sample.response()[rows], rcond=None)[0]
+        used = sample.row_mask[:, replicate]
+        coef[:, replicate] = np.linalg.lstsq(sample.X[used], sample.response()[used], rcond=None)[0]
     return coef
 
 
-def _of_all_rows(sample: Sample) -> FloatArray:
+def _of_all_rows(rows: Rows) -> FloatArray:
     """Return the coefficients of all rows, (d,); of streamed ones by their triangular factor.
 
     [X, y] and the factor R of its QR decomposition have the same products of columns.
     """
-    if not sample.rows.streamed:
-        X, y = sample.X, sample.response()
+    if not rows.sample.rows.streamed:
+        X, y = rows.sample.X, rows.sample.response()
     else:
-        factor = reduce(_with_rows, sample.partials(_factor))
+        factor = reduce(_with_rows, rows.partials(_factor))
         X, y = factor[:, :-1], factor[:, -1]
     return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
 
 
-def _factor(part: Sample) -> FloatArray:
-    blocks = (np.column_stack([group.X, group.y]) for group in part.row_blocks())
-    nothing: FloatArray = np.empty((0, part.n_features + 1))
+def _factor(part: Rows) -> FloatArray:
+    blocks = (np.column_stack([block.X, block.y]) for block in part.each())
+    nothing: FloatArray = np.empty((0, part.d + 1))
     return reduce(_with_rows, blocks, nothing)
 
 

@@ -9,7 +9,7 @@ neighbor differs in one row, so in one block; the sums of the other blocks are t
 at most b, factors at most c, and a block have B rows. Let γ = B u / (1 − B u). In any order of summation, the
 computed sum of a block has an error of at most γ B·b·c (Higham 2002, section 3.1). A factor is rounded too.
 So if a sum moves by Δ = 2 b c, the computed sum moves by at most (1 + γ (B + 1)) Δ. This holds entry by
-entry and in ℓ2. :attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸). If a
+entry and in ℓ2. :attr:`Stored.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸). If a
 private estimator requests single precision, it multiplies its sensitivity by this factor. Other estimators
 get double precision, block by block.
 
@@ -39,7 +39,7 @@ Piece = tuple[slice, FloatArray, FloatArray | None]
 A = TypeVar("A", FloatArray, BoolArray)
 
 
-class Rows(ABC):
+class Stored(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
@@ -91,7 +91,7 @@ class Rows(ABC):
         return np.ascontiguousarray(block[:, chosen].T)
 
 
-class HeldRows(Rows):
+class HeldRows(Stored):
     """Rows in memory that no other code changes: copied, except arrays that are read-only.
 
     A read-only array must have no writable view that was made before.
@@ -140,7 +140,7 @@ class StreamRefused(InputError):
         )
 
 
-class StreamedRows(Rows):
+class StreamedRows(Stored):
     """Rows that every pass reads again and that are never held in memory.
 
     Parameters
@@ -337,7 +337,7 @@ def finite_vector(name: str, values: object) -> FloatArray:
 
 
 def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
-    """Return which rows each replicate uses, (n, R), or refuse."""
+    """Return which rows each replicate uses, (n, R), or refuse; those of one replicate are adjacent."""
     mask = np.asarray(row_mask)
     if mask.dtype != np.bool_:
         raise InputError(f"row_mask must be a boolean array, got dtype {mask.dtype}")
@@ -345,6 +345,10 @@ def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
         mask = mask[:, None]
     if mask.shape != (n, n_replicates):
         raise InputError(f"row_mask must have shape (n, replicates) = {(n, n_replicates)}, got {mask.shape}")
-    if not mask.any(axis=0).all():
+    by_replicate = np.asfortranarray(mask)
+    if not by_replicate.any(axis=0).all():
         raise InputError("row_mask must give every replicate at least one row, got a column without any")
-    return unchanging(mask)
+    if by_replicate is mask:
+        return unchanging(mask)
+    by_replicate.flags.writeable = False
+    return by_replicate

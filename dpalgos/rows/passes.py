@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.rows.blocks import Rows
+from dpalgos.rows.blocks import Stored
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floatin
     return block if bound is None else np.clip(block, -bound, bound)
 
 
-def row_sums(rows: Rows, requests: Sequence[RowSum]) -> list[FloatArray]:
+def row_sums(rows: Stored, requests: Sequence[RowSum]) -> list[FloatArray]:
     """Return the sums (R, d) in one pass."""
     kinds: dict[tuple[str, float | None, int, int], list[int]] = {}
     for place, one in enumerate(requests):
@@ -92,7 +92,7 @@ def row_sums(rows: Rows, requests: Sequence[RowSum]) -> list[FloatArray]:
 
 
 def _products(
-    rows: Rows, same_kind: Sequence[RowSum], sparse: Sparse, span: Span
+    rows: Stored, same_kind: Sequence[RowSum], sparse: Sparse, span: Span
 ) -> list[tuple[IntArray | None, FloatArray]]:
     """Return column indices (None: all) and products (R, K, d)."""
     mask, dtype, bound = same_kind[0].mask, same_kind[0].dtype, same_kind[0].bound
@@ -121,14 +121,14 @@ def _products(
     return products
 
 
-def _spans(rows: Rows) -> Iterator[Span]:
+def _spans(rows: Stored) -> Iterator[Span]:
     """Yield a few blocks at a time, to compute factors less often; one block if rows are streamed."""
     blocks = rows.blocks()
     while span := list(islice(blocks, 1 if rows.streamed else _BLOCKS_TOGETHER)):
         yield span
 
 
-def _sparse(rows: Rows, same_kind: Sequence[RowSum]) -> Sparse:
+def _sparse(rows: Stored, same_kind: Sequence[RowSum]) -> Sparse:
     """Return the sparse coefficients of all sums, and which columns they are of."""
     from scipy.sparse import csr_array
 
@@ -143,7 +143,7 @@ def _sparse(rows: Rows, same_kind: Sequence[RowSum]) -> Sparse:
 
 
 def _predictors(
-    rows: Rows, same_kind: Sequence[RowSum], sparse: Sparse, span: Span, entries: Sequence[FloatArray]
+    rows: Stored, same_kind: Sequence[RowSum], sparse: Sparse, span: Span, entries: Sequence[FloatArray]
 ) -> list[FloatArray | None]:
     """Return the predictors that are wanted: one product for all with sparse coefficients, one for others."""
     dense = [one.coef for one in same_kind if one.coef is not None and not one.sparse]
@@ -170,7 +170,7 @@ def _predictors(
 
 
 def side_by_side(
-    rows: Rows,
+    rows: Stored,
     functions: Sequence[Callable[[], T]],
     owner: object,
 ) -> list[tuple[T, float]]:
@@ -199,7 +199,7 @@ def side_by_side(
     return [(run.result, run.seconds) for run in runs]
 
 
-def row_sum(rows: Rows, request: RowSum, owner: object) -> FloatArray:
+def row_sum(rows: Stored, request: RowSum, owner: object) -> FloatArray:
     """Return a sum (R, d): at once, or when all functions that run side by side with this one wait too."""
     run = threading.current_thread()
     if isinstance(run, _Run) and run.owner is owner:
@@ -258,7 +258,7 @@ class _Run(threading.Thread):
             raise _PassAbandoned
 
 
-def _answer(rows: Rows, waiting: Sequence[_Run]) -> None:
+def _answer(rows: Stored, waiting: Sequence[_Run]) -> None:
     if not waiting:
         return
     began = time.perf_counter()

@@ -1,10 +1,19 @@
-"""Products of rows with a matrix. Where people are protected, nothing else multiplies rows of data."""
+"""Products of rows with a matrix, with the units of privacy, and of the columns of rows with each other.
+
+Where people are protected, only :func:`row_products` multiplies rows of data with a matrix, and only
+:func:`sums_by_unit` adds the rows of a person.
+"""
 
 import numpy as np
+import scipy
 
-from dpalgos.typing import FloatArray
+from dpalgos.release.symmetric import from_upper_triangles
+from dpalgos.typing import FloatArray, IntArray
 
 _CACHED_ROWS = 2**12
+_PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again
+# Products of columns from which a product for each replicate is faster.
+_PER_REPLICATE, _FEW_PRODUCTS = 8, 200
 
 
 def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
@@ -19,3 +28,44 @@ def row_products(rows: FloatArray, matrix: FloatArray) -> FloatArray:
         chosen = slice(start, start + _CACHED_ROWS)
         np.einsum("ij,jk->ik", np.ascontiguousarray(rows[chosen]), matrix, out=products[chosen])
     return products
+
+
+def sums_by_unit(factors: FloatArray, values: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the sums of factors (n,) times values (n, k) over each unit's rows, (units, k).
+
+    Rows are sorted by unit. ``starts`` (units + 1,) are the first rows of units, and n. A unit's sum depends
+    on no other unit, bit by bit.
+    """
+    # A sparse product makes no array of all products, and is faster than `np.add.reduceat` by rows.
+    places = np.arange(len(values))
+    own = scipy.sparse.csr_array((factors, places, starts), shape=(len(starts) - 1, len(values)))
+    return np.asarray(own @ values)
+
+
+def products_of_columns(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Return sums of z z' for the columns (p, m) of rows z and weights (m, R), (R, p, p), or None, (p, p).
+
+    With few columns, all replicates are one matrix product: (p(p + 1)/2 products of columns) × weights. With
+    many, there is one for each replicate, of the rows that it uses.
+    """
+    p = len(columns)
+    if weights is None:  # a general product: a fifth of the time of a symmetric one with 5 columns
+        product = np.asarray(scipy.linalg.blas.dgemm(1.0, columns.T, columns.T, trans_a=True))
+        return (product + product.T) / 2  # on some processors its halves differ by rounding
+    if p * (p + 1) // 2 > _PER_REPLICATE * weights.shape[1] + _FEW_PRODUCTS:
+        sums = np.empty((weights.shape[1], p, p))
+        for own, weight in zip(sums, weights.T, strict=True):
+            used = np.flatnonzero(weight)
+            chosen = columns[:, used]
+            own[:] = (chosen * weight[used]) @ chosen.T
+        return (sums + sums.transpose(0, 2, 1)) / 2
+    upper: FloatArray = np.zeros((weights.shape[1], p * (p + 1) // 2))
+    products = np.empty((upper.shape[1], min(_PRODUCTS_AT_ONCE, columns.shape[1])))
+    for start in range(0, columns.shape[1], _PRODUCTS_AT_ONCE):
+        few = columns[:, start : start + _PRODUCTS_AT_ONCE]
+        of_few, done = products[:, : few.shape[1]], 0
+        for j in range(p):  # in the order of the upper triangle, without a copy of columns
+            np.multiply(few[j], few[j:], out=of_few[done : done + p - j])
+            done += p - j
+        upper += weights[start : start + _PRODUCTS_AT_ONCE].T @ of_few.T
+    return from_upper_triangles(upper, p)

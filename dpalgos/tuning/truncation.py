@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.catalog import Release
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
@@ -147,18 +147,21 @@ def released_levels(
 
 
 def truncated_means(
-    sample: Sample, lower: FloatArray, upper: FloatArray, columns: IntArray | None = None
+    rows: Rows, lower: FloatArray, upper: FloatArray, columns: IntArray | None = None
 ) -> FloatArray:
     """Return the means over each replicate's rows of columns truncated to intervals, (m, R).
 
     The intervals (m, R) are those of the columns (m, R) that each replicate needs, or of all columns.
     """
-    means = np.empty_like(lower)
-    for r in range(lower.shape[1]):
-        values = sample.X if columns is None else sample.X[:, columns[:, r]]
-        rows = values if sample.row_mask is None else values[sample.row_mask[:, r]]
-        means[:, r] = np.clip(rows, lower[:, r], upper[:, r]).mean(axis=0)
-    return means
+
+    def part(block: Block) -> FloatArray:
+        totals = np.empty_like(lower)
+        for r, own in enumerate(block.replicates(lower.shape[1])):
+            values = own.X if columns is None else own.X[:, columns[:, r]]
+            totals[:, r] = own.total(np.clip(values, lower[:, r], upper[:, r]))
+        return totals
+
+    return rows.mean(part)
 
 
 _QUANTILES = Release(LABEL, count)

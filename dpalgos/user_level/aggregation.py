@@ -36,8 +36,10 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release
+from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
+from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
 from dpalgos.core.spend import Noisy, Spend
 from dpalgos.errors import InputError
@@ -73,10 +75,8 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability
-from dpalgos.release.declared import Bounded
-from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.users import UserRows
+from dpalgos.rows.units import public_positions
 from dpalgos.typing import FloatArray
 
 _SHARES = 0.1, 0.15, 0.75  # of ρ: of ranges, first means and refined means
@@ -100,12 +100,18 @@ class UserLevelEstimator(PrivateEstimator):
         "largest accepted probability of missing the range; 1: any", _check_failure, default=0.05
     )
 
-    of_users = True
+    weighs_people = True
 
-    def users(self, sample: Sample) -> UserRows:
-        """Return at most ``samples_per_user`` rows of each user; a refusal would disclose their number."""
-        users = sample.users
-        return users if self.samples_per_user is None else users.at_most(self.samples_per_user)
+    def with_units(self, sample: Sample) -> Sample:
+        """Return at most ``samples_per_user`` rows of each user, with weights that sum to 1.
+
+        The choice depends on no value and on no other user: replacing a user changes only that user's rows.
+        A refusal of too many rows would disclose their number. Streamed rows are refused.
+        """
+        sample.rows.array()
+        if self.samples_per_user is not None and sample.user_codes is not None:
+            sample = sample.derived(rows=public_positions(sample.user_codes) < self.samples_per_user)
+        return super().with_units(sample)
 
     def check_range(self, n_users: float, n_bins: int, epsilon: float, n_ranges: float) -> None:
         """Refuse too few users to find as many ranges of ε each; all of these numbers are public."""
@@ -205,10 +211,10 @@ class UserAggregation:
 
     def mean(self, spend: Spend, vectors: FloatArray, n_replicates: int = 1) -> FloatArray:
         """Release the mean of vectors (n, d) that replicates share, (d, R)."""
+        users = _rows_of(vectors, n_replicates)
         if self.params.aggregation == "winsorized" and not self._in_a_ball:
-            return self._by_column(spend, vectors)
-        users = Sample.of_vectors(vectors, n_replicates)
-        return (self._refined if self._in_a_ball else self._clipped)(spend, users)
+            return self._by_column(spend, users)
+        return users.by_column((self._refined if self._in_a_ball else self._clipped)(spend, users))
 
     @property
     def _size(self) -> int:
@@ -268,44 +274,43 @@ class UserAggregation:
             **gaussian_plan(params.epsilon, params.delta, {last: Share(left, self.n_queries), **reserved})
         }
 
-    def _clipped(self, spend: Spend, users: Sample) -> FloatArray:
+    def _clipped(self, spend: Spend, users: Rows) -> FloatArray:
         """Release the mean of vectors clipped to B. A single number that is released once has pure ε."""
-        radius = np.full(users.n_replicates, self.bound)
-        ball = Ball(np.zeros((users.n_features, 1)), radius)
+        ball = Ball.plain(users.zeros(users.d), self.bound)
         mean, std = self._release(spend, self.releases.last, users, ball)
         if self._is_pure:
-            self._column_interval(spend, users, ball, mean, std)
+            self._column_interval(spend, users, ball, users.by_column(mean), std)
         else:
-            self._ball_interval(spend, users, ball, ReleasedOffset(mean, std, users.n_rows))
+            self._ball_interval(spend, users, ball, ReleasedOffset(mean, std))
         return mean
 
-    def _refined(self, spend: Spend, users: Sample) -> FloatArray:
+    def _refined(self, spend: Spend, users: Rows) -> FloatArray:
         """Release the mean by the three steps of the module."""
-        rotation, n_users, (_, first, refined) = self.rotation, len(users.X), self.releases
+        rotation, vectors, (_, first, refined) = self.rotation, users.whole().X, self.releases
         tau, (d, size) = self.params.concentration_radius, (rotation.n_features, rotation.size)
-        each = rotated_radius(tau, size, n_users, LEAVING)
-        center = self._range(spend, rotation.rotate(users.X), each / 2)
-        radius = np.full(users.n_replicates, tau + np.sqrt(size) * (each + each / 4))
-        ball = Ball(rotation.rotate_back(center), radius)
+        each = rotated_radius(tau, size, len(vectors), LEAVING)
+        center = self._range(spend, rotation.rotate(vectors), each / 2)
+        radius = tau + np.sqrt(size) * (each + each / 4)
+        ball = Ball.plain(users.by_replicate(rotation.rotate_back(center)), radius)
         offset, _ = self._release(spend, first, users, ball)
-        noise_std = spend.multiplier(self._name(first.label)) * ball_mean(ball.radius, users.n_rows)
+        noise_std = spend.multiplier(self._name(first.label)) * ball_mean(ball.radius, users.n)
         moved = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(1 / LEAVING)))
-        ball = Ball(ball.center + offset, np.minimum(tau + moved, ball.radius))
+        ball = Ball.plain(ball.center + offset, np.minimum(tau + moved, ball.radius))
         offset, std = self._release(spend, refined, users, ball)
-        self._ball_interval(spend, users, ball, ReleasedOffset(offset, std, users.n_rows))
+        self._ball_interval(spend, users, ball, ReleasedOffset(offset, std))
         return ball.center + offset
 
-    def _by_column(self, spend: Spend, vectors: FloatArray) -> FloatArray:
-        """Release rotated coordinates one by one: as printed, and in one dimension."""
-        rotated, last, n_users = self.rotation.rotate(vectors), self.releases.last, float(len(vectors))
-        window = self._window(n_users)
+    def _by_column(self, spend: Spend, users: Rows) -> FloatArray:
+        """Release rotated coordinates one by one, (d, R): as printed, and in one dimension."""
+        rotated, last = self.rotation.rotate(users.whole().X), self.releases.last
+        window = self._window(users.n)
         center = self._range(spend, rotated, window.bin_width)
         half = np.full(center.shape[1], window.half_width)
         means = truncated_means(rotated, center, window.half_width)
-        mean, std = self._spend(spend, last, ball_mean.of(means, half, n_users))
+        mean, std = spend.columns(self._name(last.label), ball_mean.of(means, half, users.n))
         if self._size == 1:
-            users = Sample.of_vectors(rotated, center.shape[1])
-            self._column_interval(spend, users, Ball(center, half), mean, std)
+            ball = Ball.plain(users.by_replicate(center), window.half_width)
+            self._column_interval(spend, _rows_of(rotated, center.shape[1]), ball, mean, std)
         return self.rotation.rotate_back(mean)
 
     def _range(self, spend: Spend, values: FloatArray, width: float) -> FloatArray:
@@ -322,32 +327,28 @@ class UserAggregation:
         )
         return spend.mechanism(label, release)
 
-    def _release(self, spend: Spend, release: Release, users: Sample, ball: Ball) -> Noisy:
+    def _release(self, spend: Spend, release: Release, users: Rows, ball: Ball) -> Noisy:
         """Release the mean offset from the center of a ball."""
-        return self._spend(spend, release, ball_mean.of(mean_offset(users, ball), ball.radius, users.n_rows))
+        return spend(self._name(release.label), ball_mean.of(mean_offset(users, ball), ball.radius, users.n))
 
-    def _spend(self, spend: Spend, release: Release, query: Bounded) -> Noisy:
-        return spend.columns(self._name(release.label), query)
-
-    def _ball_interval(self, spend: Spend, users: Sample, ball: Ball, offset: ReleasedOffset) -> None:
+    def _ball_interval(self, spend: Spend, users: Rows, ball: Ball, offset: ReleasedOffset) -> None:
         """Keep the half-widths, if requested; the sampled units are users."""
-        found = interval_in_ball(spend, self.interval, users, ball, offset, NONE_UNSEEN)
+        found = interval_in_ball(users, spend, self.interval, ball, offset, NONE_UNSEEN)
         if found is not None:
             spend.keep_interval(found)
 
     def _column_interval(
-        self, spend: Spend, users: Sample, ball: Ball, mean: FloatArray, std: FloatArray
+        self, spend: Spend, users: Rows, ball: Ball, mean: FloatArray, std: FloatArray
     ) -> None:
         """Keep the half-width of the mean of a single column, whose noise is Laplace's, if requested."""
         if self.interval is None:
             return
-        entries = TruncatedEntries(
-            lower=ball.center - ball.radius, upper=ball.center + ball.radius, mean=mean
-        )
-        squares = mean_squares(users, ball) / ball.radius**2
+        center, radius = users.by_column(ball.center), float(ball.radius)
+        entries = TruncatedEntries(lower=center - radius, upper=center + radius, mean=mean)
+        squares = users.by_column(mean_squares(users, ball)) / radius**2
         spread = RowSpread(squares, entries.shares_above(users), UNSEEN_ENTRIES)
         half_width = std / np.sqrt(2) * normal_equivalent(1, self.interval)
-        spend.keep_interval(entry_interval(spend, self.interval, entries, users.n_rows, spread, half_width))
+        spend.keep_interval(entry_interval(users, spend, self.interval, entries, spread, half_width))
 
     def _window(self, n_users: float) -> Window:
         """Return the window of columns that are winsorized one by one."""
@@ -384,6 +385,11 @@ class UserAggregation:
         if queries == 1:
             return epsilon, delta
         return float(epsilon / (2 * np.sqrt(2 * queries * np.log(2 / delta)))), delta / (2 * queries)
+
+
+def _rows_of(vectors: FloatArray, n_replicates: int) -> Rows:
+    """Return vectors (n, d) of users as rows, which replicates share."""
+    return Rows.of_sample(Sample.of_vectors(vectors, n_replicates), is_batch=n_replicates > 1)
 
 
 def planned_halves(

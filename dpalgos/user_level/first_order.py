@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.rows.clipping import project_l2_ball
-from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 
@@ -66,18 +66,23 @@ LINEAR_LOSSES = {
 class UserObjective:
     """The mean over users of each user's mean loss, plus a ridge, to be minimized in a ball.
 
+    The weights of a user's rows are equal, and sum to 1.
+
     The ball has ``radius`` around 0, and the ridge is (λ/2)‖θ − θ_0‖².
     """
 
-    users: UserRows
+    rows: Rows
     loss: LinearLoss
     radius: float
     ridge: float = 0.0
 
     def gradients(self, coef: FloatArray) -> FloatArray:
         """Return every user's mean gradient at (d, 1) without the ridge, (n_users, d)."""
-        users = self.users
-        return users.mean_products(self.loss.slope(users.predictors(coef[:, 0]), users.y))
+
+        def scores(block: Block) -> tuple[FloatArray, FloatArray]:
+            return block.row_weights * self.loss.slope(block.predictors(coef[:, 0]), block.y), block.X
+
+        return self.rows.sums_of_units(scores, self.rows.d)
 
 
 def descend(

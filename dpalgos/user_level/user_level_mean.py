@@ -87,9 +87,9 @@ class UserLevelMean(IntervalEstimator, AggregatingEstimator):
         return self.aggregation_of_means(d).plan(n)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        users, aggregation = self.users(rows.sample), self.aggregation_of_means(rows.d)
-        n_replicates = rows.sample.n_replicates if rows.is_batch else 1
-        return rows.by_replicate(aggregation.mean(spend, users.means(users.X), n_replicates))
+        means = rows.sums_of_units(lambda block: (block.row_weights, block.X), rows.d)
+        released = self.aggregation_of_means(rows.d).mean(spend, means, rows.sample.n_replicates)
+        return rows.by_replicate(released)
 
     def aggregation_of_means(self, d: int) -> UserAggregation:
         """Return what releases the mean over users."""

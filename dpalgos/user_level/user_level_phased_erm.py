@@ -76,16 +76,18 @@ class UserLevelPhasedERM(GradientStepsOverUsers):
         return plan
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        users, d = self.users(rows.sample), rows.d
-        sizes = self.phase_sizes(users.n_users, d)
-        ridge = printed_regularization(users.n_users, d, self)
-        groups = _groups(users.n_users, sizes)
+        n_users, d, units = int(rows.n), rows.d, rows.sample.units
+        assert units is not None
+        assert units.codes is not None
+        sizes = self.phase_sizes(n_users, d)
+        ridge = printed_regularization(n_users, d, self)
+        groups = _groups(n_users, sizes)[units.codes]
         coef = rows.by_column(rows.zeros(d))
         for t in range(len(sizes)):
             pull = 4.0 ** (t + 1) * ridge
-            phase = users.taken(groups == t)
+            phase = Rows.of_sample(rows.sample.derived(rows=groups == t).in_units())
             objective = UserObjective(
-                users=phase, loss=LINEAR_LOSSES[self.loss], radius=self.radius, ridge=pull
+                rows=phase, loss=LINEAR_LOSSES[self.loss], radius=self.radius, ridge=pull
             )
             aggregation, step = self.aggregation_of_gradients(d, t), 1 / (1 / self.step_size + pull)
             coef = descend(

@@ -97,9 +97,7 @@ class UserLevelRegression(GradientStepsOverUsers):
         return self.aggregation_of_gradients(d).plan(n)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        objective = UserObjective(
-            users=self.users(rows.sample), loss=LINEAR_LOSSES[self.loss], radius=self.radius
-        )
+        objective = UserObjective(rows=rows, loss=LINEAR_LOSSES[self.loss], radius=self.radius)
         aggregation = self.aggregation_of_gradients(rows.d)
         start = rows.by_column(rows.zeros(rows.d))
         step, n_steps = self.step_size, self.n_iterations

@@ -30,7 +30,7 @@ from dpalgos.accounting.events import ApproximateEvent, Relation
 from dpalgos.catalog import Form, Release, register
 from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import least_noise_plan
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan, Proved, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -42,7 +42,6 @@ from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import LARGEST_BOUND, check_probability
 from dpalgos.release.declared import lemma
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserLevelEstimator
 from dpalgos.user_level.first_order import LINEAR_LOSSES
@@ -127,7 +126,7 @@ class UserLevelSelection(UserLevelEstimator):
         return {CHOICE: Proved(ApproximateEvent(label=CHOICE, epsilon=whole, delta=0.0))}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        losses = mean_losses(self.users(rows.sample), self)
+        losses = mean_losses(rows, self)
         if self.rule == "exponential":
             scores = loss_sensitivity.of(-losses.mean(axis=0), self.loss_bound, rows.n)
             chosen = spend.choose(CHOICE, scores)[0]
@@ -175,13 +174,18 @@ class UserLevelSelection(UserLevelEstimator):
         return window.scaled_by(self.concentration_radius)
 
 
-def mean_losses(users: UserRows, estimator: UserLevelSelection) -> FloatArray:
+def mean_losses(rows: Rows, estimator: UserLevelSelection) -> FloatArray:
     """Return each user's mean truncated loss of each candidate, (n_users, K)."""
     candidates, value = np.array(estimator.candidates), LINEAR_LOSSES[estimator.loss].value
-    losses = np.empty((users.n_users, len(candidates)))
+    losses = []
     for start in range(0, len(candidates), _CANDIDATES_AT_ONCE):
-        some = slice(start, start + _CANDIDATES_AT_ONCE)
-        each = np.stack([value(users.predictors(coef), users.y) for coef in candidates[some]], axis=1)
-        # Fmin: what is not a number counts as the largest loss.
-        losses[:, some] = users.means(np.maximum(np.fmin(each, estimator.loss_bound), 0.0))
-    return losses
+        some = candidates[start : start + _CANDIDATES_AT_ONCE]
+        used = np.flatnonzero(some.any(axis=0))
+
+        def part(block: Block, coef: FloatArray = some[:, used], used: IntArray = used) -> Any:
+            each = value(block.predictors(coef, block.X[:, used]), block.y).T
+            # Fmin: what is not a number counts as the largest loss.
+            return block.row_weights, np.maximum(np.fmin(each, estimator.loss_bound), 0.0)
+
+        losses.append(rows.sums_of_units(part, len(some)))
+    return np.concatenate(losses, axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 import dpalgos
 from dpalgos.models.families import get_family
-from dpalgos.rows.group import PrivacyUnits
+from dpalgos.rows.units import PrivacyUnits
 from tasks.cells import Cell, Replicates
 from tasks.problems.problem import Draw, fit_cell
 
@@ -58,6 +58,7 @@ def reference_answer(
     weights: np.ndarray | None = None,
 ) -> ReferenceAnswer:
     """Return the maximum of the weighted likelihood, without the columns and classes that have none."""
+    from dpalgos.core.rows import Rows
     from dpalgos.models.risk import Risk, minimize  # only likelihoods are maximized
 
     columns = np.ones(X.shape[1], dtype=bool)
@@ -71,9 +72,8 @@ def reference_answer(
         sample = with_weights(
             dpalgos.Sample(X[rows][:, columns], labels), weights if weights is None else weights[rows]
         )
-        minimum = minimize(
-            Risk(reduced_family, sample.with_offset(offset_bounds) if offset_bounds else sample)
-        )
+        sample = sample.with_offset(offset_bounds) if offset_bounds else sample
+        minimum = minimize(Risk(reduced_family, Rows.of_sample(sample)))
         coef, estimated = np.zeros((len(columns), len(classes))), columns.copy()
         estimated[0] &= offset_bounds is None
         coef[np.ix_(estimated, classes)] = minimum.coef[..., 0].reshape(estimated.sum(), -1)

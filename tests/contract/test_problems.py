@@ -93,7 +93,7 @@ def _replicates(n, *, first=0, count=3, seed=1):
 def _data(problem, replicates, prepared):
     found = {}
     for draw in problem.draws(replicates, prepared):
-        used = draw.sample.X, draw.sample.y, draw.sample.float_mask
+        used = draw.sample.X, draw.sample.y, draw.sample.row_mask
         found[draw.first] = [np.asarray(part) for part in used if part is not None]
     return found
 

@@ -8,6 +8,7 @@ from scipy.special import expit
 
 import dpalgos
 from data.simulations import centered_noise
+from dpalgos.core.rows import Rows
 from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.sample import Sample
@@ -155,8 +156,9 @@ def test_clipped_cells_count_once_however_the_rows_are_cut():
 def test_clipped_cells_of_covariates_do_not_follow_an_offset():
     moved = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])  # offset, covariates, response
     sample = Sample(np.ones((4, 3)), np.ones(4), moved=moved).with_offset((0.0, 1.0))
-    (group,) = sample.groups()
-    np.testing.assert_array_equal(sample.clipped_cells(group), moved[:, 1:3] != 0)
+    block = Rows.of_sample(sample).whole()
+    np.testing.assert_array_equal(block.clipped_cells, moved[:, 1:3] != 0)
+    assert block.is_clipped.all()
 
 
 def test_partitions_and_no_partition():

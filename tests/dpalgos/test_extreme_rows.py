@@ -132,7 +132,8 @@ def test_a_minimum_of_many_columns_is_as_exact_as_double_precision_allows(family
     penalties = {"row_bound": 1.0, "ridge": np.full(2, 0.5 / n), "tilt": rng.standard_normal((250, 2)) / n}
     sample = Sample(X, (X[:, 0] > 0).astype(float), n_replicates=2)
     model = get_family(family, **bound, private=True)
-    reached_minimum(model, sample, penalties, np.full(2, 1e-14), n_iterations=100)
+    rows = Rows.of_sample(sample, is_batch=True)
+    reached_minimum(model, rows, penalties, np.full(2, 1e-14), n_iterations=100)
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [("logistic", None), ("multinomial", 3)])

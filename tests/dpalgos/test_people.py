@@ -28,8 +28,7 @@ from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.products import row_products
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import weighted_units
-from dpalgos.rows.users import user_codes
+from dpalgos.rows.units import user_codes
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded
 from tests.dpalgos.test_glm import responses
@@ -183,7 +182,7 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
     for family, ids in product(("gaussian", "poisson"), (None, people)):
         sides = np.zeros((len(X), 4))
         sides[[3, 50], 1] = 1
-        sample = weighted_units(Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides))
+        sample = Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides).in_units()
         rows = Rows.of_sample(sample)
         scores = WhiteRows(rows, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
         moved = 2 if ids is None else len(set(people[[3, 50]]))
@@ -320,7 +319,7 @@ def persons_at_risk(n, n_periods, share, seed=0, n_first=0):
 def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
     rows = StreamedRows(lambda: [(X, y)], len(X)) if streamed else X
     sample = Sample(rows, None if streamed else y, user_ids=person).with_offset((-9.0, 9.0))
-    sample = weighted_units(sample, max_rows=n_periods)
+    sample = sample.in_units(max_rows=n_periods)
     white = WhiteRows(
         Rows.of_sample(sample), SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods
     )
@@ -362,7 +361,7 @@ def test_the_follow_up_of_one_person_and_its_factor_depend_on_no_other_bit_by_bi
     factors = []
     for n_first in (1, 2, 16):
         X, y, person = persons_at_risk(500, 16, 0.8, n_first=n_first)
-        sample = weighted_units(Sample(X, y, user_ids=person), max_rows=16)
+        sample = Sample(X, y, user_ids=person).in_units(max_rows=16)
         rows = Rows.of_sample(sample)
         factors.append(person_factors(rows, lambda block: (np.ones(len(block.X)), block.X), 3.0)[1:])
     for values in (sums, factors):
@@ -380,7 +379,7 @@ def products_of_persons(first, theta, person_part):
     X = np.concatenate([first, rng.standard_normal((len(others), 2))])
     person = np.append(np.zeros(len(first), dtype=int), others)
     y = np.append(np.arange(len(first)) == len(first) - 1, np.zeros(len(others)))
-    sample = weighted_units(Sample(X, y, user_ids=person), max_rows=4)
+    sample = Sample(X, y, user_ids=person).in_units(max_rows=4)
     rows = Rows.of_sample(sample)
     white = WhiteRows(rows, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part)
     found = (
@@ -413,7 +412,7 @@ def test_factors_of_persons_follow_from_the_frobenius_norm_of_their_products():
     weights = np.random.default_rng(0).uniform(0, 1, len(X))
     found = []
     for rows in (X, StreamedRows(lambda: [X], len(X))):
-        sample = weighted_units(Sample(rows, user_ids=person), max_rows=3)
+        sample = Sample(rows, user_ids=person).in_units(max_rows=3)
         found.append(
             person_factors(Rows.of_sample(sample), lambda block: (weights[block.rows], block.X), 0.8)
         )
@@ -428,7 +427,7 @@ def test_a_count_moves_the_mean_residual_by_its_sensitivity():
     """The bound is attained: a large count at a mean of 0, against no event at a large mean."""
     values = []
     for mean, count in [(-100.0, 900.0), (8.0, 0.0)]:
-        sample = weighted_units(Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])))
+        sample = Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])).in_units()
         rows = WhiteRows(Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1))
         values.append(rows.at(np.ones(1)).mean_residual(6.0))
     moved = abs(values[0].value - values[1].value)
@@ -441,7 +440,7 @@ def test_a_person_moves_residuals_by_no_more_than_their_sensitivity():
     for mean, count in [(8.0, 0.0), (-8.0, 900.0)]:
         X, y = np.full((2, 1), mean), np.array([count, 1.0])
         X[1] = 0.0
-        sample = weighted_units(Sample(X, y, user_ids=np.arange(2)))
+        sample = Sample(X, y, user_ids=np.arange(2)).in_units()
         rows = WhiteRows(
             Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1), people_limit=2.0
         )

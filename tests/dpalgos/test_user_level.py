@@ -7,6 +7,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
+from dpalgos.core.rows import Rows
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
 from dpalgos.user_level.user_level_selection import UserLevelSelection, mean_losses
@@ -78,11 +79,12 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
         parts = []
         for n_rows in (2, 3, 40):
             X, y, ids = users_with_extreme_rows(np.random.default_rng(seed), n_rows)
-            users = Sample(X, y, user_ids=ids).users
-            objective = UserObjective(users=users, loss=loss, radius=1.0)
+            users = Rows.of_sample(Sample(X, y, user_ids=ids).in_units())
+            objective = UserObjective(rows=users, loss=loss, radius=1.0)
             settings = {"candidates": (tuple(coef[:, 0]), (0.0,) * 8), "loss": name, "loss_bound": 1e20}
             params = UserLevelSelection(**SETTINGS, **settings, concentration_radius=1.0)
-            made = [users.means(users.X), objective.gradients(coef), mean_losses(users, params)]
+            means = users.sums_of_units(lambda block: (block.weight, block.X), 8)
+            made = [means, objective.gradients(coef), mean_losses(users, params)]
             parts.append(np.concatenate(made, axis=1)[1:])
         for other in parts[1:]:
             np.testing.assert_array_equal(parts[0], other)
@@ -90,7 +92,7 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_a_loss_that_is_not_a_number_is_the_largest():
-    users = Sample(np.full((1, 2), 1e60), np.ones(1), user_ids=[0]).users
+    users = Rows.of_sample(Sample(np.full((1, 2), 1e60), np.ones(1), user_ids=[0]).in_units())
     settings = {"candidates": ((1e30, -1e30), (0.0, 0.0)), "loss": "squared", "loss_bound": 4.0}
     params = UserLevelSelection(**SETTINGS, **settings, concentration_radius=1.0)
     object.__setattr__(params, "candidates", ((1e250, -1e250), (0.0, 0.0)))  # refused by the class
@@ -112,11 +114,13 @@ def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
 def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     """A refusal would tell how many rows some user has; and another user must not decide which ones count."""
     ids = np.repeat(np.arange(4), [7, 1, 9, 2])
-    X = np.arange(len(ids), dtype=float)[:, None]
+    X, at_most = np.arange(len(ids), dtype=float)[:, None], {**OF_USERS, "samples_per_user": 3}
 
     def kept_of(chosen_rows):
-        users = Sample(X[chosen_rows], user_ids=ids[chosen_rows]).users.at_most(3)
-        return users.n_rows.tolist(), users.X[:, 0].tolist()
+        sample = Sample(X[chosen_rows], user_ids=ids[chosen_rows])
+        users = build_params(dpalgos.get_estimator("user_level_mean"), at_most).with_units(sample)
+        np.testing.assert_allclose(np.bincount(users.units.codes, users.units.weights), 1)
+        return np.bincount(users.units.codes).tolist(), users.X[:, 0].tolist()
 
     sizes, rows = kept_of(slice(None))
     assert sizes == [3, 1, 3, 2]

@@ -33,7 +33,7 @@ from data.tables.schema import table_schema
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
-from dpalgos.rows.users import user_codes
+from dpalgos.rows.units import user_codes
 from dpalgos.sklearn import DPLinearRegression, DPLogisticRegression, DPMean, DPPoissonRegressor
 from tests.builders import declared_column, load_numbers
 from tests.outside.pipelines import PIPELINES

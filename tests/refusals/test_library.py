@@ -15,16 +15,17 @@ from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.rates import detectable_fault
 from dpalgos.core.plans import Share, gaussian_plan
+from dpalgos.core.rows import Rows
 from dpalgos.hardened_release import release_plan
 from dpalgos.mechanisms.private_range import private_range
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.nonprivate.ols import least_squares
 from dpalgos.release.declared import Release
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
-from dpalgos.rows.moments import row_moments
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.sklearn import (
     DPBoundedMean,
@@ -173,8 +174,8 @@ ROWS = [
     (InputError, "masked", lambda: linear(X=EYE[:, :2] * 1.0).predict(HIDDEN)),
     (InputError, "masked", lambda: PublicScaler().fit(HIDDEN)),
     (InputError, "masked", lambda: PublicScaler().fit(EYE[:, :2]).transform(HIDDEN)),
-    (InputError, "y is", lambda: row_moments(Sample(ONES), 1.0)),
-    (InputError, "y is", lambda: row_moments(Sample(StreamedRows(lambda: [ONES])), 1.0)),
+    (InputError, "y is", lambda: least_squares(Rows.of_sample(Sample(ONES)))),
+    (InputError, "y is", lambda: least_squares(Rows.of_sample(Sample(StreamedRows(lambda: [ONES]))))),
     # Users
     (InputError, "max_rows", lambda: estimate(person_weight="rows")),
     (InputError, "max_rows", lambda: estimate(max_rows=3)),

@@ -159,7 +159,7 @@ def map_table(monkeypatch):
 def test_simulated_users_have_the_law_of_a_mean_of_their_rows():
     assert (SIMULATED.n_users(500), SIMULATED.n_samples(500)) == (1000, 25)
     for draw in drawn(SIMULATED, 500):
-        assert draw.sample.users.n_users == len(draw.sample.X) == 1000
+        assert draw.sample.n_users[0] == len(draw.sample.X) == 1000
         assert draw.sample.X.std() == pytest.approx(0.2, rel=0.05)
         np.testing.assert_array_equal(draw.target, np.full(3, 0.5))
 
@@ -169,8 +169,8 @@ def test_every_user_gives_m_different_rows_and_counts_once(map_table, tmp_path):
     made = prepared_data(MAP, None, tmp_path)
     for m in (1, 5):
         for draw in drawn(MAP, m, made):
-            users = draw.sample.users
-            assert users.n_rows.tolist() == [m] * 3
+            users = draw.sample.in_units()
+            assert np.diff(users.units.starts).tolist() == [m] * 3
             values = users.X.reshape(3, m)
             assert np.unique(values).size == 3 * m
             np.testing.assert_allclose(np.floor(values + 2).max(axis=1), [0, 1, 2])

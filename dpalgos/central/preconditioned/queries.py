@@ -91,15 +91,10 @@ def clipped_moments(rows: Rows, vectors: Vectors, threshold: float, person_part:
     clipped, persons = clipped_to(vectors, threshold), None
     if person_part < 1:
         persons = person_factors(
-            rows, lambda block: (weights_of(block), clipped(block)), person_part * threshold**2
+            rows, lambda block: (block.row_weights, clipped(block)), person_part * threshold**2
         )
     moments = rows.mean(lambda block: with_factors(block, persons).moments(clipped(block)))
     return outer_product.of(moments, np.sqrt(person_part) * threshold, rows.n)
-
-
-def weights_of(block: Block) -> FloatArray:
-    """Return the weights of rows, (n,)."""
-    return np.ones(len(block.X)) if block.weight is None else block.weight
 
 
 def person_factors(
@@ -136,7 +131,7 @@ def person_factors(
 
 def with_factors(block: Block, persons: FloatArray | None) -> Block:
     """Return a block whose rows' weights are multiplied by factors of persons, (units,), if there are any."""
-    return block if persons is None else replace(block, weight=weights_of(block) * persons[block.units])
+    return block if persons is None else replace(block, weight=block.row_weights * persons[block.units])
 
 
 def clipped_mean(rows: Rows, vectors: Vectors, threshold: float) -> Bounded:

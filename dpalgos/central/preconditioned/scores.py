@@ -5,7 +5,6 @@ one unit of privacy with several rows, is clipped to a bound that the docstring 
 before they are clipped. Therefore rounding is relative to the threshold, however ill-conditioned W is.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,7 +15,6 @@ from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
     person_factors,
-    weights_of,
     with_factors,
 )
 from dpalgos.core.rows import Block, Rows
@@ -32,7 +30,6 @@ from dpalgos.mechanisms.sensitivity import (
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_factor, row_lengths
-from dpalgos.rows.users import sums_by_user
 from dpalgos.typing import BoolArray, FloatArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -181,7 +178,7 @@ class Scores:
             relative = block.derived.norms / threshold
             if block.is_clipped is not None:
                 relative = np.where(block.is_clipped, np.inf, relative)
-            return np.stack([block.count(relative > size) for size in sizes])
+            return np.stack([block.sum(relative > size) for size in sizes])
 
         return self._parts.mean(above)
 
@@ -257,15 +254,14 @@ class Scores:
             return np.asarray(block.derived.residual * clip_factor(block.derived.norms, threshold))
 
         if self._parts.sample.has_shared_units:
-            scores = sums_of_units(
-                self._parts,
-                lambda block: (weights_of(block) * factors(block), block.derived.white.rows(block)),
+            scores = self._parts.sums_of_units(
+                lambda block: (block.row_weights * factors(block), block.derived.white.rows(block)),
                 self.d,
             )
             return np.asarray(scores.T @ scores) / self.n_rows
 
         def part(block: Block) -> FloatArray:
-            weight = factors(block) * weights_of(block)
+            weight = factors(block) * block.row_weights
             scores = block.derived.white.rows(block) * weight[:, None]
             return np.asarray(scores.T @ scores)
 
@@ -301,12 +297,12 @@ class UnitScores(Scores):
     @cached_property
     def _sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
-        return self._sums_of(lambda block: weights_of(block) * block.derived.residual)
+        return self._sums_of(lambda block: block.row_weights * block.derived.residual)
 
     @cached_property
     def _residuals(self) -> FloatArray:
         """The residual of each unit, (units,)."""
-        return self._of_units(lambda block: weights_of(block) * block.derived.residual)
+        return self._of_units(lambda block: block.row_weights * block.derived.residual)
 
     @cached_property
     def _norms(self) -> FloatArray:
@@ -323,13 +319,13 @@ class UnitScores(Scores):
 
     def _sums_of(self, factors: Vectors) -> FloatArray:
         """Return the sums of factors times white rows over units, (units, d)."""
-        return sums_of_units(
-            self._parts, lambda block: (factors(block), block.derived.white.rows(block)), self.d
+        return self._parts.sums_of_units(
+            lambda block: (factors(block), block.derived.white.rows(block)), self.d
         )
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
-        return sums_of_units(self._parts, lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
+        return self._parts.sums_of_units(lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         return _counts(self._norms, thresholds)
@@ -378,7 +374,7 @@ class SingleEventScores(UnitScores):
         def shortened(block: Block) -> FloatArray:
             score = block.derived
             factor = clip_factor(row_length * score.norms, threshold)
-            return np.asarray(weights_of(block) * score.residual * factor)
+            return np.asarray(block.row_weights * score.residual * factor)
 
         sums = self._sums_of(shortened)
         sums *= clip_factor(row_lengths(sums), threshold)[:, None]
@@ -407,9 +403,9 @@ class LimitedScores(UnitScores):
         means = self._means()
 
         def longest(block: Block) -> FloatArray:
-            return np.asarray((weights_of(block) * block.derived.white.norms) ** 2)
+            return np.asarray((block.row_weights * block.derived.white.norms) ** 2)
 
-        answer = self._sums_of(lambda block: weights_of(block) * means(block))
+        answer = self._sums_of(lambda block: block.row_weights * means(block))
         chance = self._of_units(lambda block: longest(block) * means(block))
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
         return np.asarray(
@@ -426,7 +422,7 @@ class LimitedScores(UnitScores):
         means = self._means()
 
         def chances(block: Block) -> FloatArray:
-            return np.asarray(weights_of(block) ** 2 * means(block))
+            return np.asarray(block.row_weights**2 * means(block))
 
         chance = np.minimum(self._of_units(chances) / threshold / threshold, 1).sum()
         sums = np.append(self._residual_moments(threshold), chance)
@@ -471,28 +467,6 @@ def _counts(lengths: FloatArray, thresholds: FloatArray) -> FloatArray:
     return np.array([[np.count_nonzero(lengths > threshold) for threshold in thresholds]], dtype=float)
 
 
-def sums_of_units(
-    rows: Rows, vectors: Callable[[Block], tuple[FloatArray, FloatArray]], n_columns: int
-) -> FloatArray:
-    """Return the sums of factors (n,) times vectors (n, k) over each unit's rows, (units, k)."""
-    units = rows.sample.units
-    assert units is not None
-    n_units = int(units.n_units) if rows.sample.has_shared_units else len(units.weights)
-    sums = np.zeros((n_units, n_columns))
-    for block in rows.each():
-        factors, values = vectors(block)
-        if units.starts is not None:
-            sums += sums_by_user(factors, values, units.starts)
-        elif isinstance(block.units, np.ndarray) and units.codes is not None:
-            first = int(block.units.min())  # of sorted streams, a block has few units
-            some, codes = slice(first, int(block.units.max()) + 1), block.units - first
-            for j in range(n_columns):
-                sums[some, j] += np.bincount(codes, weights=values[:, j] * factors)
-        else:
-            sums[block.units] += values * factors[:, None]
-    return sums
-
-
 class Curvatures:
     """The parts ψ'' z z', z = [u, 1], of the curvature: 0 where the score is clipped.
 
@@ -517,7 +491,7 @@ class Curvatures:
         def products(block: Block) -> tuple[FloatArray, FloatArray]:
             curvature = block.derived
             counts = curvature.kept | (curvature.norms > threshold)
-            factor = weights_of(block) * clip_factor(curvature.norms, threshold) * counts
+            factor = block.row_weights * clip_factor(curvature.norms, threshold) * counts
             rows = curvature.white.rows(block)
             return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
 

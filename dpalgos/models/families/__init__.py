@@ -20,11 +20,12 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import ClassVar, Protocol
 
 import numpy as np
 
+from dpalgos.core.rows import Rows
 from dpalgos.errors import InputError, shown, unknown_name
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -193,12 +194,17 @@ class HasFamily(Protocol):
 def check_labels(sample: Sample, params: HasFamily) -> None:
     family = params.family_object()
 
-    def check(part: Sample) -> None:
-        for y in part.responses():
-            family.encode(y)
-
-    for _ in sample.partials(check):
+    if not sample.rows.streamed:
+        family.encode(sample.response())
+        return
+    sample.check_response()
+    for _ in Rows.of_sample(sample).partials(partial(_check_labels, family)):
         pass
+
+
+def _check_labels(family: Family, rows: Rows) -> None:
+    for block in rows.each():
+        family.encode(block.y)
 
 
 @cache

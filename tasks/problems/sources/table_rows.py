@@ -27,7 +27,7 @@ def fit_weighted(weights: np.ndarray, draw: Draw, cell: Cell, replicates: Replic
     if estimator.private:
         return fit_cell(draw, cell, replicates)
     if y is None:
-        rows = dpalgos.Sample(own.users.means(own.users.X))
+        rows = own.means_of_users()
     elif estimator.task == "glm" and cell.params["family"] != "gaussian":
         rows = with_weights(dpalgos.Sample(own.X, y), weights)
     else:

@@ -15,9 +15,9 @@ from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.rows import Rows
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.rows.clipping import clip_rows_l2
-from dpalgos.rows.users import UserRows
 from dpalgos.user_level import aggregation
 
 
@@ -106,13 +106,11 @@ class Fault:
 def rows_clipped_one_by_one(run, sample, params, transcript):
     """A user's rows are clipped each and added up, and what they make together is not."""
     bound = np.sqrt(sample.n_features) * params.value_bound
-    means = lambda users, X: np.add.reduce(clip_rows_l2(X, bound))[None, :]  # noqa: E731
-    unclipped = lambda users, _: np.repeat(users.X.T, users.n_replicates, axis=1)  # noqa: E731
-    with patch.object(UserRows, "means", means), patch.object(aggregation, "mean_offset", unclipped):
+    sums = lambda rows, *_: np.add.reduce(clip_rows_l2(rows.whole().X, bound))[None, :]  # noqa: E731
+    unclipped = lambda users, _: users.sum(lambda block: block.total(block.X))  # noqa: E731
+    with patch.object(Rows, "sums_of_units", sums), patch.object(aggregation, "mean_offset", unclipped):
         return run(sample, params, transcript)
 
-
-ROW_MOMENTS = "dpalgos.rows.moments"
 
 # Each with another clip or another way of accounting; tests/dpalgos/audit halve noise and sensitivities.
 FAULTS = [

@@ -5,11 +5,11 @@ import pytest
 
 import dpalgos
 from dpalgos.core import rows as core_rows
+from dpalgos.core.ball import Ball, counts_above, mean_offset, mean_squares
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import weighted_units
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-1, 1, (50, 3)), RNG.uniform(-1, 1, 50)
@@ -20,7 +20,9 @@ SUMS = {
     "total": lambda block: block.total(block.X),
     "products": lambda block: block.products(block.y),
     "moments": lambda block: block.moments(block.X),
-    "count": lambda block: block.count(block.X[..., 0] > 0),
+    "moments with factors": lambda block: block.moments(block.X, block.predictors(COEF[0]) - block.y),
+    "histogram": lambda block: block.histogram((block.X[..., 0] > 0) + 0, 2, block.X[..., 1]),
+    "sum": lambda block: block.sum(block.X[..., 0] > 0),
     "gradient": lambda block: block.products(block.predictors(COEF[0]) - block.y),
     "derived": lambda block: block.products(block.y, block.derived),
 }
@@ -94,7 +96,7 @@ def test_streamed_rows_give_the_same_sums(part, masked):
 @each_sum
 def test_each_person_counts_once(part):
     people = np.arange(50) % 10  # with five rows each
-    sample = weighted_units(Sample(X, Y, user_ids=people))
+    sample = Sample(X, Y, user_ids=people).in_units()
     assert Rows.of_sample(sample).n == 10
     np.testing.assert_allclose(summed(sample, part), summed(Sample(X, Y), part) / 5, rtol=1e-12, atol=1e-12)
 
@@ -102,11 +104,49 @@ def test_each_person_counts_once(part):
 def test_what_is_computed_for_a_person_depends_on_no_other_bit_by_bit():
     found = []
     for n in (49, 50):
-        sample = weighted_units(Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2))
+        sample = Sample(X[:n], Y[:n], user_ids=np.arange(n) // 2).in_units()
         (block,) = Rows.of_sample(sample).blocks
         found.append(block.predictors(COEF)[:, :48])
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], COEF @ X[:48].T)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_the_sums_of_a_person_are_of_its_rows_with_their_weights(is_streamed):
+    people = RNG.integers(0, 7, 50)
+    given = StreamedRows(lambda: [X[:20], X[20:]]) if is_streamed else X
+    sample = Sample(given, user_ids=people).in_units()
+    found = Rows.of_sample(sample).sums_of_units(lambda block: (block.row_weights, block.X), 3)
+    expected = [X[people == person].mean(axis=0) for person in range(7)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_each_replicate_of_a_block_has_its_own_rows():
+    (block,) = Rows.of_sample(Sample(X, Y, row_mask=MASK, n_replicates=4), is_batch=True).blocks
+    for r, own in enumerate(block.replicates(4)):
+        np.testing.assert_array_equal(own.X, X[MASK[:, r]])
+        np.testing.assert_array_equal(own.y, Y[MASK[:, r]])
+        assert own.weight is None
+    chosen = np.array([True, False, True, False])
+    np.testing.assert_array_equal(block.of(chosen).sum(np.ones(50)), [30, 30])
+    (alike,) = Rows.of_sample(Sample(X, n_replicates=2), is_batch=True).blocks
+    assert all(own.X is alike.X for own in alike.replicates(2))
+
+
+@pytest.mark.parametrize("unit", [np.ones(1), np.array([0.5, 1.0, 2.0])])
+def test_offsets_are_clipped_to_a_ball_in_its_units(unit):
+    centers, radii = COEF / 2, np.array([0.3, 0.6, 0.9, 9.0])
+    rows = Rows.of_sample(Sample(X, row_mask=MASK, n_replicates=4), is_batch=True)
+    ball = Ball(centers, radii, unit)
+    levels = np.multiply.outer(radii, [0.5, 1.0, 1.5])
+    found = mean_offset(rows, ball), mean_squares(rows, ball), counts_above(rows, ball, levels)
+    for r, (center, radius) in enumerate(zip(centers, radii, strict=True)):
+        offsets = (X[MASK[:, r]] - center) / unit
+        norms = np.linalg.norm(offsets, axis=1, keepdims=True)
+        clipped = offsets * np.minimum(1, radius / norms)
+        np.testing.assert_allclose(found[0][r], clipped.mean(axis=0), rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found[1][r], (clipped**2).mean(axis=0), rtol=1e-11, atol=1e-13)
+        np.testing.assert_array_equal(found[2][r], (norms > levels[r]).sum(axis=0))
 
 
 def test_moments_of_clipped_rows_are_summed_once():

@@ -19,6 +19,7 @@ from data.formats.row_groups import RowBlocks
 from data.ledger.content import Fingerprinter
 from data.tables import streams
 from data.tables.streams import StreamedTable
+from dpalgos.core.rows import Rows
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.dask_cluster import own_cluster
 from tasks.release.request import read_request
@@ -158,7 +159,7 @@ def test_a_declared_table_is_streamed_in_every_form(declared, tmp_path, monkeypa
             rows = read_rows(reader, str(form), asked)
             contents.add((reader.fingerprint(), reader.exact()))
             assert rows.rows.streamed
-            blocks = list(rows.row_blocks())
+            blocks = list(Rows.of_sample(rows).each())
             X = np.concatenate([block.X for block in blocks])
             y = np.concatenate([block.y for block in blocks])
             held = rows_of(str(form), asked.design, lambda _: None, drops=True)
