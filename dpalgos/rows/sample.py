@@ -5,7 +5,7 @@ replicates whose (rows × replicates) arrays stay in the processor's cache; and
 :class:`dpalgos.rows.wide.Design` for wide data.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -22,7 +22,6 @@ from dpalgos.rows.blocks import (
 )
 from dpalgos.rows.group import Group, PrivacyUnits
 from dpalgos.rows.partitions import PartitionedRows, total_of
-from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -302,14 +301,6 @@ class Sample:
     @cached_property
     def _computed(self) -> dict[tuple[Hashable, ...], Any]:
         return {}
-
-    def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
-        """Return the results of functions of this sample, and the seconds of each.
-
-        With many columns, :class:`dpalgos.rows.wide.Design` computes their sums over the rows together
-        (`dpalgos.rows.passes`).
-        """
-        return side_by_side(self.rows, functions, self)
 
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
