@@ -58,7 +58,7 @@ from dpalgos.models.families import Family, check_labels, family_names, get_fami
 from dpalgos.models.gradients import mean_gradient
 from dpalgos.params import choice, count, positive
 from dpalgos.rows.clipping import clip_rows_l2, project_l2_ball
-from dpalgos.tuning.descent import CANDIDATES, ClippedRows
+from dpalgos.tuning.descent import CANDIDATES, ClippedLoss
 from dpalgos.typing import FloatArray, Number
 
 GRADIENT = "gradient"
@@ -155,9 +155,9 @@ class NoisyDescent(PrivateEstimator):
     def forecast_family(self) -> Family:
         """Return the family that the forecast of steps uses, from public bounds alone."""
 
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+    def clipped_loss(self, X: FloatArray, y: FloatArray) -> ClippedLoss:
         family = self.forecast_family()
-        return ClippedRows(clip_rows_l2(X, self.covariate_bound), family, y, family.residual_bound)
+        return ClippedLoss(clip_rows_l2(X, self.covariate_bound), family, y, family.residual_bound)
 
     def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
         if self.calibration == "paper":

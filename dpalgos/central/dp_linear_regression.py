@@ -50,7 +50,7 @@ from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import count, positive
 from dpalgos.rows.clipping import clip_rows_l2, truncate
-from dpalgos.tuning.descent import ClippedRows
+from dpalgos.tuning.descent import ClippedLoss
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
@@ -153,9 +153,9 @@ class DPLinearRegression(TruncatedRegression, NoisyDescent):
     def forecast_family(self) -> Family:
         return self.family_at(self.response_bound, self.response_bound)
 
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+    def clipped_loss(self, X: FloatArray, y: FloatArray) -> ClippedLoss:
         truncated = y if self.residual_bound is not None else truncate(y, self.response_bound)
-        return super().clipped_rows(X, truncated)
+        return super().clipped_loss(X, truncated)
 
     def gradient_of(self, family: Family, rows: Rows) -> Callable[[FloatArray], FloatArray]:
         """Return β ↦ the mean gradient: from second moments where no residual is clipped."""

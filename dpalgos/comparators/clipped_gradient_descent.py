@@ -39,7 +39,7 @@ from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.params import count, positive
 from dpalgos.rows.clipping import row_lengths
-from dpalgos.tuning.descent import CANDIDATES, ClippedRows
+from dpalgos.tuning.descent import CANDIDATES, ClippedLoss
 from dpalgos.typing import FloatArray
 
 GRADIENT = "gradient"
@@ -97,8 +97,8 @@ class ClippedGradientDescent(PrivateEstimator):
         """Return γ / ‖x‖, (n,): clipping a row's gradient to γ is clipping its residual to that."""
         return np.asarray(self.clip_norm / np.maximum(row_lengths(X), _SHORTEST * self.clip_norm))
 
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
-        return ClippedRows(X, get_family("gaussian"), y, self.residual_bounds(X)[:, None])
+    def clipped_loss(self, X: FloatArray, y: FloatArray) -> ClippedLoss:
+        return ClippedLoss(X, get_family("gaussian"), y, self.residual_bounds(X)[:, None])
 
     def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
         z = self.gradients(1).noise_multiplier

@@ -49,7 +49,7 @@ from dpalgos.models.gradients import mean_gradient
 from dpalgos.params import choice, positive
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.descent import ClippedRows
+from dpalgos.tuning.descent import ClippedLoss
 from dpalgos.typing import BoolArray, FloatArray
 
 GRADIENT = "gradient"
@@ -173,9 +173,9 @@ class DPSGDGLM(FamilyEstimator):
         """The 50 steps, of sizes from short ones to nearly unstable ones."""
         return tuple((_N_EPOCHS * _N_BATCHES, share) for share in _STEP_SHARES)
 
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
+    def clipped_loss(self, X: FloatArray, y: FloatArray) -> ClippedLoss:
         family = self.family_object()
-        return ClippedRows(clip_rows_l2(X, self.covariate_bound), family, y, family.residual_bound)
+        return ClippedLoss(clip_rows_l2(X, self.covariate_bound), family, y, family.residual_bound)
 
     def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
         is_random = self.batches == "poisson"

@@ -47,7 +47,7 @@ from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
 from dpalgos.rows.clipping import clip_rows_l2
-from dpalgos.tuning.descent import ClippedRows, Course, SyntheticTable
+from dpalgos.tuning.descent import ClippedLoss, Course, SyntheticTable
 from dpalgos.typing import FloatArray, Number
 
 _RIDGES = np.array([0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5])  # that a forecast tries
@@ -141,4 +141,4 @@ def best_ridge(estimator: OutputPerturbationGLM, tables: Sequence[SyntheticTable
 def _course(table: SyntheticTable, family: Family, covariate_bound: float) -> Course:
     """Return the course of a descent on clipped rows, which is the same at every budget."""
     rows = clip_rows_l2(table.X, covariate_bound)
-    return Course.of(table, ClippedRows(rows, family, table.y, family.residual_bound))
+    return Course.of(table, ClippedLoss(rows, family, table.y, family.residual_bound))

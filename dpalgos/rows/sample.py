@@ -4,7 +4,7 @@ Replicates share X and y and differ in which rows they use. Estimators read bloc
 (:class:`dpalgos.core.rows.Rows`), or with many columns :class:`dpalgos.rows.wide.Design`.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -14,7 +14,6 @@ from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import HeldRows, Stored, StreamedRows, checked_mask, finite_vector
 from dpalgos.rows.partitions import PartitionedRows
-from dpalgos.rows.passes import side_by_side
 from dpalgos.rows.products import sums_by_unit
 from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -291,14 +290,6 @@ class Sample:
             self._computed[key] = compute()
         found: T = self._computed[key]
         return found
-
-    def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
-        """Return the results of functions of this sample, and the seconds of each.
-
-        With many columns, :class:`dpalgos.rows.wide.Design` computes their sums over the rows together
-        (`dpalgos.rows.passes`).
-        """
-        return side_by_side(self.rows, functions, self)
 
 
 def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:

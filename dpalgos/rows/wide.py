@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.rows.passes import RowSum, is_sparse, row_sum, truncated
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 # (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
 Residual = Callable[[FloatArray, slice], FloatArray]
+_DENSE = 4  # one column in so many, above which a product with all takes less time than a search
 
 
 class Design:
@@ -35,16 +35,12 @@ class Design:
 
     def predict(self, coef: FloatArray) -> FloatArray:
         """Return X B for coefficients (d, R), (n, R)."""
-        coef = coef.astype(self.dtype, copy=False)
-        blocks = (block for _, block in self._rows.blocks())
-        if is_sparse(coef):
-            used: IntArray = np.flatnonzero(coef.any(axis=1))
-            blocks, coef = (block.take(used, axis=1) for block in blocks), coef[used]
-        return np.concatenate([self._truncated(block) @ coef for block in blocks])
+        predictors = self._predictors(coef)
+        return np.concatenate([predictors(rows, block) for rows, block in self._rows.blocks()])
 
     def mean_product(self, values: FloatArray) -> FloatArray:
         """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""
-        return self._mean(values.shape[1], lambda _, rows: values[rows])
+        return self._mean(values.shape[1], lambda rows, _: values[rows])
 
     def mean_score(self, coef: FloatArray, residual: Residual) -> FloatArray:
         """Return the mean of x_i r_i(x_i'β) over each replicate's rows, (d, R): a gradient in one pass.
@@ -52,7 +48,8 @@ class Design:
         ``residual`` maps linear predictors (m, R) and the slice of the m rows to (m, R); row i depends on row
         i only.
         """
-        return self._mean(coef.shape[1], residual, coef.astype(self.dtype, copy=False))
+        predictors = self._predictors(coef)
+        return self._mean(coef.shape[1], lambda rows, block: residual(predictors(rows, block), rows))
 
     def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
@@ -70,24 +67,32 @@ class Design:
             squares *= self._mask
         return np.asarray(squares.sum(axis=0) / self._n_used)
 
-    def _mean(
-        self,
-        n_columns: int,
-        factors: Callable[..., FloatArray],
-        coef: FloatArray | None = None,
-    ) -> FloatArray:
-        request = RowSum(
-            n_columns=n_columns,
-            dtype=self.dtype,
-            bound=self._bound,
-            factors=factors,
-            coef=coef,
-            mask=self._mask,
-        )
-        return np.asarray(row_sum(self._rows, request, owner=self._sample).T / self._n_used)
+    def _predictors(self, coef: FloatArray) -> Callable[[slice, FloatArray], FloatArray]:
+        """Return (which rows, a block of them) ↦ their linear predictors, (m, R)."""
+        coef = coef.astype(self.dtype, copy=False)
+        used: IntArray = np.flatnonzero(coef.any(axis=1))
+        if _DENSE * len(used) >= len(coef):
+            return lambda _, block: self._truncated(block) @ coef
+        weights = coef[used].T
+        return lambda rows, block: (weights @ self._truncated(self._rows.some_columns(rows, block, used))).T
+
+    def _mean(self, n_columns: int, factors: Callable[[slice, FloatArray], FloatArray]) -> FloatArray:
+        """Return the mean of x_i f_i, (d, R); ``factors`` maps a block to the f_i of its rows, (m, R)."""
+        total: FloatArray = np.zeros((n_columns, self._rows.shape[1]))
+        for rows, block in self._rows.blocks():
+            weighted = factors(rows, block).T.astype(self.dtype, copy=False)
+            if self._mask is None:
+                total += weighted @ self._truncated(block)
+                continue
+            marks = self._mask[rows].T
+            using = np.flatnonzero(marks.any(axis=1))  # the replicates that use any of these rows
+            if len(using):
+                total[using] += (weighted[using] * marks[using]) @ self._truncated(block)
+        return np.asarray(total.T / self._n_used)
 
     def _truncated(self, block: FloatArray) -> FloatArray:
-        return truncated(block, self.dtype, self._bound)
+        block = block.astype(self.dtype, copy=False)
+        return block if self._bound is None else np.clip(block, -self._bound, self._bound)
 
 
 def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:

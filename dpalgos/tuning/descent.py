@@ -48,8 +48,8 @@ class SyntheticTable:
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedRows:
-    """The rows that a gradient is computed from, the family, and the bound on residuals, () or (n, 1)."""
+class ClippedLoss:
+    """The mean loss over clipped rows X and responses y, with residuals clipped at a bound, () or (n, 1)."""
 
     X: FloatArray
     family: Family
@@ -68,8 +68,8 @@ class Descent(Protocol):
     def radius(self) -> float | None:
         """Return the radius of the ball that iterates are projected onto, or None."""
 
-    def clipped_rows(self, X: FloatArray, y: FloatArray) -> ClippedRows:
-        """Return rows and responses as the gradient sees them."""
+    def clipped_loss(self, X: FloatArray, y: FloatArray) -> ClippedLoss:
+        """Return the loss of rows and responses as the gradient sees them."""
 
     def noise_scale(self, steps: FloatArray, n_rows: int) -> FloatArray:
         """Return the noise on a gradient of n rows over its radius, (k,), for numbers of steps (k,)."""
@@ -88,37 +88,37 @@ class Course:
     target: FloatArray
 
     @classmethod
-    def of(cls, table: SyntheticTable, rows: ClippedRows) -> "Course":
-        fixed = _fixed_point(rows)
-        curvature, basis = np.linalg.eigh(_hessian(rows, fixed / 2))  # on average along the way
+    def of(cls, table: SyntheticTable, loss: ClippedLoss) -> "Course":
+        fixed = _fixed_point(loss)
+        curvature, basis = np.linalg.eigh(_hessian(loss, fixed / 2))  # on average along the way
         return cls(
             np.maximum(curvature, _LEAST_CURVATURE), basis.T @ fixed, table.to_target @ basis, table.target
         )
 
 
-def _weights(rows: ClippedRows, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _weights(loss: ClippedLoss, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return clipped residuals and the second derivatives of the clipped loss, (n, 1) each."""
-    u = rows.X @ coef[:, None]
-    residual, bound = rows.family.mean(u) - rows.y[:, None], rows.residual_bound
+    u = loss.X @ coef[:, None]
+    residual, bound = loss.family.mean(u) - loss.y[:, None], loss.residual_bound
     inside = np.abs(residual) < bound
-    return np.clip(residual, -bound, bound), rows.family.second_derivative(u) * inside
+    return np.clip(residual, -bound, bound), loss.family.second_derivative(u) * inside
 
 
-def _hessian(rows: ClippedRows, coef: FloatArray) -> FloatArray:
-    _, weights = _weights(rows, coef)
-    return np.asarray(rows.X.T @ (weights * rows.X) / len(rows.X))
+def _hessian(loss: ClippedLoss, coef: FloatArray) -> FloatArray:
+    _, weights = _weights(loss, coef)
+    return np.asarray(loss.X.T @ (weights * loss.X) / len(loss.X))
 
 
-def _fixed_point(rows: ClippedRows) -> FloatArray:
+def _fixed_point(loss: ClippedLoss) -> FloatArray:
     """Return where the gradient on clipped rows vanishes, by damped Newton steps."""
-    d = rows.X.shape[1]
-    coef, n = np.zeros(d), len(rows.X)
-    if rows.family.is_linear and np.isinf(rows.residual_bound).all():
-        return np.asarray(np.linalg.lstsq(rows.X, rows.y, rcond=None)[0])
+    d = loss.X.shape[1]
+    coef, n = np.zeros(d), len(loss.X)
+    if loss.family.is_linear and np.isinf(loss.residual_bound).all():
+        return np.asarray(np.linalg.lstsq(loss.X, loss.y, rcond=None)[0])
     for _ in range(_NEWTON_STEPS):
-        residual, weights = _weights(rows, coef)
-        hessian = rows.X.T @ (weights * rows.X) / n + 1e-9 * np.eye(d)
-        step = np.linalg.solve(hessian, rows.X.T @ residual[:, 0] / n)
+        residual, weights = _weights(loss, coef)
+        hessian = loss.X.T @ (weights * loss.X) / n + 1e-9 * np.eye(d)
+        step = np.linalg.solve(hessian, loss.X.T @ residual[:, 0] / n)
         coef = coef - _DAMPING * step
         if np.abs(step).max() < _CONVERGED:
             break

@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,6 @@ from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, Draw, Measured
 from tasks.study.expand import Block
-
-_MANY_COLUMNS = 500  # from which products with the rows are what takes time
-_COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
 
 
 def compute_block(block: Block, prepared: Any = None) -> pd.DataFrame:
@@ -102,28 +98,13 @@ def _noise_off_rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[
 
 
 def _answered(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
-    """Return the outcomes of each run; of a path, at each number of steps.
-
-    Where columns are many, cells run side by side, those of one estimator next to each other. The block alone
-    decides which cells run together, because rounding, and so an estimate, depends on it.
-    """
+    """Return the outcomes of each run; of a path, at each number of steps."""
     asking: dict[str, dict[int | None, Cell]] = {}
     for cell in cells:
         asking.setdefault(cell.run_key, {}).setdefault(cell.iterate, cell)
-    wide = draw.sample.n_features >= _MANY_COLUMNS
-    n_together = max(1, draw.sample.n_features // _COLUMNS_PER_FIT // draw.replicates) if wide else 1
-    runs = [list(by_iterate.values()) for by_iterate in asking.values()]
-    order = list(dict.fromkeys(run[0].estimator for run in runs))
-    runs.sort(key=lambda run: order.index(run[0].estimator))
     answered: _Outcomes = {}
-    for group in (runs[i : i + n_together] for i in range(0, len(runs), n_together)):
-        if n_together == 1:
-            answered |= _run(group[0], block, draw)
-            continue
-        together = [partial(_run, run, block, draw) for run in group]
-        for outcomes, seconds in draw.sample.side_by_side(together):
-            each = seconds / draw.replicates
-            answered |= {key: replace(outcome, seconds=each) for key, outcome in outcomes.items()}
+    for by_iterate in asking.values():
+        answered |= _run(list(by_iterate.values()), block, draw)
     return answered
 
 

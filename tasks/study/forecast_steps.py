@@ -44,7 +44,7 @@ def settings_by_forecast(
             return [each.forecast_settings(tables, n) for each in descents]
         courses = _once(
             of_courses,
-            lambda: [Course.of(table, descents[0].clipped_rows(table.X, table.y)) for table in tables],
+            lambda: [Course.of(table, descents[0].clipped_loss(table.X, table.y)) for table in tables],
         )
         settings: list[dict[str, Any]] = [{} for _ in budgets]
         for calibration in dict.fromkeys(descent.calibration for descent in descents):

@@ -29,9 +29,9 @@ from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.blocks import HeldRows, StreamedRows
-from dpalgos.rows.passes import RowSum, row_sums
+from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.wide import Design
 from tests.bench.commands import seconds_of_children
 from tests.bench.goals import Goal, Measurement
 from tests.builders import DPCOST
@@ -39,7 +39,7 @@ from tests.builders import DPCOST
 KEPT = Path(__file__).with_name("ratios.json")
 _WORSE = 4 / 3  # times the last release's ratio: a quarter of the speed is lost
 _ROUNDS, _SECONDS = 3, 1.0  # at least so many and so long: short calls are disturbed more easily
-_OF_GEMM = 0.7  # share of the speed of one product as wide, which products of many fits reach at least
+_OF_GEMM = 0.7  # share of the speed of one product as wide, which sums over wide rows reach at least
 BUDGET: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 
 
@@ -160,23 +160,19 @@ def _estimators(small: bool) -> Iterator[Speed]:
 
 
 def _wide_products(small: bool) -> Speed:
-    """Sums over the rows of 27 fits of 6 replicates each in one pass, as the headline of swarm makes them."""
-    (n, d), fits, replicates = (400, 50) if small else (12_000, 2_400), 27, 6
+    """A gradient of 6 replicates in one pass over rows in single precision, as the steps of swarm make it."""
+    n, d, replicates = (400, 50, 6) if small else (12_000, 2_400, 6)
     rng = np.random.default_rng(0)
     X, Y = rng.random((n, d), dtype=np.float32), rng.random((n, replicates), dtype=np.float32)
-    coefs = [rng.random((d, replicates), dtype=np.float32) for _ in range(fits)]
-    single, wide = np.dtype(np.float32), np.concatenate(coefs, axis=1)
-
-    def residuals(predictor: Any, chosen: slice) -> Any:
-        return predictor - Y[chosen]
-
-    wanted = [
-        RowSum(n_columns=replicates, dtype=single, bound=None, factors=residuals, coef=coef) for coef in coefs
-    ]
-    what = f"passes of {fits} fits of {replicates} replicates over {n:,} rows"
-    kernel = "products of that width"
-    call, two_products = partial(row_sums, HeldRows(X), wanted), lambda: (X @ wide).T @ X
-    return Speed(what, kernel, call, two_products, limit=1 / _OF_GEMM)
+    coef = rng.random((d, replicates), dtype=np.float32)
+    design = Design(Sample(X, n_replicates=replicates), single=True)
+    return Speed(
+        f"gradient of {replicates} replicates over {n:,} wide rows",
+        "products of that width",
+        lambda: design.mean_score(coef, lambda predictor, rows: predictor - Y[rows]),
+        lambda: (X @ coef).T @ X,
+        limit=1 / _OF_GEMM,
+    )
 
 
 def _fit(name: str, sample: Sample, **keywords: Any) -> Callable[[], object]:

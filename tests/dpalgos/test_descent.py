@@ -44,7 +44,7 @@ def test_forecast_errors_are_those_of_runs_and_the_rule_is_near_the_best(name, k
     data = table(4000, 0, logistic=name == "dp_glm")
     keywords = {**BUDGET, **keywords}
     descent = build_params(dpalgos.get_estimator(name), keywords)
-    course = Course.of(data, descent.clipped_rows(data.X, data.y))
+    course = Course.of(data, descent.clipped_loss(data.X, data.y))
     (chosen,) = choose_steps([(descent, len(data.X))], [course])
     assert chosen.n_iterations in STEPS
     measured = [mean_error(name, keywords, T, chosen.step_size, data) for T in STEPS]
@@ -76,7 +76,7 @@ def test_the_forecast_uses_the_noise_that_the_estimator_adds(name, keywords):
 def test_more_budget_takes_more_steps():
     entry, data = dpalgos.get_estimator("dp_glm"), table(4000, 1, logistic=True)
     descents = [build_params(entry, {**BUDGET, **LOGISTIC, "epsilon": each}) for each in (0.05, 0.3, 5.0)]
-    course = Course.of(data, descents[0].clipped_rows(data.X, data.y))
+    course = Course.of(data, descents[0].clipped_loss(data.X, data.y))
     steps = [each.n_iterations for each in choose_steps([(each, 4000) for each in descents], [course])]
     assert steps == sorted(steps)
     assert steps[0] < steps[-1]

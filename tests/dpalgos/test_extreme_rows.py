@@ -5,13 +5,12 @@ import pytest
 
 import dpalgos
 from dpalgos.central.preconditioned.plan import FAR_ROWS, WHITE_MOMENTS
-from dpalgos.central.preconditioned.scores import LimitedScores, WhiteRows
+from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction
 from dpalgos.core.rows import Rows
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import weighted_units
 from tests.builders import refused
 from tests.dpalgos.silence import recorded
 
@@ -69,7 +68,7 @@ def test_a_curvature_beyond_its_threshold_counts_though_its_score_is_clipped():
     """Without it the curvature of rare groups is too low, and their intervals are a third wider."""
     X = np.array([[1e3, 0.0], [0.1, 0.2], [0.2, 0.1]])
     sample, y = Sample(X, np.array([50.0, 0.1, 50.0])), np.zeros(2)
-    white = WhiteRows(Rows.of_sample(sample), get_family("gaussian"), np.eye(2), y)
+    white = ScoreFunction(Rows.of_sample(sample), get_family("gaussian"), np.eye(2), y)
     parts = white.at(np.zeros(2)).curvature(1.0).clipped_mean(7.0).value
     assert np.trace(parts) == pytest.approx((7.0 + (X[1] @ X[1] + 1)) / 3)  # nothing of the third
 
@@ -145,7 +144,9 @@ def test_clipping_a_score_of_bounded_residuals_does_not_depend_on_the_label(name
         theta = np.column_stack([theta, -theta, 0 * theta])
     scores = []
     for label in range(n_classes or 2):
-        rows = WhiteRows(Rows.of_sample(Sample(X, np.array([float(label)]))), family, np.eye(2), 0 * theta)
+        rows = ScoreFunction(
+            Rows.of_sample(Sample(X, np.array([float(label)]))), family, np.eye(2), 0 * theta
+        )
         scores.append(rows.at(theta).clipped_mean(0.5).value)
     p = family.mean((X @ theta)[..., None]).ravel()
     weights = p if n_classes else [1 - p[0], p[0]]
@@ -157,8 +158,10 @@ def test_clipping_a_score_of_bounded_residuals_does_not_depend_on_the_label(name
 def test_a_person_whose_score_is_as_small_as_numbers_are_is_clipped_in_silence():
     """Its limit is as large as its covariates. Limit over score overflowed; the warning told of the row."""
     X = np.array([[1.0, 0.5], [-0.3, 1.0], [-LARGEST_VALUE, 1e-30]])
-    sample = weighted_units(Sample(X, np.array([1.0, 0.0, 0.0]), user_ids=np.arange(3)))
-    white = WhiteRows(Rows.of_sample(sample), get_family("poisson"), np.eye(2), np.zeros(2), people_limit=2.0)
+    sample = Sample(X, np.array([1.0, 0.0, 0.0]), user_ids=np.arange(3)).in_units()
+    white = ScoreFunction(
+        Rows.of_sample(sample), get_family("poisson"), np.eye(2), np.zeros(2), people_limit=2.0
+    )
     scores = white.at(np.array([1.0, 0.0]))
     assert isinstance(scores, LimitedScores)
     assert (scores.clipped_mean(1.0).value <= 2 / 3).all()

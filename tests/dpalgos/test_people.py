@@ -19,7 +19,7 @@ from dpalgos.central.preconditioned.queries import (
     person_factors,
     rows_in,
 )
-from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Noisy
 from dpalgos.hardened_release import release_plan, secure_transcript
@@ -184,7 +184,7 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
         sides[[3, 50], 1] = 1
         sample = Sample(X, np.abs(y) // 1, user_ids=ids, moved=sides).in_units()
         rows = Rows.of_sample(sample)
-        scores = WhiteRows(rows, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
+        scores = ScoreFunction(rows, get_family(family), np.eye(3), np.zeros(3)).at(np.zeros(3))
         moved = 2 if ids is None else len(set(people[[3, 50]]))
         assert scores.far_rows(1e9).value.item() == moved
 
@@ -250,7 +250,7 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family, 
         vectors = joined_in(np.random.default_rng(8).standard_normal((18, 18)), with_response=True)
         with threadpool_limits(n_threads):
             lengths.append(norms_of(vectors)(replace(block, X=layout(block.X)))[n_first:])
-        rows = WhiteRows(
+        rows = ScoreFunction(
             Rows.of_sample(sample), get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17)
         )
         sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
@@ -272,7 +272,7 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, li
         sample = units_of(n_first, family, counting)
         n = 300
         rows = Rows.of_sample(sample)
-        white = WhiteRows(rows, model, np.eye(3), np.zeros(3), people_limit=2.0 if limits else None)
+        white = ScoreFunction(rows, model, np.eye(3), np.zeros(3), people_limit=2.0 if limits else None)
         scores = white.at(np.array([0.3, -0.2, 0.1]))
         levels = np.array([0.5, 2.0, 8.0])
         queries = {
@@ -320,7 +320,7 @@ def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
     rows = StreamedRows(lambda: [(X, y)], len(X)) if streamed else X
     sample = Sample(rows, None if streamed else y, user_ids=person).with_offset((-9.0, 9.0))
     sample = sample.in_units(max_rows=n_periods)
-    white = WhiteRows(
+    white = ScoreFunction(
         Rows.of_sample(sample), SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods
     )
     return white.at(np.zeros(2))
@@ -381,7 +381,9 @@ def products_of_persons(first, theta, person_part):
     y = np.append(np.arange(len(first)) == len(first) - 1, np.zeros(len(others)))
     sample = Sample(X, y, user_ids=person).in_units(max_rows=4)
     rows = Rows.of_sample(sample)
-    white = WhiteRows(rows, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part)
+    white = ScoreFunction(
+        rows, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part
+    )
     found = (
         clipped_moments(rows, rows_in(np.eye(2)), 1.5, person_part),
         white.at(theta).curvature(1.0).clipped_mean(2.0),
@@ -428,7 +430,7 @@ def test_a_count_moves_the_mean_residual_by_its_sensitivity():
     values = []
     for mean, count in [(-100.0, 900.0), (8.0, 0.0)]:
         sample = Sample(np.array([[mean], [0.0]]), np.array([count, 1.0])).in_units()
-        rows = WhiteRows(Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1))
+        rows = ScoreFunction(Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1))
         values.append(rows.at(np.ones(1)).mean_residual(6.0))
     moved = abs(values[0].value - values[1].value)
     assert moved == pytest.approx(values[0].sensitivity, rel=1e-9)
@@ -441,7 +443,7 @@ def test_a_person_moves_residuals_by_no_more_than_their_sensitivity():
         X, y = np.full((2, 1), mean), np.array([count, 1.0])
         X[1] = 0.0
         sample = Sample(X, y, user_ids=np.arange(2)).in_units()
-        rows = WhiteRows(
+        rows = ScoreFunction(
             Rows.of_sample(sample), get_family("poisson"), np.eye(1), np.zeros(1), people_limit=2.0
         )
         moments.append(rows.at(np.ones(1)).residual_moments(10.0))

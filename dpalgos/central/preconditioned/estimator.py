@@ -106,7 +106,7 @@ from dpalgos.central.preconditioned.plan import (
     white_threshold,
 )
 from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, norms_of, rows_in
-from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.estimator import IntervalEstimator, Lemmas, Witnesses
@@ -221,25 +221,23 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         if family.is_linear:
             intercept[-1] = origin.centers[-1]
         state = _first_point(white, numbers, start, intercept)
-        white_rows, state, start, clipped_share = _released_steps(
+        score, state, start, clipped_share = _released_steps(
             spend, numbers, rows, origin, start, state, intercept
         )
         is_constant = start.is_mean and (start.hides_slopes(numbers) or not state.points)
         theta, slopes_help = state.theta, 0.0
         if not is_constant:
             theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
-            theta = theta + _intercept_change(spend, white_rows, state, start, theta)
+            theta = theta + _intercept_change(spend, score, state, start, theta)
         spend.note(UNRESOLVED, state.white.n_unresolved)
         if self.interval is not None:
-            _keep_interval(
-                spend, numbers, released_interval(spend, self.interval, numbers, white_rows, state)
-            )
+            _keep_interval(spend, numbers, released_interval(spend, self.interval, numbers, score, state))
         if start.is_mean:
             spend.note(UNSURE_MEAN, start.is_unsure)
         spend.note(SLOPES_HELP, slopes_help)
         if is_constant:
             return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
-        return white_rows.coef(theta)
+        return score.coef(theta)
 
 
 @register(
@@ -357,14 +355,14 @@ def _released_steps(
     start: Start,
     state: Steps,
     intercept: FloatArray,
-) -> tuple[WhiteRows, Steps, Start, float]:
+) -> tuple[ScoreFunction, Steps, Start, float]:
     """Release the steps: scores, or in the place of first ones moments of white rows, or the mean response.
 
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family = numbers.family
     max_length = _MAX_LENGTH * numbers.root if family.is_linear and not numbers.interval else np.inf
-    white_rows: WhiteRows | None = None
+    score: ScoreFunction | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
         public = public_threshold(numbers)
@@ -380,7 +378,7 @@ def _released_steps(
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
         if not whitens:
-            white_rows = white_rows or WhiteRows(
+            score = score or ScoreFunction(
                 rows,
                 family,
                 matrix,
@@ -390,9 +388,9 @@ def _released_steps(
                 people_limit=people_limit(numbers),
                 person_part=numbers.person_part,
             )
-            if step is LAST_STEP and white_rows.limits is None:
-                white_rows.fix_limits(state.theta)  # the interval's curvature takes them as constant
-            scores = white_rows.at(state.theta)
+            if step is LAST_STEP and score.limits is None:
+                score.fix_limits(state.theta)  # the interval's curvature takes them as constant
+            scores = score.at(state.theta)
         if SCORES_ABOVE in spend.plan and t < N_SEARCHES:
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
@@ -413,23 +411,23 @@ def _released_steps(
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
             moments = clipped_moments(rows, rows_in(matrix), threshold, numbers.person_part)
-            state, white_rows = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
+            state, score = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
         else:
             assert scores is not None
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
-    assert white_rows is not None
-    return white_rows, state, start, clipped_share
+    assert score is not None
+    return score, state, start, clipped_share
 
 
 def _intercept_change(
-    spend: Spend, rows: WhiteRows, state: Steps, start: Start, theta: FloatArray
+    spend: Spend, score: ScoreFunction, state: Steps, start: Start, theta: FloatArray
 ) -> FloatArray:
     """Return how far the mean residual at θ, (d,), moves θ, if steps are left to release it."""
     step = next((one for one in (STEP, LAST_STEP) if spend.times_left(one)), None)
     if step is None:
         return np.zeros_like(theta)
-    query = rows.at(theta).mean_residual(start.cut_of_residuals)
+    query = score.at(theta).mean_residual(start.cut_of_residuals)
     released = []
     while spend.times_left(step):
         released.append(spend(step, query, form=MEAN_RESIDUAL))

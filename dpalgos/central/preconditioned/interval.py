@@ -59,7 +59,7 @@ from dpalgos.central.preconditioned.plan import (
     WIDE_SCORE,
     Numbers,
 )
-from dpalgos.central.preconditioned.scores import LimitedScores, Scores, WhiteRows
+from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.spend import Noisy, Spend
@@ -92,10 +92,10 @@ _FLAT = 1e-300  # ψ'' is zero in double precision where all predictors are far 
 
 
 def released_interval(
-    spend: Spend, level: float, numbers: Numbers, rows: WhiteRows, state: Steps
+    spend: Spend, level: float, numbers: Numbers, score: ScoreFunction, state: Steps
 ) -> Interval:
     """Release the statistics of an interval around released steps, if the plan has one; return it."""
-    family, white, n_rows, d = rows.family, state.white, rows.n_rows, rows.d
+    family, white, n_rows, d = score.family, state.white, score.n_rows, score.d
     if CURVATURE not in spend.plan:
         return Interval.missing(d, 1, FEW)
     steps, middle = state.released, 0.0  # a typical predictor
@@ -103,14 +103,14 @@ def released_interval(
         steps, middle = steps.last(N_CENTERED), float(white.mean_row @ state.theta + state.origin)
     wide, bounded = numbers.target == LEAST_SQUARES, family.is_bounded
     if wide:
-        steps = _wide_step(spend, rows, steps)
-    curvature = _released_curvature(spend, rows, white, steps, middle)
+        steps = _wide_step(spend, score, steps)
+    curvature = _released_curvature(spend, score, white, steps, middle)
     center = center_of(curvature, steps)
-    scores = rows.at(center.theta)
+    scores = score.at(center.theta)
     moments = _released_score_moments(spend, scores, steps.threshold)
     shift, tail = InterceptShift.none(d), None
     if not wide and not bounded:
-        coef = rows.coef(center.theta)
+        coef = score.coef(center.theta)
         shift = _intercept_shift(spend, numbers, scores, curvature, moments, state, coef)
     if wide:
         above = scores.shares_above(steps.threshold, LEVELS)
@@ -127,9 +127,9 @@ def released_interval(
         center=center,
         moments=moments.value,
         moments_std=float(moments.std),
-        outer=rows.whitening,
+        outer=score.whitening,
         middle=middle,
-        coef=rows.coef(center.theta),
+        coef=score.coef(center.theta),
         shift=shift,
         tail=tail,
         clip=steps.threshold,
@@ -138,10 +138,10 @@ def released_interval(
     return replace(released.along(np.eye(d)), released=released)
 
 
-def _wide_step(spend: Spend, rows: WhiteRows, steps: NewtonSteps) -> NewtonSteps:
+def _wide_step(spend: Spend, score: ScoreFunction, steps: NewtonSteps) -> NewtonSteps:
     """Release a score at the end of the steps, of rows' scores clipped at three times their threshold."""
     threshold = _WIDER * steps.threshold
-    released = spend(WIDE_SCORE, rows.at(steps.end).clipped_mean(threshold))
+    released = spend(WIDE_SCORE, score.at(steps.end).clipped_mean(threshold))
     return NewtonSteps(steps.end[None], released.value[None], np.array([released.std]), threshold, steps.end)
 
 
@@ -154,12 +154,12 @@ def _released_score_moments(spend: Spend, scores: Scores, threshold: float) -> N
 
 
 def _released_curvature(
-    spend: Spend, rows: WhiteRows, white: Whitening, steps: NewtonSteps, middle: float
+    spend: Spend, score: ScoreFunction, white: Whitening, steps: NewtonSteps, middle: float
 ) -> ScoreCurvature:
     """Release the curvature at the last of the steps."""
-    family, n_rows, d, theta = rows.family, rows.n_rows, rows.d, steps.points[-1]
-    parts = rows.at(theta).curvature(steps.threshold)
-    clip = rows.row_clip(steps.threshold) if family.is_bounded else np.inf
+    family, n_rows, d, theta = score.family, score.n_rows, score.d, steps.points[-1]
+    parts = score.at(theta).curvature(steps.threshold)
+    clip = score.row_clip(steps.threshold) if family.is_bounded else np.inf
     typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
     unit = (d + 1) * max(typical, 1e-3)
     largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
@@ -175,7 +175,7 @@ def _released_curvature(
         shape = shape * (d / max(float(shape.trace()), _FLAT))
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
     heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
-    unlike = _UNLIKE if rows.person_part < 1 else 0.0
+    unlike = _UNLIKE if score.person_part < 1 else 0.0
     return _denoised(released, white, unit, shape, unlike)._replace(heavy=heavy)
 
 
@@ -229,7 +229,7 @@ def _intercept_shift(
     scale = threshold / (curvature.total if has_counts else 1.0)
     std, mean = scale * float(released.std), scale * float(released.value[0])
     far, noise = _far_rows(spend, scores, threshold)
-    one, image = _column_of_ones(curvature, scores.rows.whitening, has_intercept=numbers.intercept)
+    one, image = _column_of_ones(curvature, scores.function.whitening, has_intercept=numbers.intercept)
     skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
     hidden = _FAR_AWAY * _FARTHEST * scale * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     lost, skews = 0.0, False
@@ -257,7 +257,9 @@ def _residual_threshold(
 ) -> float:
     """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
     size = numbers.size / _REFERENCE_SIZE
-    weight, largest = (1.0, _COUNT_LAMBDA) if scores.rows.family.has_counts else (curvature.total, _LAMBDA)
+    weight, largest = (
+        (1.0, _COUNT_LAMBDA) if scores.function.family.has_counts else (curvature.total, _LAMBDA)
+    )
     variance = float(moments.trace()) / (len(moments) * weight)
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
 

@@ -55,8 +55,8 @@ def _whitened(block: Block, whitening: FloatArray) -> FloatArray:
     return np.ascontiguousarray(white) if block.is_of_people else white
 
 
-class WhiteRows:
-    """The rows u = W'x, whose scores are u (y − ψ'(u'θ + x'β₀))'.
+class ScoreFunction:
+    """The scores u (y − ψ'(u'θ + x'β₀))' of white rows u = W'x as a function of θ.
 
     ``whitening`` (d, d) is W. ``origin`` is β₀, (d,) or (d, K), the coefficients at θ = 0. Both are public
     or released. A row longer than ``max_length`` is shortened to that length, together with its response. Its
@@ -76,7 +76,7 @@ class WhiteRows:
         person_part: float = 1.0,
     ) -> None:
         self.row_length, self.person_part = row_length, person_part
-        self.rows, self.family, self.whitening, self.origin = rows, family, whitening, origin
+        self.family, self.whitening, self.origin = family, whitening, origin
         self.n_rows, self.d, self.units = rows.n, rows.d, rows.sample.units
         self.limits: FloatArray | None = None
         can_differ = family.has_counts and not family.is_bounded and self.units is not None
@@ -160,8 +160,9 @@ class _RowCurvature(NamedTuple):
 class Scores:
     """The scores of white rows at one θ."""
 
-    def __init__(self, rows: WhiteRows, parts: Rows) -> None:
-        self.rows, self._parts, self.n_rows, self.d = rows, parts, rows.n_rows, rows.d
+    def __init__(self, function: ScoreFunction, parts: Rows) -> None:
+        self.function, self._parts = function, parts
+        self.n_rows, self.d = function.n_rows, function.d
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         """Return how many norms of scores exceed each of m ascending thresholds, (1, m)."""
@@ -206,7 +207,7 @@ class Scores:
         A difference lies between −L/2 and L: 1.5 L/n for the exchange of a row.
         """
 
-        mean_of = self.rows.family.mean
+        mean_of = self.function.family.mean
 
         def part(block: Block) -> FloatArray:
             score = block.derived
@@ -224,8 +225,8 @@ class Scores:
 
     def curvature(self, threshold: float) -> "Curvatures":
         """Return each row's part of the curvature of the mean clipped score; not for classes."""
-        family, rows, lengths = self.rows.family, self.rows, self._lengths()
-        row_length = rows.row_length
+        family, lengths = self.function.family, self._lengths()
+        row_length = self.function.row_length
 
         def second(block: Block) -> _RowCurvature:
             score = block.derived
@@ -235,7 +236,7 @@ class Scores:
             kept = (lengths(block) <= threshold) | family.is_bounded
             return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept, score.white)
 
-        return Curvatures(rows, self._parts.map(second))
+        return Curvatures(self.function, self._parts.map(second))
 
     def _lengths(self) -> Vectors:
         """Return the lengths by which rows are clipped, (n,), of a block."""
@@ -369,7 +370,7 @@ class SingleEventScores(UnitScores):
     """
 
     def _clipped(self, threshold: float) -> FloatArray:
-        row_length = self.rows.row_length
+        row_length = self.function.row_length
 
         def shortened(block: Block) -> FloatArray:
             score = block.derived
@@ -398,8 +399,8 @@ class LimitedScores(UnitScores):
     @cached_property
     def limits(self) -> FloatArray:
         """t of each unit, (units,)."""
-        if self.rows.limits is not None:
-            return self.rows.limits
+        if self.function.limits is not None:
+            return self.function.limits
         means = self._means()
 
         def longest(block: Block) -> FloatArray:
@@ -409,7 +410,7 @@ class LimitedScores(UnitScores):
         chance = self._of_units(lambda block: longest(block) * means(block))
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
         return np.asarray(
-            np.maximum(self.rows.people_limit * np.sqrt(spread), np.sqrt(self._of_units(longest)))
+            np.maximum(self.function.people_limit * np.sqrt(spread), np.sqrt(self._of_units(longest)))
         )
 
     def residual_moments(self, threshold: float) -> Bounded:
@@ -430,7 +431,7 @@ class LimitedScores(UnitScores):
 
     def _means(self) -> Vectors:
         """Return the mean counts of rows, (n,), of a block."""
-        family = self.rows.family
+        family = self.function.family
         return lambda block: family.second_derivative(block.derived.predictor[:, None])[:, 0]
 
     @property
@@ -455,7 +456,7 @@ class LimitedScores(UnitScores):
             white, weight = block.derived.white, means(block) * part[block.units]
             return _RowCurvature(weight, weight * (white.norms**2 + 1), kept[block.units], white)
 
-        return Curvatures(self.rows, self._parts.map(second))
+        return Curvatures(self.function, self._parts.map(second))
 
     def _clipped(self, threshold: float) -> FloatArray:
         factor = clip_factor(self._norms, np.maximum(self.limits, _TINY))
@@ -474,8 +475,8 @@ class Curvatures:
     :meth:`clipped_mean` is shortened to it, whatever its residual.
     """
 
-    def __init__(self, rows: WhiteRows, parts: Rows) -> None:
-        self._person_part, self._parts = rows.person_part, parts
+    def __init__(self, function: ScoreFunction, parts: Rows) -> None:
+        self._person_part, self._parts = function.person_part, parts
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         """Return how many rows have ψ''‖z‖² above each of m ascending thresholds, (1, m)."""

@@ -13,7 +13,7 @@ from dpalgos.central.preconditioned.queries import (
     counts_above,
     rows_in,
 )
-from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core import rows as core_rows
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.slots import Gaussian
@@ -174,7 +174,9 @@ def gradient_levels(share, sizes, mu=1.0):
         spend = Spend(plan, {SCORES_ABOVE: (count,)}, seeded(seed))
         thresholds = []
         for size in sizes:
-            rows = WhiteRows(core_rows.Rows.of_sample(Sample(X, size * Y)), family, np.eye(3), np.zeros(3))
+            rows = ScoreFunction(
+                core_rows.Rows.of_sample(Sample(X, size * Y)), family, np.eye(3), np.zeros(3)
+            )
             last = thresholds[-1] if thresholds else None
             candidates, target = score_search(numbers, 1.0, last)
             above = rows.at(np.zeros(3)).counts_above(candidates)
@@ -283,7 +285,7 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_threshold_whatever_the_whi
             query = clipped_mean if released == "means" else clipped_moments
             return n * query(rows_of, rows_in(W), threshold).value
         origin = np.zeros((d, *family.classes))
-        at = WhiteRows(rows_of, family, W, origin).at(origin)
+        at = ScoreFunction(rows_of, family, W, origin).at(origin)
         if "squares" in released:
             return n * threshold**2 * at.clipped_moments(threshold).value
         return n * at.clipped_mean(threshold).value
