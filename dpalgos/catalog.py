@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # commands that list estimators load less
     from dpalgos.core.estimator import AnyEstimator
 
 __all__ = ["Estimator", "Form", "Neighbors", "Release"]
-__all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
+__all__ += ["catalog", "from_outside", "get_estimator"]
 __all__ += ["register"]
 
 LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups that they query in turn
@@ -339,13 +339,6 @@ def _imported_alone(name: object) -> bool:
             _drop_broken()
         file = file.rpartition("_")[0]
     return name in _ESTIMATORS
-
-
-def check_calibration(estimator: Estimator, calibration: str) -> None:
-    """Refuse a calibration that the estimator does not have."""
-    if calibration not in estimator.calibrations:
-        allowed = " or ".join(repr(item) for item in estimator.calibrations)
-        raise InputError(f"calibration of {estimator.name} must be {allowed}, got {calibration!r}")
 
 
 @cache

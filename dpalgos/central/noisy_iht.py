@@ -63,7 +63,7 @@ def printed_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int, *
     multiplier = excess * printed_multiplier(epsilon / n_rounds, delta / n_rounds, sparsity)
     plan: dict[str, Slot] = {}
     for t in range(n_rounds):
-        plan[f"{SELECTION} {t}"] = Peeling(2 / multiplier, k=sparsity)
+        plan[f"{SELECTION} {t}"] = Peeling(2 / multiplier, k=sparsity, by_magnitude=True)
         plan[f"{VALUES} {t}"] = Laplace(1 / multiplier, n_entries=sparsity)
     return plan
 

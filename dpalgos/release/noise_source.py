@@ -111,6 +111,10 @@ class Noise:
         """Draw numbers uniform on [0, 1) of shape ``(*shape, R)``."""
         return self._draw("random", shape)
 
+    def projection(self, *shape: int) -> FloatArray:
+        """Draw standard normals of a random projection, which stay where noise is switched off."""
+        return self.normal(*shape)
+
     def box(self, size: int) -> FloatArray:
         """Draw vectors of density ∝ e^(−‖z‖∞), (size, R): uniform in a cube of Gamma(size + 1) half-width."""
         half_width = np.abs(self.laplace(size + 1)).sum(axis=0)
@@ -162,6 +166,9 @@ class NoNoise(Noise):
     """Every perturbation is zero: the limit that the tests compare with; never private."""
 
     silent = True
+
+    def projection(self, *shape: int) -> FloatArray:
+        return Noise(self._rngs).normal(*shape)
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))

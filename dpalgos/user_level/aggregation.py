@@ -29,7 +29,7 @@ radii are ours.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,9 +56,10 @@ from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import NONE_UNSEEN
 from dpalgos.mechanisms.private_range import (
     MOST_LISTED_BINS,
+    BinnedColumns,
+    bin_middles,
     count_bins,
     miss_probability,
-    private_range,
     values_needed,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean
@@ -77,7 +78,7 @@ from dpalgos.release.declared import Bounded
 from dpalgos.rows.ball import Ball, mean_offset, mean_squares
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _SHARES = 0.1, 0.15, 0.75  # of ρ: of ranges, first means and refined means
 PUBLIC_SEED = 0  # of the random rotation and other public choices
@@ -310,17 +311,8 @@ class UserAggregation:
 
     def _range(self, spend: Spend, values: FloatArray, width: float) -> FloatArray:
         """Release the middle of a bin for every column of values (n, D), (D, R)."""
-        ranges = self.releases.ranges
-        label = self._name(ranges.label)
-        release = partial(
-            private_range,
-            release=ranges,
-            values=values,
-            bound=self.bound,
-            bin_width=width,
-            epsilon=spend.epsilon(label),
-        )
-        return spend.mechanism(label, release)
+        label = self._name(self.releases.ranges.label)
+        return private_range(spend, label, values, bound=self.bound, bin_width=width)
 
     def _release(self, spend: Spend, release: Release, users: Sample, ball: Ball) -> Noisy:
         """Release the mean offset from the center of a ball."""
@@ -408,3 +400,26 @@ def mean_releases(name: str) -> MeanReleases:
         Release(f"first {name}", ball_mean),
         Release(name, ball_mean),
     )
+
+
+def private_range(
+    spend: Spend, label: str, values: FloatArray, *, bound: float, bin_width: float
+) -> FloatArray:
+    """Release the middle (k, R) of a bin near the middle of every column of private values (n, k).
+
+    Public: ``bound`` B, to which values are truncated, and ``bin_width`` w. The slot is a selection for each
+    column, by the law of :mod:`dpalgos.mechanisms.private_range`.
+    """
+    epsilon = spend.slot(label, Selection).epsilon
+    binned, (_, k) = BinnedColumns(values, bound, bin_width), values.shape
+
+    def draw() -> IntArray:
+        return binned.draw(epsilon, spend.noise.normal(2, k))
+
+    if spend.lists_candidates:
+        scores = row_count.of(-binned.costs_of_all()[..., None])
+        return bin_middles(spend.choose_each(label, scores, draw), bound, bin_width)
+    # Costs of a few public bins are recorded instead of those of all bins.
+    probes = np.repeat(binned.costs_at_probes()[:, None], spend.noise.n_replicates, axis=1)
+    released = spend.release(label, probes, lambda: draw().astype(float), sensitivity=row_count())
+    return bin_middles(released, bound, bin_width)
