@@ -113,7 +113,7 @@ def estimate(
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     _check_sample(estimator, params, sample, has_ids=user_ids is not None)
     seeded = estimator.relation is not None and any(map(is_seeded, generators))
-    counted = _counted_in(budget, estimator, generators)
+    counted = None if budget is None else _counted_in(budget, estimator, generators)
     spend = Spend(Noise(generators), sample.relation or estimator.relation or Relation.CENTRAL)
     with nullcontext() if counted is None else counted.counting(spend.record.events):
         released = run_estimator(estimator, sample, params, spend)
@@ -143,15 +143,11 @@ def _check_sample(estimator: Estimator, params: "AnyEstimator", sample: Sample, 
         check_number_of_users(estimator, int(sample.n_users.min()))
 
 
-def _counted_in(
-    budget: Budget | None, estimator: Estimator, generators: list[np.random.Generator]
-) -> Budget | None:
+def _counted_in(budget: object, estimator: Estimator, generators: list[np.random.Generator]) -> Budget | None:
     """Return the budget that counts an estimate, and replace the generator by one of that estimate alone.
 
     An estimator that is not private costs nothing.
     """
-    if budget is None:
-        return None
     if not isinstance(budget, Budget):
         raise InputError(
             f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"

@@ -29,7 +29,7 @@ from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import secure_spend
 from dpalgos.release.declared import Bounded
-from dpalgos.release.noise_source import Noise, fill_draws
+from dpalgos.release.noise_source import FILLS, Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -146,29 +146,25 @@ class BatchNoise(Noise):
 
     def __init__(self, rng: np.random.Generator, n_replicates: int) -> None:
         super().__init__([rng])
-        self._n_replicates = n_replicates
-
-    @property
-    def n_replicates(self) -> int:
-        return self._n_replicates
+        self.n_replicates = n_replicates
 
     def select(self, replicates: slice) -> "BatchNoise":
         """Return a source of fresh draws for some of the trials."""
-        return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
+        return type(self)(self._rngs[0], len(range(*replicates.indices(self.n_replicates))))
 
     def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
         """Draw Gumbel variables for all trials, and yield them a few trials at a time."""
         draws = self.gumbel(count).T
-        for start in range(0, self._n_replicates, n_rows):
-            chosen = slice(start, min(start + n_rows, self._n_replicates))
+        for start in range(0, self.n_replicates, n_rows):
+            chosen = slice(start, min(start + n_rows, self.n_replicates))
             yield chosen, draws[chosen]
 
     def _draw(self, kind: str, shape: tuple[int, ...]) -> FloatArray:
-        return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self._n_replicates)
+        return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self.n_replicates)
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
-        draws = np.empty((count, self._n_replicates))
-        fill_draws(kind, self._rngs[0], draws)
+        draws = np.empty((count, self.n_replicates))
+        FILLS[kind](self._rngs[0], out=draws)
         return draws
 
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from sys import float_info
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.events import Event, Relation
+from dpalgos.errors import InputError
 from dpalgos.interval import Interval
-from dpalgos.release.checks import check_event
 from dpalgos.typing import FloatArray, Number, is_number
+
+_SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 
 @dataclass
@@ -37,8 +40,22 @@ class Record:
     path: FloatArray | None = None
 
     def charge(self, event: Event) -> Event:
-        """Add the event of a release that is about to be made, or refuse noise that could vanish."""
-        check_event(event)
+        """Add the event of a release that is about to be made, or refuse noise that could vanish.
+
+        Every scale must be a normal positive number. A product of tiny bounds is rounded to zero or to a
+        number with few digits. Noise of that scale protects nothing, whatever the event states.
+        """
+        stated = vars(event)
+        scales = {name: stated[name] for name in _SCALES if name in stated}
+        if "noise_multiplier" in scales:
+            scales["noise scale"] = scales["noise_multiplier"] * scales["l2_sensitivity"]
+        for name, value in scales.items():
+            least, most = (value, value) if isinstance(value, float) else (np.min(value), np.max(value))
+            if not (least >= float_info.min and most <= float_info.max):
+                raise InputError(
+                    f"the {name} of the release {event.label!r} must be a normal positive number, got "
+                    f"{value!r}; declare bounds nearer to 1, and change the unit of the data accordingly"
+                )
         if event.relation is not self.relation:
             event = replace(event, relation=self.relation)
         self.events.append(event)

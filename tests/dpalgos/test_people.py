@@ -22,7 +22,7 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.central.preconditioned.scores import WhiteRows
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Noisy
-from dpalgos.hardened_release import release_plan, secure_transcript
+from dpalgos.hardened_release import release_plan, secure_spend
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.rows.blocks import StreamedRows
@@ -193,7 +193,7 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
 def test_secure_noise_is_for_the_number_of_people():
     X, y, people = visits(50)
     plan = release_plan("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
-    assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
+    assert secure_spend(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
 
 
 @pytest.mark.parametrize("n_rows", [1, 400])
