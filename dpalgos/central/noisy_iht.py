@@ -27,8 +27,9 @@ import numpy as np
 
 from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.record import Noisy
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import selected_l2_sensitivity

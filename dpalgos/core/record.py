@@ -1,9 +1,9 @@
-"""What a run leaves: its events, and what it tells about the estimate."""
+"""What a run leaves: released values, its events, and what it tells about the estimate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from sys import float_info
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,16 @@ from dpalgos.interval import Interval
 from dpalgos.typing import FloatArray, Number, is_number
 
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
+
+
+class Noisy(NamedTuple):
+    """A released value, and the standard deviation of the noise in each of its entries.
+
+    A number per replicate (R,), or one number where a fit is of one replicate.
+    """
+
+    value: FloatArray
+    std: FloatArray
 
 
 @dataclass

@@ -17,12 +17,12 @@ their own have replicates along the last axis, also if there is only one.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.core.record import Record, plain_sensitivity
+from dpalgos.core.record import Noisy, Record, plain_sensitivity
 from dpalgos.core.slots import (
     Additive,
     Gaussian,
@@ -48,16 +48,6 @@ A = TypeVar("A", bound=np.ndarray)
 S = TypeVar("S", bound=Slot)
 Lemmas = Mapping[str, tuple[Lemma[...], ...]]
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
-
-
-class Noisy(NamedTuple):
-    """A released value, and the standard deviation of the noise in each of its entries.
-
-    A number per replicate (R,), or one number where a fit is of one replicate.
-    """
-
-    value: FloatArray
-    std: FloatArray
 
 
 def counts_needed(n_candidates: int) -> int:

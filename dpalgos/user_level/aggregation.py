@@ -38,8 +38,9 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
+from dpalgos.core.record import Noisy
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (

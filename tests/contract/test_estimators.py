@@ -120,7 +120,7 @@ def non_private(estimator, X, y):
 
 
 def play(estimator, calibration, X, y, spend, row_mask=None, moved=None, **changes):
-    ids, n = whose(estimator, len(X)), spend.n_replicates
+    ids, n = whose(estimator, len(X)), spend.noise.n_replicates
     sample = Sample(X, response(estimator, y), row_mask=row_mask, n_replicates=n, user_ids=ids, moved=moved)
     params = build_params(estimator, keywords(estimator, calibration, **changes))
     run_estimator(estimator, sample, params, spend)
@@ -134,7 +134,7 @@ def record(estimator, calibration, X, y, seed=2, n_replicates=1, spend=Recording
 
 def replay(estimator, calibration, X, y, recorded, **options):
     """The same history, who was drawn for random batches included."""
-    noise = Noise(np.random.default_rng(0).spawn(recorded.n_replicates))
+    noise = Noise(np.random.default_rng(0).spawn(recorded.noise.n_replicates))
     again = RecordingSpend(noise, script=recorded.published, drawn=recorded.drawn)
     return play(estimator, calibration, X, y, again, **options)
 

@@ -20,8 +20,8 @@ from dpalgos.central.preconditioned.queries import (
     rows_in,
 )
 from dpalgos.central.preconditioned.scores import WhiteRows
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.spend import Noisy
 from dpalgos.hardened_release import release_plan, secure_spend
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
