@@ -92,9 +92,13 @@ class Gaussian(Additive):
 
 
 @dataclass(frozen=True)
-class SampledGaussian(Gaussian):
-    """Gaussian noise on sums over rows that are drawn in secret, each with probability ``sampling_rate``."""
+class SampledGaussian(Slot):
+    """Gaussian noise on sums over rows that are drawn in secret, each with probability ``sampling_rate``.
 
+    Its charge holds for such sums alone: noise cannot be added to another query in its place.
+    """
+
+    noise_multiplier: float
     sampling_rate: float
 
     has_exact_sampler = False

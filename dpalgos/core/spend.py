@@ -42,7 +42,7 @@ from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.release.declared import Bounded, Lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
-from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
+from dpalgos.typing import BoolArray, FloatArray, IntArray, Number, is_number
 
 A = TypeVar("A", bound=np.ndarray)
 S = TypeVar("S", bound=Slot)
@@ -87,7 +87,8 @@ class Spend:
 
     def start(self, plan: Plan, lemmas: Lemmas, *, is_batch: bool = False) -> Self:
         """Plan the releases of a run; ``lemmas`` are those whose sensitivities each label accepts."""
-        self.plan, self.is_batch, self._lemmas = plan, is_batch, lemmas
+        self.plan, self.is_batch = plan, is_batch
+        self._formulas = {label: [lemma.formula for lemma in each] for label, each in lemmas.items()}
         self._made = Counter[str]()
         self._last: tuple[Slot, str, float, Event] | None = None
         return self
@@ -165,12 +166,16 @@ class Spend:
         """
         n_searches, m = n_rows_above.shape[-2:]
         flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
-        searches, low = np.arange(len(flat)), np.zeros(len(flat), dtype=int)
+        query, searches, low = (
+            count.of(flat, n_searches),
+            np.arange(len(flat)),
+            np.zeros(len(flat), dtype=int),
+        )
         high = low + (m - 1)
         for _ in range(counts_needed(m)):
             middle = (low + high) >> 1
             above = flat[searches, middle].reshape(shape)
-            too_many = (self._noisy(label, count.of(above, n_searches)) > target).ravel()
+            too_many = (self._noisy(label, query._replace(value=above)) > target).ravel()
             low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
             high = np.where(too_many, high, middle)
         return np.asarray(high.reshape(shape))
@@ -265,8 +270,8 @@ class Spend:
         self._take(label)
         self._charge(slot, quantity(label), sensitivity)
         value = total(self._drawn_rows(lambda: self.noise.drawn(used, slot.sampling_rate)))
-        std = slot.scale(sensitivity)
-        return self._publish(value, lambda: value + std * slot.draw(self.noise, len(value)))
+        std = slot.noise_multiplier * np.asarray(sensitivity)
+        return self._publish(value, lambda: value + std * self.noise.normal(len(value)))
 
     def sketch(
         self, label: str, gram: FloatArray, row_bound_squared: float, *, added: FloatArray
@@ -329,11 +334,10 @@ class Spend:
         if slot is None or self._made[label] >= slot.times or (form and form not in slot.forms):
             raise RuntimeError(f"the release {form or label!r} exceeds the plan")
         if query is not None:
-            released = form or quantity(label)
-            declared = [lemma.formula for lemma in self._lemmas.get(released, ())]
+            declared = self._formulas.get(form or quantity(label), ())
             if query.formula not in declared:
                 raise RuntimeError(
-                    f"the sensitivity of {released!r} must come from its declared lemma, "
+                    f"the sensitivity of {form or label!r} must come from its declared lemma, "
                     f"{' or '.join(declared)}, got {query.formula}"
                 )
         self._made[label] += 1
@@ -341,14 +345,15 @@ class Spend:
 
     def _charge(self, slot: Slot, label: str, sensitivity: Number = 1.0) -> Event:
         """Record the event of a release that is about to be made: the same one for counts of a search."""
-        known, stated = self._last, plain_sensitivity(sensitivity)
-        if not isinstance(stated, float):
-            return self.record.charge(slot.event(label, stated))
-        if known is not None and known[0] is slot and known[1:3] == (label, stated):
+        if not is_number(sensitivity):
+            return self.record.charge(slot.event(label, plain_sensitivity(sensitivity)))
+        known = self._last
+        if known is not None and known[:3] == (slot, label, sensitivity):
             self.record.events.append(known[3])
         else:
-            self._last = slot, label, stated, self.record.charge(slot.event(label, stated))
-        return self.record.events[-1]
+            event = slot.event(label, float(sensitivity))
+            self._last = known = slot, label, float(sensitivity), self.record.charge(event)
+        return known[3]
 
     def _columns(self, value: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
         """Return values as columns, one for each replicate, (k, R), and the shape of the release."""
@@ -362,8 +367,6 @@ class Spend:
         """Release a query with the planned noise, in its shape."""
         self._take(label, query, form)
         slot, (columns, shape) = self.slot(label, Additive), self._columns(query.value)
-        if isinstance(slot, SampledGaussian):
-            raise TypeError(f"{label!r} is planned for rows that are drawn, see `of_drawn_rows`")
         if isinstance(slot, Laplace) and 1 < slot.n_entries < len(columns):
             raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
         return self._add_noise(slot, form or quantity(label), columns, query.sensitivity).T.reshape(shape)

@@ -64,7 +64,7 @@ from dpalgos.mechanisms.private_range import (
     values_needed,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.mechanisms.sensitivity import count as row_count
+from dpalgos.mechanisms.sensitivity import count as count_sensitivity
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -397,7 +397,7 @@ def planned_halves(
 def mean_releases(name: str) -> MeanReleases:
     """Return the releases of a mean over users called ``name``."""
     return MeanReleases(
-        Release(f"range of the {name}", row_count),
+        Release(f"range of the {name}", count_sensitivity),
         Release(f"first {name}", ball_mean),
         Release(name, ball_mean),
     )
@@ -418,9 +418,9 @@ def private_range(
         return binned.draw(epsilon, spend.noise.normal(2, k))
 
     if spend.lists_candidates:
-        scores = row_count.of(-binned.costs_of_all()[..., None])
+        scores = count_sensitivity.of(-binned.costs_of_all()[..., None])
         return bin_middles(spend.choose_each(label, scores, draw), bound, bin_width)
     # Costs of a few public bins are recorded instead of those of all bins.
     probes = np.repeat(binned.costs_at_probes()[:, None], spend.noise.n_replicates, axis=1)
-    released = spend.release(label, probes, lambda: draw().astype(float), sensitivity=row_count())
+    released = spend.release(label, probes, lambda: draw().astype(float), sensitivity=count_sensitivity())
     return bin_middles(released, bound, bin_width)

@@ -329,11 +329,11 @@ class SelectionSpend(RecordingSpend):
 
     def __init__(self, noise):
         super().__init__(noise)
-        self.columns = {}
+        self.open_to = {}
 
     def choose_each(self, label, scores, draw, *, allowed=None):
         open_to_all = np.ones(scores.value.shape, dtype=bool)
-        self.columns[len(self.values)] = open_to_all if allowed is None else open_to_all & allowed
+        self.open_to[len(self.values)] = open_to_all if allowed is None else open_to_all & allowed
         return super().choose_each(label, scores, draw, allowed=allowed)
 
 
@@ -369,7 +369,7 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
     for k, release in enumerate(recorded.releases):
         (event,), published = release.events, release.published
         if published.dtype.kind == "i":
-            check_selection(event, release.value, published, recorded.columns.get(k), rng)
+            check_selection(event, release.value, published, recorded.open_to.get(k), rng)
         elif isinstance(event, kinds.BoundedRangeEvent | kinds.ApproximateEvent | kinds.RandomizerEvent):
             continue
         elif isinstance(event, kinds.GaussianSketchEvent):

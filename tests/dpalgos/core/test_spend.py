@@ -259,7 +259,7 @@ def test_a_mechanism_that_costs_more_than_its_slot_is_refused():
 def test_rows_that_are_drawn_are_released_as_such_alone():
     """Their charge is that of a secret sample: without the draw it is too low."""
     spend = spending({"sum": SampledGaussian(2.0, sampling_rate=0.1), "other": Gaussian(2.0)})
-    with pytest.raises(TypeError, match="rows that are drawn"):
+    with pytest.raises(TypeError, match="not as Additive"):
         spend("sum", SUM)
     with pytest.raises(TypeError, match="not as SampledGaussian"):
         spend.of_drawn_rows("other", np.transpose, np.ones((2, 1), dtype=bool), 1.0)
