@@ -200,7 +200,7 @@ def result_of(
 
 def build_params(estimator: Estimator, keywords: dict[str, Any]) -> "AnyEstimator":
     """Check an estimator's keywords and return them as its parameter object."""
-    if "interval" in keywords and not estimator.has_interval:
+    if "interval" in keywords and not estimator.takes("interval"):
         raise InputError(
             f"interval must be left out for {estimator.name}, got {keywords['interval']!r}: "
             f"{estimator.no_interval or 'no interval is known for it'}"

@@ -6,7 +6,7 @@ all.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -178,7 +178,7 @@ class Estimator:
 
     def takes(self, keyword: str) -> bool:
         """Return whether it takes a keyword."""
-        return any(item.name == keyword for item in fields(self.parameters))
+        return keyword in self.parameters.__dataclass_fields__
 
     @property
     def private(self) -> bool:

@@ -136,7 +136,7 @@ class AnyEstimator(ABC):
         rows = Rows.of_sample(sample, is_batch=is_batch)
         if self.of_users:
             rows = rows.with_total(float(sample.n_users[0]))
-        spend.start(self.plan(rows.n, rows.d), declared_lemmas(self), is_batch=is_batch)
+        spend.start(self.plan(rows.n, rows.d), self.lemmas, is_batch=is_batch)
         estimate = self.fit(rows, spend)
         spend.check_complete()
         if not is_batch:

@@ -46,7 +46,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray, Number, is_number
 
 A = TypeVar("A", bound=np.ndarray)
 S = TypeVar("S", bound=Slot)
-Lemmas = Mapping[str, tuple[Lemma[...], ...]]
+Accepted = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]  # label → lemmas whose sensitivities it accepts
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
 
 
@@ -85,10 +85,13 @@ class Spend:
         self.noise, self.record = noise, Record(relation)
         self.start({}, {})
 
-    def start(self, plan: Plan, lemmas: Lemmas, *, is_batch: bool = False) -> Self:
+    def start(self, plan: Plan, lemmas: Accepted, *, is_batch: bool = False) -> Self:
         """Plan the releases of a run; ``lemmas`` are those whose sensitivities each label accepts."""
         self.plan, self.is_batch = plan, is_batch
-        self._formulas = {label: [lemma.formula for lemma in each] for label, each in lemmas.items()}
+        self._formulas = {
+            label: [lemma.formula for lemma in (each if isinstance(each, tuple) else (each,))]
+            for label, each in lemmas.items()
+        }
         self._made = Counter[str]()
         self._last: tuple[Slot, str, float, Event] | None = None
         return self

@@ -164,8 +164,12 @@ class NoNoise(Noise):
 
     silent = True
 
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(rngs)
+        self._projections = Noise(rngs)
+
     def projection(self, *shape: int) -> FloatArray:
-        return Noise(self._rngs).normal(*shape)
+        return self._projections.normal(*shape)
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))

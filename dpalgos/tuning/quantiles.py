@@ -43,7 +43,7 @@ def exponential_quantiles(
     Parameters
     ----------
     label : str
-        Of a density for each quantile of each column: an event of bounded range ε.
+        The label of a density for each quantile of each column: an event of bounded range ε.
     values : (n, m) array
         Private values, truncated to the range.
     levels : sequence of float
