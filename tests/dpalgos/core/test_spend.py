@@ -221,7 +221,7 @@ def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
         single = RecordingSpend(Noise([rng])).start(plan, lemmas)
         np.testing.assert_array_equal(single.choose("scores", ball_sum.of(scores[r], 0.01)), batch[r])
     with pytest.raises(RuntimeError, match="declared lemma"):
-        single.choose("scores", ball_mean.of(scores[0], 1.0, 5))
+        single.start(plan, lemmas).choose("scores", ball_mean.of(scores[0], 1.0, 5))
 
 
 def test_entries_that_are_charged_one_by_one_are_all_charged():
@@ -246,7 +246,7 @@ def test_entries_that_are_charged_one_by_one_are_all_charged():
 def test_a_mechanism_that_costs_more_than_its_slot_is_refused():
     """It is charged as the slot, and draws after the charge."""
     ones = np.ones((3, 1))
-    spend = spending({"sum": Gaussian(2.0), "other": Gaussian(2.0)})
+    spend = spending({"sum": Gaussian(2.0), "other": Gaussian(2.0, times=2)})
     drawn = spend.release("sum", ones, lambda: len(spend.record.events) * ones, sensitivity=7.0)
     np.testing.assert_array_equal(drawn, ones)
     with pytest.raises(RuntimeError, match="must be charged as"):

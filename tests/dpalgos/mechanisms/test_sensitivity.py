@@ -149,7 +149,7 @@ def test_one_pass_over_streamed_rows_finds_the_thresholds_of_held_ones(masked, t
     found = [searched(sample.for_replicate(1), candidates, target, record) for sample, record in pairs]
     assert found[0] == found[1]
     assert reader.passes == before + 1
-    assert [len(record.events) for record in records] == [4, 4]
+    assert [len(each.record.events) for each in records] == [4, 4]
     norms = np.linalg.norm(X if mask is None else X[mask[:, 1]], axis=1)
     assert (norms > found[0]).sum() <= target < (norms > candidates[candidates < found[0]][-1]).sum()
 
