@@ -79,31 +79,27 @@ class SecureSpend(Spend):
         event = safe_event(slot.event(label, _single(sensitivity)))
         return self.record.charge(event.scaled(self._inflation))
 
-    def _scale(self, slot: Additive, sensitivity: Number, size: int) -> FloatArray:
-        """Return the scale on the grid, what rounding adds to the sensitivity included."""
-        single = _single(sensitivity)
-        step = self._step(single, size)
-        on_grid = self._rounding * single / step
-        of_sum = sqrt(size) if isinstance(slot, Gaussian) else size  # what rounding moves in ℓ2, or ℓ1
-        rounded = 2 * (1 if isinstance(slot, Cube) else of_sum)
-        scale = float(slot.scale(on_grid + rounded)) * self._inflation * step
-        return np.full(np.shape(sensitivity), scale)
-
-    def _add_noise(self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number) -> FloatArray:
+    def _add_noise(
+        self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number
+    ) -> tuple[FloatArray, FloatArray]:
         """Release one vector (k, 1) with discrete noise on the grid."""
         if not slot.has_exact_sampler:
             raise no_sampler(label, slot.instead)
         single, size = _single(sensitivity), len(columns)
         step = self._step(single, size)
-        scale = float(self._scale(slot, single, size)) / step
+        of_sum = sqrt(size) if isinstance(slot, Gaussian) else size  # what rounding moves in ℓ2, or ℓ1
+        rounded = 2 * (1 if isinstance(slot, Cube) else of_sum)
+        unit = self._charge(slot, label, single).noise_scale  # inflated
+        assert unit is not None
+        scale = float(unit) / single * (self._rounding * single / step + rounded)  # in steps
         largest_noise = _FAR * scale
         sampler: Callable[[], Sampler] = partial(laplace_sampler, scale)
         if isinstance(slot, Gaussian):
             sampler = partial(gaussian_sampler, scale)
         elif isinstance(slot, Cube):
             largest_noise, sampler = size * largest_noise, partial(box_sampler, scale, size)
-        self._charge(slot, label, single)
-        return self._publish(columns, lambda: _add(columns, step, largest_noise, sampler()))
+        released = self._publish(columns, lambda: _add(columns, step, largest_noise, sampler()))
+        return released, np.asarray(scale * step)
 
     def _select(self, slot: Selection, label: str, scores: Bounded, draw: Callable[[], IntArray]) -> IntArray:
         """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.

@@ -55,11 +55,7 @@ class Slot:
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(Slot):
-    """Vectors released with independent noise of one law and one scale."""
-
-    def scale(self, sensitivity: Number) -> FloatArray:
-        """Return the scale of the noise, () or (R,)."""
-        raise NotImplementedError
+    """Vectors released with noise of one law, whose scale is that of the event."""
 
     def draw(self, noise: Noise, size: int) -> FloatArray:
         """Draw noise of scale 1, (size, R)."""
@@ -83,9 +79,6 @@ class Gaussian(Additive):
             noise_multiplier=self.noise_multiplier,
             l2_sensitivity=sensitivity,
         )
-
-    def scale(self, sensitivity: Number) -> FloatArray:
-        return np.asarray(np.multiply(self.noise_multiplier, sensitivity), dtype=float)
 
     def draw(self, noise: Noise, size: int) -> FloatArray:
         return noise.normal(size)
@@ -140,9 +133,6 @@ class Laplace(Additive):
             norm=norm,
         )
 
-    def scale(self, sensitivity: Number) -> FloatArray:
-        return np.asarray(np.asarray(sensitivity) / self.epsilon, dtype=float)
-
     def draw(self, noise: Noise, size: int) -> FloatArray:
         return noise.laplace(size)
 
@@ -164,9 +154,6 @@ class Cube(Additive):
         return kinds.BoxNoiseEvent(
             label=label, group=self.group, epsilon=self.epsilon, sensitivity=sensitivity
         )
-
-    def scale(self, sensitivity: Number) -> FloatArray:
-        return np.asarray(np.asarray(sensitivity) / self.epsilon, dtype=float)
 
     def draw(self, noise: Noise, size: int) -> FloatArray:
         return noise.box(size)

@@ -139,10 +139,10 @@ class Spend:
 
         ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
         """
-        released, slot = self._noisy(label, query, form), self.slot(label, Additive)
+        released, scale = self._noisy(label, query, form)
         size = released.size // self.noise.n_replicates
-        scale = self._scale(slot, query.sensitivity, size)
-        return Noisy(released, np.asarray(slot.unit_std(size) * scale))
+        std = self.slot(label, Additive).unit_std(size) * scale
+        return Noisy(released, np.broadcast_to(std, np.shape(query.sensitivity)))
 
     def columns(self, label: str, query: Bounded) -> Noisy:
         """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
@@ -178,7 +178,8 @@ class Spend:
         for _ in range(counts_needed(m)):
             middle = (low + high) >> 1
             above = flat[searches, middle].reshape(shape)
-            too_many = (self._noisy(label, query._replace(value=above)) > target).ravel()
+            noisy, _ = self._noisy(label, query._replace(value=above))
+            too_many = (noisy > target).ravel()
             low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
             high = np.where(too_many, high, middle)
         return np.asarray(high.reshape(shape))
@@ -366,23 +367,23 @@ class Spend:
         shape = self.noise.n_replicates, *value.shape[1:]
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
 
-    def _noisy(self, label: str, query: Bounded, form: str = "") -> FloatArray:
-        """Release a query with the planned noise, in its shape."""
+    def _noisy(self, label: str, query: Bounded, form: str = "") -> tuple[FloatArray, FloatArray]:
+        """Release a query with the planned noise, in its shape; return the scale of the noise, too."""
         self._take(label, query, form)
         slot, (columns, shape) = self.slot(label, Additive), self._columns(query.value)
         if isinstance(slot, Laplace) and 1 < slot.n_entries < len(columns):
             raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
-        return self._add_noise(slot, form or quantity(label), columns, query.sensitivity).T.reshape(shape)
+        noisy, scale = self._add_noise(slot, form or quantity(label), columns, query.sensitivity)
+        return noisy.T.reshape(shape), scale
 
-    def _scale(self, slot: Additive, sensitivity: Number, size: int) -> FloatArray:
-        """Return the scale of the noise in a release of ``size`` numbers, which is public."""
-        return slot.scale(sensitivity)
-
-    def _add_noise(self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number) -> FloatArray:
-        """Charge and release vectors (k, R) with additive noise."""
-        self._charge(slot, label, sensitivity)
-        scale = self._scale(slot, sensitivity, len(columns))
-        return self._publish(columns, lambda: columns + scale * slot.draw(self.noise, len(columns)))
+    def _add_noise(
+        self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number
+    ) -> tuple[FloatArray, FloatArray]:
+        """Charge and release vectors (k, R) with the noise that is charged; return its scale, too."""
+        scale = self._charge(slot, label, sensitivity).noise_scale
+        assert scale is not None
+        noisy = self._publish(columns, lambda: columns + scale * slot.draw(self.noise, len(columns)))
+        return noisy, scale
 
     def _select(self, slot: Selection, label: str, scores: Bounded, draw: Callable[[], IntArray]) -> IntArray:
         """Charge and release indices, (k, R), by scores (d, R)."""
