@@ -141,8 +141,8 @@ class Spend:
         """
         released, scale = self._noisy(label, query, form)
         size = released.size // self.noise.n_replicates
-        std = self.slot(label, Additive).unit_std(size) * scale
-        return Noisy(released, np.broadcast_to(std, np.shape(query.sensitivity)))
+        std, shape = self.slot(label, Additive).unit_std(size) * scale, np.shape(query.sensitivity)
+        return Noisy(released, np.asarray(std) if std.shape == shape else np.full(shape, std))
 
     def columns(self, label: str, query: Bounded) -> Noisy:
         """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
