@@ -44,7 +44,7 @@ from dpalgos.release.noise_source import Noise
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number, is_number
 
-A = TypeVar("A", bound=np.ndarray)
+A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
 S = TypeVar("S", bound=Slot)
 Accepted = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]  # label → lemmas whose sensitivities it accepts
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
@@ -169,11 +169,8 @@ class Spend:
         """
         n_searches, m = n_rows_above.shape[-2:]
         flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
-        query, searches, low = (
-            count.of(flat, n_searches),
-            np.arange(len(flat)),
-            np.zeros(len(flat), dtype=int),
-        )
+        query = count.of(flat, n_searches)
+        searches, low = np.arange(len(flat)), np.zeros(len(flat), dtype=int)
         high = low + (m - 1)
         for _ in range(counts_needed(m)):
             middle = (low + high) >> 1
@@ -244,7 +241,8 @@ class Spend:
             The cost of the mechanism, if it follows from other numbers than the slot's. It is refused if it
             exceeds the cost of the slot, which is charged.
         """
-        slot, planned = self._take(label), self.plan[label].event(quantity(label), sensitivity)
+        slot = self._take(label)
+        planned = slot.event(quantity(label), sensitivity)
         if proved is not None and not is_within(proved, planned):
             raise RuntimeError(f"the release {label!r} must be charged as {planned}, got {proved}")
         return self._by_own_sampler(slot, quantity(label), value, draw, sensitivity)
