@@ -164,7 +164,7 @@ def gradient_levels(share, sizes, mu=1.0):
     plan = gaussian_plan(gaussian_epsilon(1e-6, mu), 1e-6, shares)
     numbers, found = Numbers(n_rows=len(X), d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
-        spend = Spend(plan, {SCORES_ABOVE: (count,)}, seeded(seed))
+        spend = seeded(seed).start(plan, {SCORES_ABOVE: (count,)})
         thresholds = []
         for size in sizes:
             rows = WhiteRows(core_rows.Rows.of_sample(Sample(X, size * Y)), family, np.eye(3), np.zeros(3))
