@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,14 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Estimator, check_calibration, get_estimator
+from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.cautions import cautions
 from dpalgos.coefficients import SEEDED
+from dpalgos.core.record import Record
+from dpalgos.core.spend import Spend
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise, is_seeded
-from dpalgos.release.transcript import Transcript
 from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -95,39 +95,42 @@ def estimate(
     """
     params = build_params(estimator := get_estimator(name), keywords)
     generators = replicate_generators(rng, replicates)
-    _check_order(X, keywords, y=y, user_ids=user_ids, weights=weights, row_mask=row_mask)
-    sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights)
-    estimator = estimator.for_unit(people=sample.user_codes is not None)
-    _check_sample(estimator, params, sample, has_ids=user_ids is not None)
-    seeded = estimator.private and any(map(is_seeded, generators))
-    if (counted := _counted_in(budget, estimator)) is not None:
-        generators = [_generator_within(counted, generators)]
-    transcript = Transcript(Noise(generators), _relation(estimator, sample))
-    with nullcontext() if counted is None else counted.counting(transcript.events):
-        released = run_estimator(estimator, sample, params, transcript)
-    _warn(estimator, sample, params, transcript, seeded=seeded)
-    proved = _certified(estimator, params, transcript)
-    return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved, seeded=seeded)
-
-
-def _certified(estimator: Estimator, params: "AnyEstimator", transcript: Transcript) -> float:
-    """Return the ε that the events of a run prove at its δ; NaN without privacy."""
-    if not estimator.private:
-        return math.nan
-    return certified_epsilon(transcript.events, getattr(params, "delta", math.nan))
-
-
-def _check_order(X: object, keywords: dict[str, Any], **parts: object) -> None:
-    """Refuse frames whose rows, and keywords whose columns, have another order than X."""
-    check_same_order(X=X, **parts)
+    others = {"row_mask": row_mask, "user_ids": user_ids, "weights": weights}
+    check_same_order(X=X, y=y, **others)
     for keyword, value in keywords.items():
         check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
+    if not isinstance(X, Sample):
+        sample = Sample(
+            X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights
+        )
+    elif X.n_replicates != replicates or any(part is not None for part in (y, *others.values())):
+        raise InputError(
+            "a Sample brings its own y, row_mask, user_ids, weights and replicates; "
+            "pass the same replicates, no others"
+        )
+    else:
+        sample = X
+    estimator = estimator.for_unit(people=sample.user_codes is not None)
+    _check_sample(estimator, params, sample, has_ids=user_ids is not None)
+    seeded = estimator.relation is not None and any(map(is_seeded, generators))
+    counted = None if budget is None else _counted_in(budget, estimator, generators)
+    spend = Spend(Noise(generators), sample.relation or estimator.relation or Relation.CENTRAL)
+    with nullcontext() if counted is None else counted.counting(spend.record.events):
+        released = run_estimator(estimator, sample, params, spend)
+    proved = math.nan
+    if estimator.relation is not None:
+        proved = certified_epsilon(spend.record.events, getattr(params, "delta", math.nan))
+    result = result_of(
+        released, spend.record, estimator, params, sample, certified_epsilon=proved, seeded=seeded
+    )
+    _warn(estimator, sample, result)
+    return result
 
 
 def _check_sample(estimator: Estimator, params: "AnyEstimator", sample: Sample, *, has_ids: bool) -> None:
     """Refuse parts of the data that an estimator does not take, and data of a single user."""
-    name = estimator.name
-    if has_ids and estimator.private and estimator.relation is not Relation.USER:
+    name, relation = estimator.name, estimator.relation
+    if has_ids and relation not in (None, Relation.USER):
         raise InputError(
             f"user_ids must be left out for {name}, whose unit of privacy is a "
             f"{estimator.unit_of_privacy}; choose a user-level estimator to protect whole users"
@@ -136,30 +139,32 @@ def _check_sample(estimator: Estimator, params: "AnyEstimator", sample: Sample, 
         raise InputError(f"weights must be left out for {name}, which does not take them")
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
-    check_users(estimator, sample)
+    if relation is Relation.USER:
+        check_number_of_users(estimator, int(sample.n_users.min()))
 
 
-def _counted_in(budget: Budget | None, estimator: Estimator) -> Budget | None:
-    """Return the budget that counts an estimate, which costs nothing if the estimator is not private."""
-    if budget is not None and not isinstance(budget, Budget):
+def _counted_in(budget: object, estimator: Estimator, generators: list[np.random.Generator]) -> Budget | None:
+    """Return the budget that counts an estimate, and replace the generator by one of that estimate alone.
+
+    An estimator that is not private costs nothing.
+    """
+    if not isinstance(budget, Budget):
         raise InputError(
             f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
         )
-    return budget if estimator.private else None
-
-
-def _generator_within(budget: Budget, generators: Sequence[np.random.Generator]) -> np.random.Generator:
-    """Return the generator of one estimate that counts in a budget."""
+    if estimator.relation is None:
+        return None
     if len(generators) != 1:
         raise InputError(
             f"replicates must be 1 with a budget, got {len(generators)}: each would be another release"
         )
-    return budget.own_generator(generators[0])
+    generators[:] = [budget.own_generator(generators[0])]
+    return budget
 
 
 def result_of(
     released: FloatArray,
-    transcript: Transcript,
+    record: Record,
     estimator: Estimator,
     params: "AnyEstimator",
     sample: Sample,
@@ -168,20 +173,21 @@ def result_of(
     seeded: bool = False,
 ) -> Result:
     """Return the result of a run; for one replicate, without the axis of replicates."""
-    is_single, path = released.shape[-1] == 1, transcript.path
+    is_single, path, of_users = released.shape[-1] == 1, record.path, estimator.relation is Relation.USER
+    relation = sample.relation or estimator.relation
     return Result(
         estimate=released[..., 0] if is_single else released,
-        intervals=transcript.interval,
+        intervals=record.interval,
         path=path[..., 0] if path is not None and is_single else path,
         certified_epsilon=certified_epsilon,
         delta=getattr(params, "delta", math.nan),
-        events=tuple(transcript.events),
-        diagnostics=transcript.diagnostics,
+        events=tuple(record.events),
+        diagnostics=record.diagnostics,
         about=AnswerFacts(
             estimator=estimator.name,
-            n=_n_units(estimator, sample),
+            n=int((sample.n_users if of_users else sample.n_rows).min()),  # the minimum over replicates
             epsilon=getattr(params, "epsilon", math.nan),
-            unit=_unit_of_privacy(estimator, sample),
+            unit=relation.unit_of_privacy if relation else "",
             level=getattr(params, "interval", None),
             family=str(getattr(params, "family", "")),
             target=str(getattr(params, "interval_target", "")),
@@ -192,60 +198,28 @@ def result_of(
     )
 
 
-def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
-    if not isinstance(X, Sample):
-        return Sample(X, y, n_replicates=n_replicates, **others)
-    if X.n_replicates != n_replicates or any(given is not None for given in (y, *others.values())):
-        raise InputError(
-            "a Sample brings its own y, row_mask, user_ids, weights and replicates; "
-            "pass the same replicates, no others"
-        )
-    return X
-
-
-def _relation(estimator: Estimator, sample: Sample) -> Relation:
-    return sample.relation or estimator.relation or Relation.CENTRAL
-
-
-def _unit_of_privacy(estimator: Estimator, sample: Sample) -> str:
-    return sample.relation.unit_of_privacy if sample.relation else estimator.unit_of_privacy
-
-
-def _n_units(estimator: Estimator, sample: Sample) -> int:
-    """Return the number of protected units, rows or users: its minimum over replicates."""
-    if estimator.unit_of_privacy == "user":
-        return int(sample.n_users.min())
-    return int(sample.n_rows.min())
-
-
 def build_params(estimator: Estimator, keywords: dict[str, Any]) -> "AnyEstimator":
     """Check an estimator's keywords and return them as its parameter object."""
-    if "interval" in keywords and not estimator.has_interval:
+    if "interval" in keywords and not estimator.takes("interval"):
         raise InputError(
             f"interval must be left out for {estimator.name}, got {keywords['interval']!r}: "
             f"{estimator.no_interval or 'no interval is known for it'}"
         )
     params = estimator.parameters.build(estimator.name, keywords)
-    if estimator.private:
-        check_calibration(estimator, getattr(params, "calibration", ""))
+    calibration = getattr(params, "calibration", "")
+    if estimator.relation is not None and calibration not in estimator.calibrations:
+        allowed = " or ".join(repr(item) for item in estimator.calibrations)
+        raise InputError(f"calibration of {estimator.name} must be {allowed}, got {calibration!r}")
     return params
 
 
-def run_estimator(
-    estimator: Estimator, sample: Sample, params: "AnyEstimator", transcript: Transcript
-) -> FloatArray:
-    """Run an estimator on a given transcript, as tests and audits do."""
-    if not estimator.private and sample.row_mask is None:  # all replicates are equal
-        one = params.run(sample.derived(n_replicates=1), transcript)
+def run_estimator(estimator: Estimator, sample: Sample, params: "AnyEstimator", spend: Spend) -> FloatArray:
+    """Run an estimator and return its estimates (…, R); the rest is in the record of ``spend``."""
+    if estimator.relation is None and sample.row_mask is None:  # all replicates are equal
+        one = params.run(sample.derived(n_replicates=1), spend)
         return np.repeat(one, sample.n_replicates, axis=-1)
     of_means = estimator.relation is Relation.USER and estimator.averages_people
-    return params.run(sample, transcript, of_means=of_means)
-
-
-def check_users(estimator: Estimator, sample: Sample) -> None:
-    """Refuse data of a single user for an estimator that protects whole users."""
-    if estimator.relation is Relation.USER:
-        check_number_of_users(estimator, int(sample.n_users.min()))
+    return params.run(sample, spend, of_means=of_means)
 
 
 def check_number_of_users(estimator: Estimator, n_users: int) -> None:
@@ -256,23 +230,20 @@ def check_number_of_users(estimator: Estimator, n_users: int) -> None:
         )
 
 
-def _warn(
-    estimator: Estimator, sample: Sample, params: "AnyEstimator", transcript: Transcript, *, seeded: bool
-) -> None:
+def _warn(estimator: Estimator, sample: Sample, result: Result) -> None:
     """Warn of seeded noise, an ε or δ that protects nobody, few rows, and what released numbers show."""
-    if seeded:
+    about, delta, d = result.about, result.delta, sample.n_features
+    if about.seeded:
         warnings.warn(
             f"{SEEDED}. Anybody who knows the seed can subtract the noise; use seeds in studies and tests "
             "only. For a private result, leave random_state out, or pass rng=np.random.default_rng()",
             SeededNoiseWarning,
             stacklevel=3,
         )
-    unit, d = _unit_of_privacy(estimator, sample), sample.n_features
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())
-    if estimator.private:
-        epsilon, delta = (getattr(params, name) for name in ("epsilon", "delta"))
-        people = _n_units(estimator, sample)
+    if estimator.relation is not None:
+        epsilon, people, unit = about.epsilon, about.n, about.unit
         if epsilon > _LARGEST_EPSILON:
             warnings.warn(
                 f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "
@@ -295,7 +266,7 @@ def _warn(
             UserWarning,
             stacklevel=3,
         )
-    for caution in cautions(transcript.diagnostics):
+    for caution in cautions(result.diagnostics):
         warnings.warn(caution, AccuracyWarning, stacklevel=3)
 
 

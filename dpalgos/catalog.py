@@ -6,7 +6,7 @@ all.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # commands that list estimators load less
     from dpalgos.core.estimator import AnyEstimator
 
 __all__ = ["Estimator", "Form", "Neighbors", "Release"]
-__all__ += ["catalog", "check_calibration", "from_outside", "get_estimator"]
+__all__ += ["catalog", "from_outside", "get_estimator"]
 __all__ += ["register"]
 
 LOCAL_PEOPLE = 6  # in the neighbors of local algorithms, enough for the groups that they query in turn
@@ -178,7 +178,7 @@ class Estimator:
 
     def takes(self, keyword: str) -> bool:
         """Return whether it takes a keyword."""
-        return any(item.name == keyword for item in fields(self.parameters))
+        return keyword in self.parameters.__dataclass_fields__
 
     @property
     def private(self) -> bool:
@@ -339,13 +339,6 @@ def _imported_alone(name: object) -> bool:
             _drop_broken()
         file = file.rpartition("_")[0]
     return name in _ESTIMATORS
-
-
-def check_calibration(estimator: Estimator, calibration: str) -> None:
-    """Refuse a calibration that the estimator does not have."""
-    if calibration not in estimator.calibrations:
-        allowed = " or ".join(repr(item) for item in estimator.calibrations)
-        raise InputError(f"calibration of {estimator.name} must be {allowed}, got {calibration!r}")
 
 
 @cache

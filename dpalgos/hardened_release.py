@@ -16,13 +16,13 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.api import build_params, check_number_of_users, check_users, result_of, run_estimator
+from dpalgos.api import build_params, check_number_of_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import AnyEstimator
+from dpalgos.core.hardened_noise import SecureSpend, check_grid, no_sampler, safe_event
 from dpalgos.core.slots import planned_events, quantity
 from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
-from dpalgos.release.hardened_noise import SecureTranscript, check_grid, no_sampler, safe_event
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamRefused
 from dpalgos.rows.sample import Sample
@@ -130,7 +130,8 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
 
 def check_data(estimator: Estimator, params: AnyEstimator, sample: Sample) -> None:
     """Refuse unsuitable data without quoting a value; to be called before the charge."""
-    check_users(estimator, sample)
+    if estimator.relation is Relation.USER:
+        check_number_of_users(estimator, int(sample.n_users.min()))
     if isinstance(params, UnitEstimator):
         params.check_units(sample)
     if estimator.check_data is not None:
@@ -142,18 +143,18 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
 
     If its events do not cost what was charged, the release is withheld.
     """
-    transcript = secure_transcript(plan.estimator, sample, plan.inflation)
-    released = run_estimator(plan.estimator, sample, plan.params, transcript)
-    if not spending(transcript.events).is_within(plan.cost):
+    spend = secure_spend(plan.estimator, sample, plan.inflation)
+    released = run_estimator(plan.estimator, sample, plan.params, spend)
+    if not spending(spend.record.events).is_within(plan.cost):
         raise InputError(
             "the events drawn differ from the events charged, so the release is withheld; report this"
         )
     proved = plan.cost.epsilon(getattr(plan.params, "delta", 0.0))
-    return result_of(released, transcript, plan.estimator, plan.params, sample, certified_epsilon=proved)
+    return result_of(released, spend.record, plan.estimator, plan.params, sample, certified_epsilon=proved)
 
 
-def secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureTranscript:
-    """Return the transcript of one release from a sample."""
+def secure_spend(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureSpend:
+    """Return what draws the noise of one release from a sample."""
     n_rows, relation = int(sample.n_rows.max()), estimator.relation or Relation.CENTRAL
     n = int(sample.n_users.min()) if relation is Relation.USER else n_rows
-    return SecureTranscript(relation, inflation, n_rows=n, n_blocks=ceil(n / sample.rows.block_size))
+    return SecureSpend(relation, inflation, n_rows=n, n_blocks=ceil(n / sample.rows.block_size))

@@ -1,6 +1,7 @@
 """Private estimators with their noise switched off: **not private**, a diagnostic of comparisons alone.
 
-Clipping, sketches, ridges and numbers of steps are those of the private run. The error without noise is
+Clipping, sketches, ridges and numbers of steps are those of the private run. A sketch stays random, but the
+ridge that protects it goes. The error without noise is
 therefore what a method loses by other means than its noise: early stopping, clipping, sketching, shrinkage.
 
 It can exceed the error with noise. Noise in second moments blunts whitening, so fewer rows along narrow
@@ -8,36 +9,18 @@ directions are clipped. Released values with noise are larger, so they are shrun
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import GaussianSketchEvent, Relation, UnprotectedEvent
+from dpalgos.accounting.events import Relation, UnprotectedEvent
 from dpalgos.api import build_params, replicate_generators, result_of, run_estimator
 from dpalgos.catalog import get_estimator
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.release.noise_source import Noise, NoNoise
-from dpalgos.release.transcript import Transcript, sketched
+from dpalgos.release.noise_source import NoNoise
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
-
-
-class NoiseOffTranscript(Transcript):
-    """A transcript that publishes private values as they are. A sketch stays random; its ridge goes."""
-
-    def __init__(self, generators: Sequence[np.random.Generator], relation: Relation) -> None:
-        super().__init__(NoNoise(generators), relation)
-        self._sketches = Noise(generators)
-
-    def restart(self, r: int) -> None:
-        super().restart(r)
-        self._sketches = self._sketches.select(slice(r, r + 1))
-
-    def gaussian_sketch(self, gram: FloatArray, *, n_rows: int, added: object, **planned: Any) -> FloatArray:
-        self.record(GaussianSketchEvent(n_rows=n_rows, **planned))
-        return sketched(gram, np.moveaxis(self._sketches.normal(n_rows, gram.shape[-1]), -1, 0))
 
 
 def estimate_without_noise(
@@ -69,7 +52,7 @@ def estimate_without_noise(
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     params = build_params(estimator, keywords)
     relation = estimator.relation or Relation.CENTRAL
-    transcript = NoiseOffTranscript(replicate_generators(rng, replicates), relation)
-    estimate = run_estimator(estimator, sample, params, transcript)
-    transcript.events = [UnprotectedEvent(label="all releases, with noise switched off")]
-    return result_of(estimate, transcript, estimator, params, sample, certified_epsilon=math.inf)
+    spend = Spend(NoNoise(replicate_generators(rng, replicates)), relation)
+    estimate = run_estimator(estimator, sample, params, spend)
+    spend.record.events = [UnprotectedEvent(label="all releases, with noise switched off")]
+    return result_of(estimate, spend.record, estimator, params, sample, certified_epsilon=math.inf)

@@ -23,7 +23,6 @@ from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.core.slots import Gaussian
 from dpalgos.core.spend import Spend
-from dpalgos.release.transcript import Transcript
 from flows.serve import deployments
 from flows.studies.results import headline_of
 from data.store.folders import REPORTS
@@ -39,7 +38,7 @@ rng = np.random.default_rng(1)
 private = dpalgos.estimate("range_mean", X, epsilon=1.0, delta=1e-5, value_bound=1.0, rng=rng)
 assert private.certified_epsilon <= 1.0
 assert np.abs(private.estimate - np.clip(X, -1, 1).mean(axis=0)).max() < 0.2
-spend = Spend({"rows": Gaussian(2.0)}, {"rows": (count,)}, Transcript(NoNoise([rng])))
+spend = Spend(NoNoise([rng])).start({"rows": Gaussian(2.0)}, {"rows": (count,)})
 counted = noisy_count(spend, "rows", np.ones(5, dtype=bool))
 assert (counted.value.item(), counted.std.item()) == (5.0, 2.0)
 y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))

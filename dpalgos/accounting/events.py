@@ -93,14 +93,6 @@ class Event:
         """Return the event with its noise multiplied by a factor, or unchanged if the noise has no scale."""
         return self
 
-    def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
-        """Return one release of a planned event of sensitivity 1, under a label."""
-        raise TypeError(f"{type(self).__name__} adds no noise")
-
-    def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
-        """Return the scale of additive noise at a sensitivity, () or (R,)."""
-        raise TypeError(f"{type(self).__name__} adds no noise")
-
     @property
     def noise_scale(self) -> FloatArray | None:
         """The scale of additive noise, () or (R,); None for other releases."""
@@ -127,25 +119,15 @@ class GaussianNoiseEvent(Event):
 
     @property
     def rho(self) -> float:
-        return self._precision / 2
-
-    @property
-    def _precision(self) -> float:
         z = self.noise_multiplier
-        return self.count / (z * z) if z > 0 else inf
-
-    def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
-        return replace(self, label=label, l2_sensitivity=sensitivity, count=1)
+        return self.count / (2 * z * z) if z > 0 else inf
 
     def scaled(self, factor: float) -> Self:
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
-    def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
-        return np.asarray(np.multiply(self.noise_multiplier, sensitivity), dtype=float)
-
     @property
     def noise_scale(self) -> FloatArray | None:
-        return self.scale_at(self.l2_sensitivity)
+        return np.asarray(np.multiply(self.noise_multiplier, self.l2_sensitivity), dtype=float)
 
     def negative_log_density(self, noise: FloatArray) -> FloatArray:
         return np.asarray(noise**2 / 2)
@@ -161,7 +143,8 @@ class GaussianEvent(GaussianNoiseEvent):
 
     @property
     def mu_squared(self) -> float:
-        return self._precision
+        z = self.noise_multiplier
+        return self.count / (z * z) if z > 0 else inf
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -188,10 +171,7 @@ class SampledGaussianEvent(GaussianNoiseEvent):
     def dominated(self) -> EventCost | None:
         return EventCost("sampled", self.noise_multiplier, self.count, self.sampling_rate)
 
-    @property
-    def mu_squared(self) -> float:
-        """μ² of Gaussian DP, as if all rows were drawn."""
-        return self._precision
+    mu_squared = GaussianEvent.mu_squared  # as if all rows were drawn
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -236,15 +216,9 @@ class PureEvent(EpsilonEvent):
     sensitivity: float | FloatArray
     norm: float = 1.0
 
-    def with_sensitivity(self, label: str, sensitivity: float | FloatArray) -> Self:
-        return replace(self, label=label, sensitivity=sensitivity, count=1)
-
-    def scale_at(self, sensitivity: float | FloatArray) -> FloatArray:
-        return np.asarray(np.asarray(sensitivity) / self.epsilon, dtype=float)
-
     @property
     def noise_scale(self) -> FloatArray | None:
-        return self.scale_at(self.sensitivity)
+        return np.asarray(np.asarray(self.sensitivity) / self.epsilon, dtype=float)
 
     def negative_log_density(self, noise: FloatArray) -> FloatArray:
         return np.abs(noise)

@@ -1,4 +1,4 @@
-"""Whether the drawn noise was as large as the events state, from the adversary's view of a transcript.
+"""Whether the drawn noise was as large as the events state, from the adversary's view of a run.
 
 An adversary who knows the data knows each private value given the earlier releases, and so its noise. Let a
 release have k numbers, and let r be its noise over the declared scale. If the noise is as declared, then
@@ -14,7 +14,7 @@ likelihood ratio of half of the declared noise against c times the declared nois
 declared noise or more, the mean of this ratio is at most 1. By Markov's inequality the ratio exceeds 1/α with
 probability at most α.
 
-The likelihood ratio of a transcript of Gaussian releases is that of N(μ, 1) against N(0, 1). Here μ² is the
+The likelihood ratio of a run of Gaussian releases is that of N(μ, 1) against N(0, 1). Here μ² is the
 sum of the releases' (sensitivity / noise)² at the worst pair. With c times the declared noise it becomes that
 of N(μ/c, 1). At a pair that attains all sensitivities, the ε of the events with c times their multipliers is
 exact. The contract suite shows for each release by itself that its sensitivity is attained. Estimating c

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self, cast
 
 import numpy as np
 
@@ -24,10 +25,11 @@ from dpalgos.accounting.events import (
 from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.core.estimator import AnyEstimator
+from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
-from dpalgos.hardened_release import secure_transcript
-from dpalgos.release.noise_source import Noise, fill_draws
-from dpalgos.release.transcript import Transcript
+from dpalgos.hardened_release import secure_spend
+from dpalgos.release.declared import Bounded
+from dpalgos.release.noise_source import FILLS, Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -50,8 +52,8 @@ class ReleasedVector:
     by_column: bool = False
 
 
-class RecordingTranscript(Transcript):
-    """A transcript that also keeps every release with its private value; for audits and tests only.
+class RecordingSpend(Spend):
+    """Also keeps every release with its private value; for audits and tests only.
 
     A ``script`` holds the values that an earlier run published: they replace noisy values. ``drawn`` holds
     the rows that an earlier run drew: the same rows are drawn again.
@@ -70,19 +72,20 @@ class RecordingTranscript(Transcript):
         self._script, self._drawn = script or (), drawn
         self._n_recorded, self._by_column, self._is_one_of_several = 0, False, False
 
-    def restart(self, r: int) -> None:
-        """Forget all releases, and continue with the script of one replicate."""
-        super().restart(r)
+    def for_replicate(self, r: int) -> Self:
+        """Return what spends for one replicate, with that replicate's script."""
+        part = super().for_replicate(r)
         later = self._script[len(self.releases) :]
-        self._script = [np.ascontiguousarray(published[..., r : r + 1]) for published in later]
-        self.releases, self.drawn, self._n_recorded, self._is_one_of_several = [], [], 0, True
+        part._script = [np.ascontiguousarray(published[..., r : r + 1]) for published in later]
+        part.releases, part.drawn, part._n_recorded, part._is_one_of_several = [], [], 0, True
+        return part
 
-    def join(self, parts: Sequence[Transcript]) -> None:
-        """Add the releases of all replicates' transcripts."""
+    def join(self, parts: Sequence[Spend]) -> None:
+        """Add the records and the releases of all replicates."""
         super().join(parts)
-        self._n_recorded = len(self.events)
-        recorded = [part.releases for part in parts if isinstance(part, RecordingTranscript)]
-        events = iter(self.events[-len(parts[0].events) :])
+        self._n_recorded = len(self.record.events)
+        recorded = [part.releases for part in parts if isinstance(part, RecordingSpend)]
+        events = iter(self.record.events[-len(parts[0].record.events) :])
         for releases in zip(*recorded, strict=True):
             value, published = (
                 _side_by_side([getattr(one, name) for one in releases]) for name in ("value", "published")
@@ -106,28 +109,28 @@ class RecordingTranscript(Transcript):
 
     def choose_each(
         self,
-        scores: FloatArray,
+        label: str,
+        scores: Bounded,
         draw: Callable[[], IntArray],
-        event: Event,
         *,
         allowed: BoolArray | None = None,
     ) -> IntArray:
         self._by_column = True
-        chosen = super().choose_each(scores, draw, event, allowed=allowed)
+        chosen = super().choose_each(label, scores, draw, allowed=allowed)
         self._by_column = False
         return chosen
 
-    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+    def _publish(self, value: FloatArray, draw: Callable[[], A]) -> A:
         silent = FailureEvent | UnprotectedEvent
-        events = [event for event in self.events[self._n_recorded :] if not isinstance(event, silent)]
-        self._n_recorded = len(self.events)
+        events = [event for event in self.record.events[self._n_recorded :] if not isinstance(event, silent)]
+        self._n_recorded = len(self.record.events)
         # A run on the neighbor may make more releases than the script has; the comparison finds this.
         index, private = len(self.releases), np.array(value)
-        published = self._script[index] if index < len(self._script) else noisy()
+        published = self._script[index] if index < len(self._script) else draw()
         if self._is_one_of_several:
             published = published[: len(private)]
         self.releases.append(ReleasedVector(private, published, tuple(events), self._by_column))
-        return published
+        return cast(A, published)
 
 
 def _side_by_side(vectors: Sequence[FloatArray]) -> FloatArray:
@@ -143,29 +146,25 @@ class BatchNoise(Noise):
 
     def __init__(self, rng: np.random.Generator, n_replicates: int) -> None:
         super().__init__([rng])
-        self._n_replicates = n_replicates
-
-    @property
-    def n_replicates(self) -> int:
-        return self._n_replicates
+        self.n_replicates = n_replicates
 
     def select(self, replicates: slice) -> "BatchNoise":
         """Return a source of fresh draws for some of the trials."""
-        return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
+        return type(self)(self._rngs[0], len(range(*replicates.indices(self.n_replicates))))
 
     def gumbel_rows(self, count: int, n_rows: int) -> Iterator[tuple[slice, FloatArray]]:
         """Draw Gumbel variables for all trials, and yield them a few trials at a time."""
         draws = self.gumbel(count).T
-        for start in range(0, self._n_replicates, n_rows):
-            chosen = slice(start, min(start + n_rows, self._n_replicates))
+        for start in range(0, self.n_replicates, n_rows):
+            chosen = slice(start, min(start + n_rows, self.n_replicates))
             yield chosen, draws[chosen]
 
     def _draw(self, kind: str, shape: tuple[int, ...]) -> FloatArray:
-        return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self._n_replicates)
+        return self._fresh(kind, int(np.prod(shape))).reshape(*shape, self.n_replicates)
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
-        draws = np.empty((count, self._n_replicates))
-        fill_draws(kind, self._rngs[0], draws)
+        draws = np.empty((count, self.n_replicates))
+        FILLS[kind](self._rngs[0], out=draws)
         return draws
 
 
@@ -251,7 +250,7 @@ class Trials:
         """Return the events of the first run that does not fail, over some pairs."""
         for pair in candidates:
             try:
-                return self._run(pair, BatchNoise(self.rng, 1))[0].events
+                return self._run(pair, BatchNoise(self.rng, 1))[0].record.events
             except Exception as error:
                 last = error
         raise last
@@ -282,13 +281,13 @@ class Trials:
 
     def _run(
         self, pair: Pair, noise: Noise, script: Sequence[FloatArray] | None = None
-    ) -> tuple[RecordingTranscript, FloatArray]:
-        transcript = RecordingTranscript(noise, self.estimator.relation or Relation.CENTRAL, script)
+    ) -> tuple[RecordingSpend, FloatArray]:
+        spend = RecordingSpend(noise, self.estimator.relation or Relation.CENTRAL, script)
         # Rows overflow on purpose: the audit asks whether releases show it.
         with np.errstate(all="ignore"):
             sample = trial_sample(self.estimator, pair.X, pair.y, noise.n_replicates)
-            answer = run_estimator(self.estimator, sample, self.params, transcript)
-        return transcript, answer.reshape(-1, noise.n_replicates)
+            answer = run_estimator(self.estimator, sample, self.params, spend)
+        return spend, answer.reshape(-1, noise.n_replicates)
 
     def _safe_runs(self, pair: Pair, n: int, inflation: float) -> tuple[list[FloatArray], FloatArray]:
         """Return the published values and the estimates of runs with floating-point-safe noise."""
@@ -296,24 +295,24 @@ class Trials:
         runs, answers = list[list[FloatArray]](), []
         for _ in range(n):
             self.noise(self.rng, 1)  # counts the run
-            transcript = secure_transcript(self.estimator, sample, inflation)
-            runs.append(_published_by(transcript))
+            spend = secure_spend(self.estimator, sample, inflation)
+            runs.append(_published_by(spend))
             with np.errstate(all="ignore"):
-                answers.append(run_estimator(self.estimator, sample, self.params, transcript).reshape(-1, 1))
+                answers.append(run_estimator(self.estimator, sample, self.params, spend).reshape(-1, 1))
         script = [np.concatenate(parts, axis=-1) for parts in zip(*runs, strict=True)]
         return script, np.concatenate(answers, axis=-1)
 
 
-def _published_by(transcript: Transcript) -> list[FloatArray]:
-    """Return a list to which a transcript will add its published values."""
+def _published_by(spend: Spend) -> list[FloatArray]:
+    """Return a list to which a run will add its published values."""
     published: list[FloatArray] = []
-    draw = transcript._publish
+    publish = spend._publish
 
-    def kept(value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
-        published.append(draw(value, noisy))
+    def kept(value: FloatArray, draw: Callable[[], FloatArray]) -> FloatArray:
+        published.append(publish(value, draw))
         return published[-1]
 
-    vars(transcript)["_publish"] = kept
+    vars(spend)["_publish"] = kept
     return published
 
 

@@ -152,8 +152,5 @@ class DPMean(IntervalEstimator):
             return clipped_mean(rows, truncate, np.inf), widths
         if self.truncation == "bound":
             return clipped_mean(rows, truncate, bound), widths
-        epsilon = spend.epsilon(LABEL)
-        lower, upper = spend.mechanism(
-            LABEL, lambda transcript: private_interval(transcript, rows.sample, bound, epsilon=epsilon)
-        )
+        lower, upper = private_interval(spend, rows.sample, bound)
         return rows.by_replicate(truncated_means(rows, lower, upper)), upper - lower

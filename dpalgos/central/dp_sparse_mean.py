@@ -127,7 +127,10 @@ class DPSparseMean(SparsityEstimator):
         s, bound = self.sparsity, self.value_bound
         if self.calibration == "paper":
             multiplier = printed_multiplier(self.epsilon, self.delta, s)
-            peeled = {SELECTION: Peeling(2 / multiplier, k=s), VALUES: Laplace(1 / multiplier, n_entries=s)}
+            peeled = {
+                SELECTION: Peeling(2 / multiplier, k=s, by_magnitude=True),
+                VALUES: Laplace(1 / multiplier, n_entries=s),
+            }
             if self.truncation == "none":
                 return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **peeled}
             return peeled
@@ -172,13 +175,7 @@ class DPSparseMean(SparsityEstimator):
         columns = rows.by_column(support)
         if self.truncation != "private_quantiles":
             return box.of(values, np.full(columns.shape, 2 * bound), rows.n)
-        epsilon = spend.epsilon(LABEL)
-        lower, upper = spend.mechanism(
-            LABEL,
-            lambda transcript: private_interval(
-                transcript, rows.sample, bound, epsilon=epsilon, columns=columns
-            ),
-        )
+        lower, upper = private_interval(spend, rows.sample, bound, columns=columns)
         means = truncated_means(rows, lower, upper, columns)
         return box.of(rows.by_replicate(means), upper - lower, rows.n)
 

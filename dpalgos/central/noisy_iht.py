@@ -27,8 +27,9 @@ import numpy as np
 
 from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.record import Noisy
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import selected_l2_sensitivity
@@ -63,7 +64,7 @@ def printed_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int, *
     multiplier = excess * printed_multiplier(epsilon / n_rounds, delta / n_rounds, sparsity)
     plan: dict[str, Slot] = {}
     for t in range(n_rounds):
-        plan[f"{SELECTION} {t}"] = Peeling(2 / multiplier, k=sparsity)
+        plan[f"{SELECTION} {t}"] = Peeling(2 / multiplier, k=sparsity, by_magnitude=True)
         plan[f"{VALUES} {t}"] = Laplace(1 / multiplier, n_entries=sparsity)
     return plan
 

@@ -128,23 +128,18 @@ class DPSGDGLM(FamilyEstimator):
     def random_steps(self, rows: Rows, spend: Spend) -> Callable[[FloatArray], FloatArray]:
         """Return β ↦ the noisy mean gradient of a fresh random batch."""
         family, sample = self.family_object(), rows.sample
-        rate, z = 1 / number_of_batches(rows.n), spend.multiplier(GRADIENT)
+        rate = 1 / number_of_batches(rows.n)
         X, y = clip_rows_l2(sample.X, self.covariate_bound), family.encode(sample.response())
         used, n_batch = _used(sample), rate * rows.n
         sensitivity = ball_mean(family.residual_bound * self.covariate_bound, n_batch)
 
         def released(coef: FloatArray) -> FloatArray:
             residual = family.residual(X @ rows.by_column(coef), y)
-            noisy = spend.mechanism(
+            noisy = spend.of_drawn_rows(
                 GRADIENT,
-                lambda transcript: transcript.gaussian_of_drawn_rows(
-                    lambda drawn: np.asarray(X.T @ (residual * drawn) / n_batch),
-                    used,
-                    sampling_rate=rate,
-                    l2_sensitivity=sensitivity,
-                    noise_multiplier=z,
-                    label=GRADIENT,
-                ),
+                lambda drawn: np.asarray(X.T @ (residual * drawn) / n_batch),
+                used,
+                sensitivity,
             )
             return rows.by_replicate(noisy)
 

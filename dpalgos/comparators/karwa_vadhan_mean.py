@@ -47,7 +47,6 @@ from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_std_bounds
-from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 SPREAD, CENTER, MEAN = "spread", "center", "mean"
@@ -160,21 +159,17 @@ def spread_levels(std_bounds: tuple[float, float]) -> FloatArray:
 
 def _choose(spend: Spend, label: str, counts: FloatArray, allowed: BoolArray | None) -> IntArray:
     """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
-    slot = spend.plan[label]
-    assert isinstance(slot, Selection)
+    slot = spend.slot(label, Selection)
 
-    def release(transcript: Transcript) -> IntArray:
-        def draw() -> IntArray:
-            size, noise = counts.shape[0] * counts.shape[1], transcript.noise
-            drawn = noise.laplace(size) if isinstance(slot, Peeling) else noise.gumbel(size)
-            noisy = counts + 2 / slot.epsilon * drawn.reshape(counts.shape)
-            if allowed is not None:
-                noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
-            return np.asarray(noisy.argmax(axis=0))
+    def draw() -> IntArray:
+        size, noise = counts.shape[0] * counts.shape[1], spend.noise
+        drawn = noise.laplace(size) if isinstance(slot, Peeling) else noise.gumbel(size)
+        noisy = counts + 2 / slot.epsilon * drawn.reshape(counts.shape)
+        if allowed is not None:
+            noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
+        return np.asarray(noisy.argmax(axis=0))
 
-        return transcript.choose_each(counts, draw, slot.event(label, count()), allowed=allowed)
-
-    return spend.mechanism(label, release)
+    return spend.choose_each(label, count.of(counts), draw, allowed=allowed)
 
 
 def _pair_counts(rows: Rows, levels: FloatArray) -> FloatArray:

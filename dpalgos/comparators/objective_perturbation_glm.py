@@ -63,7 +63,6 @@ from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.declared import lemma
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
@@ -128,21 +127,21 @@ class ObjectivePerturbationGLM(FamilyEstimator):
         return {MINIMUM: Proved(ApproximateEvent(label="", epsilon=certified, delta=self.delta))}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        released = spend.mechanism(MINIMUM, lambda transcript: self.perturbed(rows, spend, transcript))
+        released = self.perturbed(rows, spend)
         if self.sparsity is not None:
             released = hard_threshold(released, self.sparsity)
         if self.coef_bound is not None:
             released = project_l2_ball(released, self.coef_bound)
         return rows.by_replicate(released)
 
-    def perturbed(self, rows: Rows, spend: Spend, transcript: Transcript) -> FloatArray:
+    def perturbed(self, rows: Rows, spend: Spend) -> FloatArray:
         """Release the minimum of the perturbed risk with noise, (d, R)."""
         family, n, bound = self.family_object(), rows.n, self.covariate_bound
         noise, _ = self.calibrated(rows.n, rows.d)
         lipschitz = family.residual_bound * bound
-        ridges = np.full(transcript.n_replicates, noise.ridge * family.curvature_bound * bound**2 / n)
-        tolerance = np.full(transcript.n_replicates, lipschitz * max(n**-2.0, _FINEST))
-        tilt = noise.objective * lipschitz / n * transcript.noise.normal(rows.d)
+        ridges = np.full(spend.noise.n_replicates, noise.ridge * family.curvature_bound * bound**2 / n)
+        tolerance = np.full(spend.noise.n_replicates, lipschitz * max(n**-2.0, _FINEST))
+        tilt = noise.objective * lipschitz / n * spend.noise.normal(rows.d)
         minimum = reached_minimum(
             family,
             rows,
@@ -152,11 +151,7 @@ class ObjectivePerturbationGLM(FamilyEstimator):
             step_size=self.step_size,
         )
         output_std = noise.output * tolerance / ridges
-        return transcript.publish(
-            minimum,
-            lambda: minimum + output_std * transcript.noise.normal(rows.d),
-            spend.plan[MINIMUM].event(MINIMUM),
-        )
+        return spend.release(MINIMUM, minimum, lambda: minimum + output_std * spend.noise.normal(rows.d))
 
     def calibrated(self, n: float, d: int) -> tuple[PerturbationNoise, float]:
         """Return the noise, and the ε that it proves."""

@@ -33,22 +33,20 @@ estimate at any ε. More steps cost little, because noisy choices average out.
 Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import PureEvent
 from dpalgos.catalog import register
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Plan, Proved, Selection
+from dpalgos.core.slots import Peeling, Plan, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.params import count, positive
 from dpalgos.release.declared import lemma
-from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -138,13 +136,13 @@ class PrivateFrankWolfeLasso(PrivateEstimator):
         # A choice's noise over the move of its scores: the same for a mean in every step.
         root = float(np.sqrt(8 * T * np.log(1 / self.delta))) / self.epsilon
         if not self.is_regression:
-            return {VERTEX: _printed_slot(root, T)}
+            return {VERTEX: Peeling(2 / root, times=T)}
         R = _needed(self.response_bound, "response_bound", "a regression")
         x_max = _needed(self.covariate_bound, "covariate_bound", "a regression")
         largest = (R + self.coef_l1_bound * x_max) * x_max
         changes = [_largest_change(R, x_max, self.printed_norm(t)) for t in range(1, T + 1)]
         return {
-            f"{VERTEX} {t}": _printed_slot(float(root * largest / change)) for t, change in enumerate(changes)
+            f"{VERTEX} {t}": Peeling(2 / float(root * largest / change)) for t, change in enumerate(changes)
         }
 
     def printed_norm(self, t: int) -> float:
@@ -162,36 +160,10 @@ class PrivateFrankWolfeLasso(PrivateEstimator):
             query = score_sensitivity.of(
                 rows.by_replicate(scores), np.asarray(problem.rounding * change), radius, np.asarray(rows.n)
             )
-            if self.calibration == "tight":
-                vertex = rows.by_column(spend.choose(VERTEX, query))[0]
-            else:
-                vertex = _printed_choice(spend, t - 1, scores, query.sensitivity)
+            label = VERTEX if VERTEX in spend.plan else f"{VERTEX} {t - 1}"
+            vertex = rows.by_column(spend.choose(label, query))[0]
             theta = theta + _toward(theta, vertex, t, radius)
         return rows.by_replicate(theta)
-
-
-def _printed_slot(ratio: float, times: int = 1) -> Proved:
-    """Return the slot of a choice by Laplace noise of ``ratio`` times the sensitivity."""
-    return Proved(PureEvent(label="", epsilon=2 / ratio, sensitivity=1.0, norm=np.inf), times=times)
-
-
-def _printed_choice(spend: Spend, t: int, scores: FloatArray, sensitivity: FloatArray) -> IntArray:
-    """Release the largest of scores (2d, R) with the Laplace noise of its slot, (R,)."""
-    label = VERTEX if VERTEX in spend.plan else f"{VERTEX} {t}"
-    slot = spend.plan[label]
-    assert isinstance(slot, Proved)
-    assert isinstance(slot.proved, PureEvent)
-    event = replace(slot.proved, label=VERTEX, sensitivity=plain_sensitivity(sensitivity))
-    scale = 2 * np.asarray(sensitivity) / event.epsilon
-
-    def release(transcript: Transcript) -> IntArray:
-        def draw() -> IntArray:
-            noisy = scores + scale * transcript.noise.laplace(len(scores))
-            return np.asarray(noisy.argmax(axis=0)[None, :])
-
-        return np.asarray(transcript.choose(scores, draw, event)[0])
-
-    return spend.mechanism(label, release)
 
 
 def _largest_change(response_bound: float, covariate_bound: float, norm: Number) -> FloatArray:

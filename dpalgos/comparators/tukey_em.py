@@ -57,7 +57,6 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Laplace, Plan, Proved
 from dpalgos.core.spend import Spend
 from dpalgos.release.declared import lemma
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -188,21 +187,18 @@ class TukeyEM(PrivateEstimator):
         passed = rows.by_column(released)[0] > -np.log(2 * self.delta) / epsilon
         middles = np.stack([(each.lower[:, -1] + each.upper[:, -1]) / 2 for each in boxes], axis=1)
 
-        def release(transcript: Transcript) -> FloatArray:
-            def draw() -> FloatArray:
-                points = np.empty_like(middles)
-                gumbel = transcript.noise.gumbel(max(each.lower.shape[1] for each in boxes))
-                places = scipy.special.ndtr(transcript.noise.normal(rows.d))
-                for r, each in enumerate(boxes):
-                    log_weights = each.log_weights(depth_epsilon)
-                    box = each.t - 1 + int(np.argmax(log_weights + gumbel[: len(log_weights), r]))
-                    lower, upper = each.lower[:, box], each.upper[:, box]
-                    points[:, r] = lower + places[:, r] * (upper - lower)
-                return np.where(passed, points, 0.0)  # an unused point would disclose as much
+        def draw() -> FloatArray:
+            points = np.empty_like(middles)
+            gumbel = spend.noise.gumbel(max(each.lower.shape[1] for each in boxes))
+            places = scipy.special.ndtr(spend.noise.normal(rows.d))
+            for r, each in enumerate(boxes):
+                log_weights = each.log_weights(depth_epsilon)
+                box = each.t - 1 + int(np.argmax(log_weights + gumbel[: len(log_weights), r]))
+                lower, upper = each.lower[:, box], each.upper[:, box]
+                points[:, r] = lower + places[:, r] * (upper - lower)
+            return np.where(passed, points, 0.0)  # an unused point would disclose as much
 
-            return transcript.publish(middles, draw, spend.plan[POINT].event(POINT))
-
-        return rows.by_replicate(spend.mechanism(POINT, release))
+        return rows.by_replicate(spend.release(POINT, middles, draw))
 
 
 def _boxes(sample: Sample) -> list[Boxes]:

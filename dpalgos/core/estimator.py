@@ -15,7 +15,6 @@ from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import choice, interval_level
 from dpalgos.release.declared import Lemma, Release, Witness
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -113,24 +112,24 @@ class AnyEstimator(ABC):
         has_same_rows = sample.row_mask is None or not self.batch_of_same_rows
         return self.batch and sample.has_one_size and has_same_rows
 
-    def run(self, sample: Sample, transcript: Transcript, *, of_means: bool = False) -> FloatArray:
+    def run(self, sample: Sample, spend: Spend, *, of_means: bool = False) -> FloatArray:
         """Return the estimates (…, R) on the rows of a sample, or on the means of its users' rows.
 
         Replicates that do not run at once have their own rows and noise. Their releases and intervals are
-        joined in the transcript.
+        joined in the record.
         """
         n_replicates = sample.n_replicates
         if n_replicates > 1 and (of_means or not self.is_batch(sample)):
-            parts = [transcript.for_replicate(r) for r in range(n_replicates)]
+            parts = [spend.for_replicate(r) for r in range(n_replicates)]
             samples = map(sample.for_replicate, range(n_replicates))
             each = [self.run(own, part, of_means=of_means) for own, part in zip(samples, parts, strict=True)]
-            transcript.join(parts)
+            spend.join(parts)
             return np.concatenate(each, axis=-1)
         is_batch = n_replicates > 1
         sample = sample if is_batch else sample.for_replicate(0)
         sample = sample.means_of_users() if of_means else self.with_units(sample)
         rows = Rows.of_sample(sample, is_batch=is_batch)
-        spend = Spend(self.plan(rows.n, rows.d), declared_lemmas(self), transcript, is_batch=is_batch)
+        spend.start(self.plan(rows.n, rows.d), self.lemmas, is_batch=is_batch)
         estimate = self.fit(rows, spend)
         spend.check_complete()
         if not is_batch:

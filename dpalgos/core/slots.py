@@ -1,7 +1,7 @@
 """Slots of a plan: a kind of release with its noise, relative to a sensitivity that is not known yet.
 
 A plan maps labels to slots, in the order of the releases. The class of a slot says once how a release is
-charged. Its event says how the noise is drawn (:meth:`dpalgos.release.transcript.Transcript.add_noise`).
+charged, and how additive noise is drawn.
 
 A label names the released quantity. If releases of one quantity have different noise, their labels end in a
 number: ``"step: values 3"``. Their events have the label without that number.
@@ -16,7 +16,8 @@ import numpy as np
 
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.events import Event
-from dpalgos.typing import Number
+from dpalgos.release.noise_source import Noise
+from dpalgos.typing import FloatArray, Number
 
 _NUMBER = re.compile(r" \d+$")
 
@@ -52,21 +53,45 @@ class Slot:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, kw_only=True)
+class Additive(Slot):
+    """Vectors released with noise of one law, whose scale is that of the event."""
+
+    def draw(self, noise: Noise, size: int) -> FloatArray:
+        """Draw noise of scale 1, (size, R)."""
+        raise NotImplementedError
+
+    def unit_std(self, size: int) -> float:
+        """Return the standard deviation of an entry of noise of scale 1 on ``size`` numbers."""
+        return 1.0
+
+
 @dataclass(frozen=True)
-class Gaussian(Slot):
+class Gaussian(Additive):
     """Gaussian noise of standard deviation ``noise_multiplier`` times the ℓ2 sensitivity."""
 
     noise_multiplier: float
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
-        multiplier = self.noise_multiplier
-        return kinds.GaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
+        return kinds.GaussianEvent(
+            label=label,
+            group=self.group,
+            noise_multiplier=self.noise_multiplier,
+            l2_sensitivity=sensitivity,
+        )
+
+    def draw(self, noise: Noise, size: int) -> FloatArray:
+        return noise.normal(size)
 
 
 @dataclass(frozen=True)
-class SampledGaussian(Gaussian):
-    """Gaussian noise on sums over rows that are drawn in secret, each with probability ``sampling_rate``."""
+class SampledGaussian(Slot):
+    """Gaussian noise on sums over rows that are drawn in secret, each with probability ``sampling_rate``.
 
+    Its charge holds for such sums alone: noise cannot be added to another query in its place.
+    """
+
+    noise_multiplier: float
     sampling_rate: float
 
     has_exact_sampler = False
@@ -75,6 +100,7 @@ class SampledGaussian(Gaussian):
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         return kinds.SampledGaussianEvent(
             label=label,
+            group=self.group,
             noise_multiplier=self.noise_multiplier,
             l2_sensitivity=sensitivity,
             sampling_rate=self.sampling_rate,
@@ -82,7 +108,7 @@ class SampledGaussian(Gaussian):
 
 
 @dataclass(frozen=True)
-class Laplace(Slot):
+class Laplace(Additive):
     """Laplace noise of scale sensitivity/``epsilon`` on each entry, for an ℓ1 sensitivity.
 
     With ``n_entries`` = k > 1, each of k entries is charged ``epsilon``, and the sensitivity is in ℓ∞.
@@ -98,17 +124,42 @@ class Laplace(Slot):
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         k = self.n_entries
         norm = 1.0 if k == 1 else np.inf
-        return kinds.PureEvent(label=label, epsilon=self.epsilon, sensitivity=sensitivity, count=k, norm=norm)
+        return kinds.PureEvent(
+            label=label,
+            group=self.group,
+            epsilon=self.epsilon,
+            sensitivity=sensitivity,
+            count=k,
+            norm=norm,
+        )
+
+    def draw(self, noise: Noise, size: int) -> FloatArray:
+        return noise.laplace(size)
+
+    def unit_std(self, size: int) -> float:
+        return float(np.sqrt(2.0))
 
 
 @dataclass(frozen=True)
-class Cube(Slot):
-    """Noise of density ∝ e^(−ε ‖z‖∞ / sensitivity), for a sensitivity in ℓ∞."""
+class Cube(Additive):
+    """Noise of density ∝ e^(−ε ‖z‖∞ / sensitivity), for a sensitivity in ℓ∞.
+
+    It is the K-norm mechanism of the cube (Hardt & Talwar 2010). Its variance per entry of k numbers is
+    (k + 1)(k + 2) / 3 · (sensitivity / ε)², that of Laplace noise on every entry 2k² · (sensitivity / ε)².
+    """
 
     epsilon: float
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
-        return kinds.BoxNoiseEvent(label=label, epsilon=self.epsilon, sensitivity=sensitivity)
+        return kinds.BoxNoiseEvent(
+            label=label, group=self.group, epsilon=self.epsilon, sensitivity=sensitivity
+        )
+
+    def draw(self, noise: Noise, size: int) -> FloatArray:
+        return noise.box(size)
+
+    def unit_std(self, size: int) -> float:
+        return float(np.sqrt((size + 1) * (size + 2) / 3))
 
 
 @dataclass(frozen=True)
@@ -127,6 +178,7 @@ class Selection(Slot):
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         return kinds.BoundedRangeEvent(
             label=label,
+            group=self.group,
             epsilon=self.epsilon,
             sensitivity=sensitivity,
             count=self.k,
@@ -137,13 +189,18 @@ class Selection(Slot):
 
 @dataclass(frozen=True)
 class Peeling(Selection):
-    """``k`` selections by Laplace noise, such as those of :func:`dpalgos.mechanisms.peeling.peeling`."""
+    """``k`` selections by fresh Laplace noise each (:mod:`dpalgos.mechanisms.peeling`)."""
 
     has_exact_sampler = False
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         return kinds.PureEvent(
-            label=label, epsilon=self.epsilon, sensitivity=sensitivity, count=self.k, norm=np.inf
+            label=label,
+            group=self.group,
+            epsilon=self.epsilon,
+            sensitivity=sensitivity,
+            count=self.k,
+            norm=np.inf,
         )
 
 
@@ -169,7 +226,11 @@ class Sketch(Slot):
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         bound = float(sensitivity)
         return kinds.GaussianSketchEvent(
-            label=label, n_rows=self.n_rows, row_bound_squared=bound, ridge=self.ridge * bound
+            label=label,
+            group=self.group,
+            n_rows=self.n_rows,
+            row_bound_squared=bound,
+            ridge=self.ridge * bound,
         )
 
 
@@ -184,7 +245,7 @@ class Proved(Slot):
         return isinstance(self.proved, kinds.FailureEvent)  # it releases nothing
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
-        return replace(self.proved, label=label)
+        return replace(self.proved, label=label, group=self.group)
 
 
 Plan = Mapping[str, Slot]
@@ -201,8 +262,4 @@ def planned_events(plan: Plan) -> list[Event]:
     The privacy cost depends on the ratio of noise to sensitivity only. Therefore this is the cost of the run,
     known before any row is read.
     """
-    return [
-        replace(slot.event(quantity(label)), group=slot.group)
-        for label, slot in plan.items()
-        for _ in range(slot.times)
-    ]
+    return [event for label, slot in plan.items() for event in [slot.event(quantity(label))] * slot.times]

@@ -9,8 +9,8 @@ against T_j, Satterthwaite's degrees of freedom ν = 2 T_j²/u_j² account for t
 conservative. The normal quantile z, with T_j raised by one standard deviation, then suffices
 (:func:`half_widths`). A coordinate is flagged if b_j exceeds the rest, or there is no bound. Its half-width
 is then NaN, and a code says why. An estimator that has intervals takes the keyword ``interval`` (by
-:class:`dpalgos.params.IntervalEstimator`) and reserves a share of its μ² for them. It sets
-``transcript.interval`` after its estimate. With an interval the estimate is its midpoint: it is not shrunk.
+:class:`dpalgos.params.IntervalEstimator`) and reserves a share of its μ² for them. It calls
+``spend.keep_interval`` after its estimate. With an interval the estimate is its midpoint: it is not shrunk.
 
 Let g_i be vectors clipped to norm C whose mean is the estimate, or a part of it. Two quantities are released
 for the interval. The first is the mean of svec(g_i g_i')/C², or of squares

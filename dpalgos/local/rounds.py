@@ -8,7 +8,6 @@ add up: a person's ε is that of the one report.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from math import ceil
 from typing import Any
@@ -23,7 +22,6 @@ from dpalgos.errors import InputError, shown
 from dpalgos.local.randomizers import Randomizer
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_bound
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
@@ -236,25 +234,21 @@ class People:
         for start in range(0, len(people), at_once):
             some, number = people[start : start + at_once], next(self._numbers)
             X, y = self._X[some], self._y[some]
-            sums.append(
-                [
-                    self._spend.mechanism(f"{part.label} {number}", partial(_reports, X, y, part))
-                    for part in parts
-                ]
-            )
+            sums.append([_reports(self._spend, f"{part.label} {number}", X, y, part) for part in parts])
         return [np.sum(each, axis=0) / len(people) for each in zip(*sums, strict=True)], len(people)
 
 
-def _reports(X: FloatArray, y: FloatArray, part: ReportPart, transcript: Transcript) -> FloatArray:
+def _reports(spend: Spend, label: str, X: FloatArray, y: FloatArray, part: ReportPart) -> FloatArray:
     """Return the sum of the reports of some people, (p, R).
 
     They are released as one long vector: a neighbor changes the entries of one person.
     """
-    m, p, n_replicates = len(X), part.randomizer.size, transcript.n_replicates
+    m, p, n_replicates = len(X), part.randomizer.size, spend.noise.n_replicates
     values = part.vectors(X, y)
-    reports = transcript.publish(
+    reports = spend.release(
+        label,
         np.broadcast_to(values, (m, p, n_replicates)).reshape(m * p, n_replicates),
-        lambda: part.randomizer.perturb(values, transcript.noise).reshape(m * p, n_replicates),
-        part.randomizer.event(part.label),
+        lambda: part.randomizer.perturb(values, spend.noise).reshape(m * p, n_replicates),
+        proved=part.randomizer.event(part.label),
     )
     return np.asarray(reports.reshape(m, p, n_replicates).sum(axis=0))

@@ -25,10 +25,8 @@ Algorithm 3 (NoisyHT), Lemma 4. Dwork, Su & Zhang (2021), Differentially private
 
 import numpy as np
 
-from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
-from dpalgos.release.declared import Release
-from dpalgos.release.transcript import Transcript, plain_sensitivity
+from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 
 
@@ -51,39 +49,19 @@ def unmet_conditions(epsilon: float, delta: float, sparsity: int) -> str:
     return f"the peeling lemma needs {', '.join(failed)}; the certificate is by zero-concentrated DP instead"
 
 
-def peeling(
-    transcript: Transcript,
-    release: Release,
-    values: FloatArray,
-    *,
-    sensitivity: float | FloatArray,
-    epsilon: float,
-    k: int,
-) -> IntArray:
-    """Release the k coordinates of about largest magnitude of ``values`` (d, R), in order, (k, R).
+def peeling(noise: Noise, values: FloatArray, *, scale: FloatArray, k: int, by_magnitude: bool) -> IntArray:
+    """Draw the k coordinates of about largest ``values`` (d, R), or magnitude, in order, (k, R).
 
-    ``sensitivity`` is λ, () or (R,): how far a neighbor moves any one entry. ``epsilon`` is that of each
-    selection, 2λ/b. Witness: one entry up, another down.
+    ``scale`` is b, () or (R,): the ε of each selection is 2λ/b, where a neighbor moves any one entry by at
+    most λ. Witness: one entry up, another down.
     """
     d, n_replicates = values.shape
-    scale = 2 / epsilon * np.asarray(sensitivity)
-
-    def draw() -> IntArray:
-        left = np.array(np.abs(values).T, order="C")
-        support = np.empty((k, n_replicates), dtype=np.intp)
-        for selected in support:
-            noisy = transcript.noise.laplace(d).T  # each draw is used once, so that it may be written to
-            noisy *= np.atleast_1d(scale)[:, None]
-            noisy += left
-            selected[:] = noisy.argmax(axis=1)
-            left[np.arange(n_replicates), selected] = -np.inf
-        return support
-
-    event = PureEvent(
-        label=release.label,
-        epsilon=epsilon,
-        sensitivity=plain_sensitivity(sensitivity),
-        count=k,
-        norm=np.inf,
-    )
-    return transcript.choose(values, draw, event)
+    left = np.array((np.abs(values) if by_magnitude else values).T, order="C")
+    support = np.empty((k, n_replicates), dtype=np.intp)
+    for selected in support:
+        noisy = noise.laplace(d).T  # each draw is used once, so that it may be written to
+        noisy *= np.atleast_1d(scale)[:, None]
+        noisy += left
+        selected[:] = noisy.argmax(axis=1)
+        left[np.arange(n_replicates), selected] = -np.inf
+    return support

@@ -23,10 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
-from dpalgos.release.declared import Release
-from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell them apart
@@ -36,42 +33,6 @@ _COLUMNS_AT_ONCE = 16
 _PROBES = np.arange(1, 8) / 8
 
 
-def private_range(
-    transcript: Transcript,
-    release: Release,
-    values: FloatArray,
-    *,
-    bound: float,
-    bin_width: float,
-    epsilon: float,
-) -> FloatArray:
-    """Release the middle (k, R) of a bin near the middle of every column of private values (n, k).
-
-    Public: ``bound`` B, to which values are truncated, and ``bin_width`` w; more than 2^52 bins are refused.
-    ``epsilon`` is that of each column: k events of this bounded range.
-    """
-    column = _Columns(values, bound, bin_width)
-    k, n_replicates = values.shape[1], transcript.n_replicates
-    event = BoundedRangeEvent(
-        label=release.label,
-        epsilon=epsilon,
-        sensitivity=plain_sensitivity(release.lemma()),
-        count=k,
-        support=(-float(bound), float(bound)),
-    )
-
-    def draw() -> IntArray:
-        return column.draw(epsilon, transcript.noise.normal(2, k))
-
-    if transcript.lists_candidates:
-        scores = -column.costs_of_all()[..., None]
-        return bin_middles(transcript.choose_each(scores, draw, event), bound, bin_width)
-    # Costs of a few public bins are recorded instead of those of all bins.
-    probes = np.repeat(column.costs_at_probes()[:, None], n_replicates, axis=1)
-    released = transcript.publish(probes, lambda: draw().astype(float), event)
-    return bin_middles(released, bound, bin_width)
-
-
 def repeated_ranges(
     values: FloatArray, normals: FloatArray, *, bound: float, bin_width: float, epsilon: float
 ) -> FloatArray:
@@ -79,7 +40,7 @@ def repeated_ranges(
 
     They are not released. This is for mechanisms that account for the repetitions themselves.
     """
-    column = _Columns(values[:, None], bound, bin_width)
+    column = BinnedColumns(values[:, None], bound, bin_width)
     return bin_middles(column.draw(epsilon, normals[:, None, :])[0], bound, bin_width)
 
 
@@ -104,8 +65,11 @@ def values_needed(n_bins: float, epsilon: float, probability: float) -> int:
     return 0 if n_bins <= 1 else int(np.ceil(8 / epsilon * np.log(n_bins / probability)))
 
 
-class _Columns:
-    """Values (n, k) of one replicate in bins, sorted by column."""
+class BinnedColumns:
+    """Private values (n, k) in bins, sorted by column.
+
+    Public: ``bound`` B, to which values are truncated, and ``bin_width`` w; more than 2^52 bins are refused.
+    """
 
     def __init__(self, values: FloatArray, bound: float, bin_width: float) -> None:
         self._values, self._bound, self._width = values, bound, bin_width

@@ -25,9 +25,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
 
 SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
@@ -36,36 +34,28 @@ SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
 Scores = Callable[[IntArray, Noise], FloatArray]
 
 
-def select_by_random_stopping(
-    transcript: Transcript,
-    release: Release,
-    mean_scores: FloatArray,
-    scores: Scores,
-    *,
-    score_epsilon: float,
-    stop_probability: float,
+def cost(score_epsilon: float) -> ApproximateEvent:
+    """Return the event of a choice by scores that are ``score_epsilon``-DP each."""
+    return ApproximateEvent(label="", epsilon=SCORE_FACTOR * score_epsilon, delta=0.0)
+
+
+def stopped_at_random(
+    noise: Noise, n_candidates: int, scores: Scores, *, stop_probability: float
 ) -> FloatArray:
-    """Release the index and the score of the candidate with the smallest score, (2, R).
+    """Draw the index and the score of the candidate with the smallest score, (2, R).
 
-    ``scores`` draws fresh scores, ``score_epsilon`` = ε₁ each; ``mean_scores`` (K, R), without noise, are for
-    the record alone. ``stop_probability`` is γ: 1/γ draws on average.
+    ``scores`` draws fresh scores, each ε₁-DP. ``stop_probability`` is γ: 1/γ draws on average.
     """
-    n_candidates = len(mean_scores)
-
-    def draw() -> FloatArray:
-        released = np.empty((2, transcript.n_replicates))
-        for r in range(transcript.n_replicates):
-            noise = transcript.noise.select(slice(r, r + 1))
-            n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop_probability)
-            uniforms = scipy.special.ndtr(noise.normal(n_draws))[:, 0]
-            which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
-            drawn = scores(which, noise)
-            best = int(np.argmin(drawn))
-            released[:, r] = which[best], drawn[best]
-        return released
-
-    event = ApproximateEvent(label=release.label, epsilon=SCORE_FACTOR * score_epsilon, delta=0.0)
-    return transcript.publish(mean_scores, draw, event)
+    drawn = np.empty((2, noise.n_replicates))
+    for r in range(noise.n_replicates):
+        own = noise.select(slice(r, r + 1))
+        n_draws = number_of_draws(float(scipy.special.ndtr(own.normal(1))[0, 0]), stop_probability)
+        uniforms = scipy.special.ndtr(own.normal(n_draws))[:, 0]
+        which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
+        each = scores(which, own)
+        best = int(np.argmin(each))
+        drawn[:, r] = which[best], each[best]
+    return drawn
 
 
 def number_of_draws(uniform: float, stop_probability: float) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import Event
 from dpalgos.errors import InputError, shown
 from dpalgos.spelling import check_look_different, composed
 from dpalgos.typing import FloatArray, is_number
@@ -16,8 +15,6 @@ from dpalgos.typing import FloatArray, is_number
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
 # Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
 LARGEST_VALUE = 1e60
-
-_SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 
 def unmasked(name: str, values: Any) -> Any:
@@ -129,26 +126,6 @@ def for_columns(name: str, values: tuple[float, ...], d: int) -> FloatArray:
             f"{name} must be a number or one per column ({d}), got {len(values)}; pass {d} numbers"
         )
     return np.broadcast_to(np.array(values)[:, None], (d, 1))
-
-
-def check_event(event: Event) -> Event:
-    """Return an event, or refuse one whose noise could vanish: every scale must be a normal positive number.
-
-    A product of tiny bounds is rounded to zero or to a number with few digits. Noise of that scale protects
-    nothing, whatever the event states.
-    """
-    stated = vars(event)
-    scales = {name: stated[name] for name in _SCALES if name in stated}
-    if "noise_multiplier" in scales:
-        scales["noise scale"] = scales["noise_multiplier"] * scales["l2_sensitivity"]
-    for name, value in scales.items():
-        least, most = (value, value) if is_number(value) else (np.min(value), np.max(value))
-        if not (least >= float_info.min and most <= float_info.max):
-            raise InputError(
-                f"the {name} of the release {event.label!r} must be a normal positive number, got {value!r}; "
-                "declare bounds nearer to 1, and change the unit of the data accordingly"
-            )
-    return event
 
 
 def check_probability(name: str, value: Any) -> float:

@@ -34,18 +34,14 @@ def _laplace(rng: np.random.Generator, out: FloatArray) -> None:
     np.copysign(np.log(inner, out=inner), out, out=out)
 
 
-# Logarithms of whole arrays are a third of the price of the generator's own.
-_FILLS: dict[str, Callable[..., object]] = {
+# How a contiguous array is filled with independent standard draws, by numpy's name of their kind. Logarithms
+# of whole arrays are a third of the price of the generator's own.
+FILLS: dict[str, Callable[..., object]] = {
     "standard_normal": np.random.Generator.standard_normal,
     "random": np.random.Generator.random,
     "gumbel": _gumbel,
     "laplace": _laplace,
 }
-
-
-def fill_draws(kind: str, rng: np.random.Generator, out: FloatArray) -> None:
-    """Fill a contiguous array with independent standard draws of a kind, by numpy's name for it."""
-    _FILLS[kind](rng, out=out)
 
 
 def generator_of(random_state: object, *, in_budget: bool = False) -> np.random.Generator:
@@ -85,19 +81,20 @@ class Noise:
 
     Each generator draws blocks of numbers, which are used in order and never twice. Calling a hundred
     generators for six numbers each, fifty times, would take longer than the algebra.
+
+    Attributes
+    ----------
+    n_replicates : int
+        Number of replicates R.
+    silent : bool
+        Whether every perturbation is zero.
     """
 
-    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
-        self._rngs = list(rngs)
-        self._blocks: dict[str, FloatArray] = {}
-
     silent = False
-    """Whether every perturbation is zero."""
 
-    @property
-    def n_replicates(self) -> int:
-        """Number of replicates R."""
-        return len(self._rngs)
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        self._rngs, self.n_replicates = list(rngs), len(rngs)
+        self._blocks: dict[str, FloatArray] = {}
 
     def normal(self, *shape: int) -> FloatArray:
         """Draw standard normals of shape ``(*shape, R)``."""
@@ -110,6 +107,10 @@ class Noise:
     def uniform(self, *shape: int) -> FloatArray:
         """Draw numbers uniform on [0, 1) of shape ``(*shape, R)``."""
         return self._draw("random", shape)
+
+    def projection(self, *shape: int) -> FloatArray:
+        """Draw standard normals of a random projection, which stay where noise is switched off."""
+        return self.normal(*shape)
 
     def box(self, size: int) -> FloatArray:
         """Draw vectors of density ∝ e^(−‖z‖∞), (size, R): uniform in a cube of Gamma(size + 1) half-width."""
@@ -154,7 +155,7 @@ class Noise:
     def _fresh(self, kind: str, count: int) -> FloatArray:
         draws = np.empty((self.n_replicates, count))
         for row, rng in zip(draws, self._rngs, strict=True):
-            fill_draws(kind, rng, row)
+            FILLS[kind](rng, out=row)
         return draws.T
 
 
@@ -162,6 +163,13 @@ class NoNoise(Noise):
     """Every perturbation is zero: the limit that the tests compare with; never private."""
 
     silent = True
+
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(rngs)
+        self._projections = Noise(rngs)
+
+    def projection(self, *shape: int) -> FloatArray:
+        return self._projections.normal(*shape)
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
         return np.zeros((count, self.n_replicates))

@@ -19,23 +19,22 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import BoundedRangeEvent
-from dpalgos.release.declared import Release
-from dpalgos.release.transcript import Transcript, plain_sensitivity
+from dpalgos.core.slots import Density
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _PROBES = np.arange(1, 8) / 8
 
 
 def exponential_quantiles(
-    transcript: Transcript,
+    spend: Spend,
+    label: str,
     values: FloatArray,
     *,
     levels: Sequence[float],
     lower: float,
     upper: float,
-    epsilon: float,
-    release: Release,
     row_mask: BoolArray | None = None,
     columns: IntArray | None = None,
 ) -> FloatArray:
@@ -43,24 +42,26 @@ def exponential_quantiles(
 
     Parameters
     ----------
+    label : str
+        The label of a density for each quantile of each column: an event of bounded range ε.
     values : (n, m) array
         Private values, truncated to the range.
     levels : sequence of float
         Levels of the quantiles, in (0, 1).
     row_mask : (n, R) bool array
         The rows that each replicate uses.
-    epsilon : float
-        Each quantile of each column is an event of bounded range ``epsilon``.
     columns : (k, R) int array, optional
         Released indices of the columns that each replicate needs; then m is k.
 
     Quantiles are drawn independently. Therefore two of them may be in reversed order.
     """
-    n_replicates = transcript.n_replicates
+    n_replicates, slot = spend.noise.n_replicates, spend.slot(label, Density)
     weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)
     if columns is None:
         columns = np.asarray(np.repeat(np.arange(values.shape[1])[:, None], n_replicates, axis=1))
     m = len(columns)
+    if (slot.k, slot.support) != (m * len(levels), (lower, upper)):
+        raise RuntimeError(f"{label!r} is planned as {slot}, got {m * len(levels)} in {(lower, upper)}")
     ranked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column, with its positions and replicates
     for j in np.unique(columns):
         place, replicate = np.nonzero(columns == j)
@@ -68,11 +69,13 @@ def exponential_quantiles(
         ranked.append((_Ranks(values[:, j], used, lower, upper), place, replicate))
 
     def draw() -> FloatArray:
-        uniforms = scipy.special.ndtr(transcript.noise.normal(m, len(levels)))
+        uniforms = scipy.special.ndtr(spend.noise.normal(m, len(levels)))
         drawn = np.empty_like(uniforms)
         for ranks, places, replicates in ranked:
             for q, level in enumerate(levels):
-                drawn[places, q, replicates] = ranks.draw(level, epsilon, uniforms[places, q, replicates])
+                drawn[places, q, replicates] = ranks.draw(
+                    level, slot.epsilon, uniforms[places, q, replicates]
+                )
         return drawn
 
     # The record keeps the scores at a few public points, in place of the score function.
@@ -80,14 +83,8 @@ def exponential_quantiles(
     for ranks, places, replicates in ranked:
         for q, level in enumerate(levels):
             probes[places, q, :, replicates] = ranks.scores_at_probes(level).T
-    event = BoundedRangeEvent(
-        label=release.label,
-        epsilon=epsilon,
-        sensitivity=plain_sensitivity(release.lemma()),
-        count=m * len(levels),
-        support=(float(lower), float(upper)),
-    )
-    return transcript.publish(probes.reshape(-1, n_replicates), draw, event)
+    flat = probes.reshape(-1, n_replicates)
+    return spend.release(label, flat, draw, sensitivity=count())
 
 
 class _Ranks:

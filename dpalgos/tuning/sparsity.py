@@ -26,13 +26,11 @@ from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Release
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Proved
+from dpalgos.core.slots import Plan, Proved, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
-from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import choice, count
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -162,26 +160,18 @@ def as_printed(
     sample = rows.sample
     totals = fold_losses(sample, lambda rows: models(rows, params), losses)
 
-    def draw(transcript: Transcript) -> FloatArray:
+    def draw() -> FloatArray:
         drawn = np.empty((sample.n_features, sample.n_replicates))
         for r in range(sample.n_replicates):
             part = sample.derived(
                 rows=None if sample.row_mask is None else sample.row_mask[:, r], n_replicates=1
             )
-            inner = Transcript(transcript.noise.select(slice(r, r + 1)))
-            chosen = exponential_mechanism(
-                inner,
-                PRINTED_CHOICE,
-                -totals[:, r : r + 1] / part.n_rows,
-                sensitivity=interval(length, part.n_rows),
-                epsilon=params.epsilon,
-            )
+            inner = Spend(spend.noise.select(slice(r, r + 1)))
+            inner.start({"sparsity": Selection(params.epsilon)}, {"sparsity": (interval,)})
+            scores = interval.of(-totals[:, r] / part.n_rows, length, part.n_rows)
+            chosen = inner.choose("sparsity", scores)
             settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
             drawn[:, r] = settings.run(part, inner)[:, 0]
         return drawn
 
-    def release(transcript: Transcript) -> FloatArray:
-        event = UnprotectedEvent(label=PRINTED_CHOICE.label)
-        return transcript.publish(-totals / sample.n_rows, lambda: draw(transcript), event)
-
-    return rows.by_replicate(spend.mechanism(PRINTED_CHOICE.label, release))
+    return rows.by_replicate(spend.release(PRINTED_CHOICE.label, -totals / sample.n_rows, draw))

@@ -28,7 +28,6 @@ from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
 from dpalgos.params import choice
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.quantiles import exponential_quantiles
 from dpalgos.typing import FloatArray, IntArray
@@ -80,32 +79,29 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
 
 
 def private_interval(
-    transcript: Transcript, sample: Sample, bound: float, *, epsilon: float, columns: IntArray | None = None
+    spend: Spend, sample: Sample, bound: float, *, columns: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Release the quantiles (m, R) between which columns are truncated, first truncated to ± ``bound``.
 
-    ``epsilon`` is that of each of the two quantiles of a column. ``columns`` (m, R) are released indices of
-    the columns that each replicate needs, by default all.
+    ``columns`` (m, R) are released indices of the columns that each replicate needs, by default all.
     """
-    return truncation_interval(_quantiles(transcript, sample, sample.X, bound, epsilon, columns), bound)
+    return truncation_interval(_quantiles(spend, sample, sample.X, bound, columns), bound)
 
 
 def _quantiles(
-    transcript: Transcript,
+    spend: Spend,
     sample: Sample,
     values: FloatArray,
     bound: float,
-    epsilon: float,
     columns: IntArray | None = None,
 ) -> FloatArray:
     return exponential_quantiles(
-        transcript,
+        spend,
+        LABEL,
         values,
         levels=LEVELS,
         lower=-bound,
         upper=bound,
-        epsilon=epsilon,
-        release=_QUANTILES,
         row_mask=sample.row_mask,
         columns=columns,
     )
@@ -139,9 +135,7 @@ def released_levels(
         return np.inf, bound
     if truncation == "bound":
         return bound, bound
-    epsilon, sample = spend.epsilon(LABEL), rows.sample
-    y = sample.response()[:, None]
-    released = spend.mechanism(LABEL, lambda transcript: _quantiles(transcript, sample, y, bound, epsilon))
+    released = _quantiles(spend, rows.sample, rows.sample.response()[:, None], bound)
     level = rows.by_replicate(symmetric_bound(released, bound))
     return level, level
 

@@ -29,7 +29,7 @@ radii are ours.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +39,10 @@ from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import Lemmas, PrivateEstimator
 from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
 from dpalgos.intervals.means import (
@@ -58,13 +59,14 @@ from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import NONE_UNSEEN
 from dpalgos.mechanisms.private_range import (
     MOST_LISTED_BINS,
+    BinnedColumns,
+    bin_middles,
     count_bins,
     miss_probability,
-    private_range,
     values_needed,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.mechanisms.sensitivity import count as row_count
+from dpalgos.mechanisms.sensitivity import count as count_sensitivity
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -77,7 +79,7 @@ from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import public_positions
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 _SHARES = 0.1, 0.15, 0.75  # of ρ: of ranges, first means and refined means
 PUBLIC_SEED = 0  # of the random rotation and other public choices
@@ -315,17 +317,8 @@ class UserAggregation:
 
     def _range(self, spend: Spend, values: FloatArray, width: float) -> FloatArray:
         """Release the middle of a bin for every column of values (n, D), (D, R)."""
-        ranges = self.releases.ranges
-        label = self._name(ranges.label)
-        release = partial(
-            private_range,
-            release=ranges,
-            values=values,
-            bound=self.bound,
-            bin_width=width,
-            epsilon=spend.epsilon(label),
-        )
-        return spend.mechanism(label, release)
+        label = self._name(self.releases.ranges.label)
+        return private_range(spend, label, values, bound=self.bound, bin_width=width)
 
     def _release(self, spend: Spend, release: Release, users: Rows, ball: Ball) -> Noisy:
         """Release the mean offset from the center of a ball."""
@@ -410,7 +403,30 @@ def planned_halves(
 def mean_releases(name: str) -> MeanReleases:
     """Return the releases of a mean over users called ``name``."""
     return MeanReleases(
-        Release(f"range of the {name}", row_count),
+        Release(f"range of the {name}", count_sensitivity),
         Release(f"first {name}", ball_mean),
         Release(name, ball_mean),
     )
+
+
+def private_range(
+    spend: Spend, label: str, values: FloatArray, *, bound: float, bin_width: float
+) -> FloatArray:
+    """Release the middle (k, R) of a bin near the middle of every column of private values (n, k).
+
+    Public: ``bound`` B, to which values are truncated, and ``bin_width`` w. The slot is a selection for each
+    column, by the law of :mod:`dpalgos.mechanisms.private_range`.
+    """
+    epsilon = spend.slot(label, Selection).epsilon
+    binned, (_, k) = BinnedColumns(values, bound, bin_width), values.shape
+
+    def draw() -> IntArray:
+        return binned.draw(epsilon, spend.noise.normal(2, k))
+
+    if spend.lists_candidates:
+        scores = count_sensitivity.of(-binned.costs_of_all()[..., None])
+        return bin_middles(spend.choose_each(label, scores, draw), bound, bin_width)
+    # Costs of a few public bins are recorded instead of those of all bins.
+    probes = np.repeat(binned.costs_at_probes()[:, None], spend.noise.n_replicates, axis=1)
+    released = spend.release(label, probes, lambda: draw().astype(float), sensitivity=count_sensitivity())
+    return bin_middles(released, bound, bin_width)

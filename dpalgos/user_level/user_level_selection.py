@@ -21,13 +21,12 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import ApproximateEvent, Relation
-from dpalgos.catalog import Form, Release, register
+from dpalgos.accounting.events import Relation
+from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import least_noise_plan
 from dpalgos.core.rows import Block, Rows
@@ -35,7 +34,7 @@ from dpalgos.core.slots import Plan, Proved, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
-from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
+from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, cost, stopped_at_random
 from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, Window, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
@@ -122,8 +121,7 @@ class UserLevelSelection(UserLevelEstimator):
             return plan if self.calibration == "paper" else least_noise_plan(self.epsilon, self.delta, plan)
         n_bins = count_bins(self.loss_bound, self.window.bin_width)
         self.check_range(n, n_bins, self.score_epsilon / 2, 1 / self.stop_probability)
-        whole = SCORE_FACTOR * self.score_epsilon
-        return {CHOICE: Proved(ApproximateEvent(label=CHOICE, epsilon=whole, delta=0.0))}
+        return {CHOICE: Proved(cost(self.score_epsilon))}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         losses = mean_losses(rows, self)
@@ -143,16 +141,15 @@ class UserLevelSelection(UserLevelEstimator):
                 losses, candidates, noise, bound=bound, window=window, epsilon=each / 2
             )
 
-        chosen, loss = spend.mechanism(
+        # The mean losses, without noise, are for the record alone.
+        means, n_candidates = losses.mean(axis=0)[:, None], losses.shape[1]
+        chosen, loss = spend.release(
             CHOICE,
-            partial(
-                select_by_random_stopping,
-                release=Release(CHOICE, loss_sensitivity),
-                mean_scores=losses.mean(axis=0)[:, None],
-                scores=scores,
-                score_epsilon=each,
-                stop_probability=self.stop_probability,
+            means,
+            lambda: stopped_at_random(
+                spend.noise, n_candidates, scores, stop_probability=self.stop_probability
             ),
+            proved=cost(each),
         )
         spend.note("mean loss of the chosen candidate", float(loss[0]))
         return int(chosen[0])

@@ -24,11 +24,8 @@ import dpalgos
 from data.formats.row_groups import RowBlocks
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import gumbel_top_k
-from dpalgos.release.declared import Release
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -185,10 +182,10 @@ def _fit(name: str, sample: Sample, **keywords: Any) -> Callable[[], object]:
 def _top_k(d: int, k: int, n_replicates: int) -> tuple[Callable[[], object], Callable[[], object]]:
     values = np.random.default_rng(0).standard_normal((d, n_replicates))
     rngs = np.random.default_rng(1).spawn(n_replicates)
-    public: dict[str, Any] = {"sensitivity": 1e-3, "noise_multiplier": 40.0, "by_magnitude": True}
+    scale = np.asarray(0.04)
 
     def call() -> object:
-        return gumbel_top_k(Transcript(Noise(rngs)), Release("scores", ball_mean), values, k=k, **public)
+        return gumbel_top_k(Noise(rngs), values, scale=scale, k=k, by_magnitude=True)
 
     def draw() -> None:
         for _ in Noise(rngs).gumbel_rows(d, max(1, 40_000 // d)):

@@ -103,6 +103,7 @@ _BY_KIND = {
     "boosted_adassp": "a slot that is released several times",
     "dp_mean": "Gaussian vectors",
     "dp_sparse_mean": "selections, and peeling as printed",
+    "private_frank_wolfe_lasso": "the same by scores with a sign",
     "hessian_mixing": "sketches",
 }
 BY_KIND = [(e, c) for e, c in EVERY if e.label in _BY_KIND]
@@ -116,13 +117,18 @@ def _modules(estimator):
     return [own, *(sys.modules[name].__file__ for name in names)]
 
 
+_OWN_SAMPLER = re.compile(
+    r"spend\.(release|choose_each|of_drawn_rows)\(|(private_interval|private_range|_quantiles)\(\s*spend"
+)
+
+
 def _mechanism_owners():
     """Map each file that calls a mechanism with a sampler of its own to one estimator that uses it."""
     owners = {}
     for estimator in dpalgos.catalog():
         own, *imported = _modules(estimator) if estimator.private else [""]
         for file in (own, *imported):
-            if file and ".mechanism(" in Path(file).read_text() and (file == own or file not in owners):
+            if file and _OWN_SAMPLER.search(Path(file).read_text()) and (file == own or file not in owners):
                 owners[file] = estimator.name
     return set(owners.values())
 
@@ -132,7 +138,7 @@ def _kinds(estimator, calibration):
     return estimator.name, calibration, frozenset((label, type(slot)) for label, slot in plan.items())
 
 
-# Mechanisms with a sampler of their own, which `Spend.mechanism` runs: a form for each set of releases.
+# Mechanisms with a sampler of their own, for which `Spend.release` charges: a form for each set of releases.
 _OWN = [(e, c) for e, c in EVERY if e.protected and e.name in _mechanism_owners()]
 OWN_SAMPLERS = list({_kinds(e, c): (e, c) for e, c in reversed(_OWN)}.values())[::-1]
 DRAWN = BY_KIND + [case for case in OWN_SAMPLERS if case not in BY_KIND]

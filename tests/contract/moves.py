@@ -7,8 +7,8 @@ from dpalgos.accounting import events as kinds
 SUM = kinds.GaussianEvent | kinds.SampledGaussianEvent
 
 
-def releases(transcript):
-    return [(*release.events, release.value) for release in transcript.releases]
+def releases(spend):
+    return [(*release.events, release.value) for release in spend.releases]
 
 
 def excess(event, value, other):

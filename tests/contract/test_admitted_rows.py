@@ -12,7 +12,7 @@ import pytest
 
 from dpalgos.accounting import events as kinds
 from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.audit.trials import RecordingSpend
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
@@ -68,7 +68,7 @@ def sample_of(estimator, X, y, style, mask=None):
 def recorded(estimator, params, sample, before=None):
     noise = Noise(np.random.default_rng(0).spawn(sample.n_replicates))
     known = {"script": before.published, "drawn": before.drawn} if before else {}
-    made = RecordingTranscript(noise, **known)
+    made = RecordingSpend(noise, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return made, run_estimator(estimator, sample, params, made)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.events import GaussianEvent, GaussianSketchEvent, PureEvent
-from dpalgos.core.slots import Gaussian, Laplace
+from dpalgos.accounting.events import GaussianEvent
+from dpalgos.core.slots import Gaussian, Laplace, Selection, Sketch
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import count
+from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from tests.builders import refused
 from tests.contract.forms import EVERY, IDS, PRIVATE, answered, keywords, response, whose
 
@@ -107,21 +109,32 @@ def test_noise_covers_bounds_at_the_edge_of_what_is_allowed(estimator, calibrati
 
 
 @pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-310, -1.0, np.inf, np.nan])
-def test_a_transcript_refuses_what_no_noise_can_cover(scale):
-    transcript = Transcript(Noise([np.random.default_rng(0)]))
-    one = np.ones((1, 1))
-    sketch = GaussianSketchEvent(label="v", n_rows=1, row_bound_squared=scale, ridge=1.0)
+def test_what_no_noise_can_cover_is_refused_and_not_charged(scale):
+    one, spend = np.ones(1), Spend(Noise([np.random.default_rng(0)]))
+
+    def released(slot, sensitivity):
+        spend.start({"v": slot}, {"v": (count,)})
+        spend("v", Bounded(one, sensitivity, count.formula))
+
+    def chosen(slot, sensitivity):
+        spend.start({"v": slot}, {"v": (count,)})
+        spend.choose("v", Bounded(one, sensitivity, count.formula))
+
+    def sketched(slot, bound_squared):
+        spend.start({"v": slot}, {})
+        spend.sketch("v", np.eye(1), bound_squared, added=np.ones(1))
+
     calls = (
-        lambda: transcript.add_noise(one, Gaussian(1.0).event(""), scale, "v"),
-        lambda: transcript.add_noise(one, Gaussian(scale).event(""), 1.0, "v"),
-        lambda: transcript.add_noise(one, Gaussian(1.0).event(""), np.array([scale]), "v"),
-        lambda: transcript.add_noise(one, Laplace(1.0).event(""), scale, "v"),
-        lambda: transcript.add_noise(one, Laplace(scale).event(""), 1.0, "v"),
-        lambda: transcript.publish(one, lambda: one, PureEvent(label="v", epsilon=1.0, sensitivity=scale)),
-        lambda: transcript.publish(one, lambda: one, sketch),
+        lambda: released(Gaussian(1.0), scale),
+        lambda: released(Gaussian(scale), 1.0),
+        lambda: released(Gaussian(1.0), np.array([scale])),
+        lambda: released(Laplace(1.0), scale),
+        lambda: released(Laplace(scale), 1.0),
+        lambda: chosen(Selection(1.0), scale),
+        lambda: sketched(Sketch(1, 1.0), scale),
     )
     for call in calls:
         refused(call, dpalgos.InputError, "of the release 'v'")
     with pytest.raises(dpalgos.InputError, match="noise scale"):  # which underflows
-        transcript.add_noise(one, Gaussian(1e-200).event(""), 1e-200, "v")
-    assert not transcript.events
+        released(Gaussian(1e-200), 1e-200)
+    assert not spend.record.events

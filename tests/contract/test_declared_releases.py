@@ -14,7 +14,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import BatchNoise, RecordingTranscript
+from dpalgos.audit.trials import BatchNoise, RecordingSpend
 from dpalgos.core.slots import quantity
 from dpalgos.mechanisms import sensitivity
 from dpalgos.rows.sample import Sample
@@ -170,23 +170,23 @@ def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
     rng, d, n_replicates = np.random.default_rng(0), 3, 4
     X = np.clip(rng.uniform(-1, 1, (n, d)) + 0.8, -1, 1)  # means that stand out from the noise
     ids = whose(estimator, n)
-    recorded = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation)
+    recorded = RecordingSpend(BatchNoise(rng, n_replicates), estimator.relation)
     sample = Sample(X, response(estimator, X[:, 0]), n_replicates=n_replicates, user_ids=ids)
     answer = run_estimator(estimator, sample, params, recorded)
 
     rows, responses = scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n)
     other = Sample(rows, response(estimator, responses), n_replicates=n_replicates, user_ids=ids)
-    replayed = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
+    replayed = RecordingSpend(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
     np.testing.assert_array_equal(run_estimator(estimator, other, params, replayed), answer)
     assert len(replayed.releases) == len(recorded.releases)
     # Sensitivities, hence noise scales, and whatever the run reports follow from the history too.
-    assert plain(replayed.events) == plain(recorded.events)
-    assert replayed.diagnostics.keys() == recorded.diagnostics.keys()
-    for name, value in recorded.diagnostics.items():
-        np.testing.assert_equal(replayed.diagnostics[name], value, err_msg=name)
-    if recorded.interval is not None:
-        pairs = [(recorded.interval, replayed.interval)]
-        if recorded.interval.released:
+    assert plain(replayed.record.events) == plain(recorded.record.events)
+    assert replayed.record.diagnostics.keys() == recorded.record.diagnostics.keys()
+    for name, value in recorded.record.diagnostics.items():
+        np.testing.assert_equal(replayed.record.diagnostics[name], value, err_msg=name)
+    if recorded.record.interval is not None:
+        pairs = [(recorded.record.interval, replayed.record.interval)]
+        if recorded.record.interval.released:
             pairs.append([each.released.along(np.ones((2, d))) for each in pairs[0]])
         for one, other in pairs:
             for part in ("half_width", "center", "without_noise", "reasons"):

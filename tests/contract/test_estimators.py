@@ -16,10 +16,10 @@ import dpalgos
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.audit.trials import RecordingSpend
+from dpalgos.core.spend import Spend
 from dpalgos.params import describe_keywords
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
@@ -119,23 +119,23 @@ def non_private(estimator, X, y):
     return sparse
 
 
-def play(estimator, calibration, X, y, transcript, row_mask=None, moved=None, **changes):
-    ids, n = whose(estimator, len(X)), transcript.n_replicates
+def play(estimator, calibration, X, y, spend, row_mask=None, moved=None, **changes):
+    ids, n = whose(estimator, len(X)), spend.noise.n_replicates
     sample = Sample(X, response(estimator, y), row_mask=row_mask, n_replicates=n, user_ids=ids, moved=moved)
     params = build_params(estimator, keywords(estimator, calibration, **changes))
-    run_estimator(estimator, sample, params, transcript)
-    return transcript
+    run_estimator(estimator, sample, params, spend)
+    return spend
 
 
-def record(estimator, calibration, X, y, seed=2, n_replicates=1, transcript=RecordingTranscript, **options):
-    made = transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
+def record(estimator, calibration, X, y, seed=2, n_replicates=1, spend=RecordingSpend, **options):
+    made = spend(Noise(np.random.default_rng(seed).spawn(n_replicates)))
     return play(estimator, calibration, X, y, made, **options)
 
 
 def replay(estimator, calibration, X, y, recorded, **options):
     """The same history, who was drawn for random batches included."""
-    noise = Noise(np.random.default_rng(0).spawn(recorded.n_replicates))
-    again = RecordingTranscript(noise, script=recorded.published, drawn=recorded.drawn)
+    noise = Noise(np.random.default_rng(0).spawn(recorded.noise.n_replicates))
+    again = RecordingSpend(noise, script=recorded.published, drawn=recorded.drawn)
     return play(estimator, calibration, X, y, again, **options)
 
 
@@ -146,7 +146,7 @@ def changed(value, other):
 
 
 def two_replicates(estimator, params, sample):
-    made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
+    made = RecordingSpend(Noise(np.random.default_rng(3).spawn(2)))
     return run_estimator(estimator, sample, params, made), made
 
 
@@ -171,12 +171,14 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
             with pytest.raises(StreamRefused, match="X must be"):
                 two_replicates(estimator, params, stream)
         return
-    expected, transcript = two_replicates(estimator, params, held)
+    expected, spend = two_replicates(estimator, params, held)
     for stream in streams:
         answer, again = two_replicates(estimator, params, stream)
         np.testing.assert_allclose(answer, expected, rtol=1e-7, atol=1e-9)
-        assert [(type(e), e.label) for e in again.events] == [(type(e), e.label) for e in transcript.events]
-        for one, other in zip(again.values, transcript.values, strict=True):
+        assert [(type(e), e.label) for e in again.record.events] == [
+            (type(e), e.label) for e in spend.record.events
+        ]
+        for one, other in zip(again.values, spend.values, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
@@ -205,10 +207,10 @@ class Reader:
 
 
 class NoNoiseSent(cloudpickle.Pickler):
-    """Refuses to send a source of noise, or a transcript that has one."""
+    """Refuses to send a source of noise, or what spends with one."""
 
     def reducer_override(self, obj):
-        assert not isinstance(obj, Transcript | Noise | np.random.Generator)
+        assert not isinstance(obj, Spend | Noise | np.random.Generator)
         return super().reducer_override(obj)
 
 
@@ -322,17 +324,17 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
     assert all(least[label] <= reached[label] <= 1 + 1e-9 for label in additive), reached
 
 
-class SelectionTranscript(RecordingTranscript):
+class SelectionSpend(RecordingSpend):
     """Also remembers which releases choose one candidate for each of several columns."""
 
     def __init__(self, noise):
         super().__init__(noise)
-        self.columns = {}
+        self.open_to = {}
 
-    def choose_each(self, scores, draw, event, *, allowed=None):
-        open_to_all = np.ones(scores.shape, dtype=bool)
-        self.columns[len(self.values)] = open_to_all if allowed is None else open_to_all & allowed
-        return super().choose_each(scores, draw, event, allowed=allowed)
+    def choose_each(self, label, scores, draw, *, allowed=None):
+        open_to_all = np.ones(scores.value.shape, dtype=bool)
+        self.open_to[len(self.values)] = open_to_all if allowed is None else open_to_all & allowed
+        return super().choose_each(label, scores, draw, allowed=allowed)
 
 
 def choices(event, scores, chosen, allowed):
@@ -361,13 +363,13 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
         getattr(estimator.parameters, "batch", False) is False or estimator.relation is kinds.Relation.USER
     )
     n_replicates = 400 if one_by_one else 1000  # those of users draw more numbers each, too
-    options = {"n_replicates": n_replicates, "transcript": SelectionTranscript, "epsilon": epsilon}
+    options = {"n_replicates": n_replicates, "spend": SelectionSpend, "epsilon": epsilon}
     recorded = record(estimator, calibration, X, y, **options)
     rng, checked = np.random.default_rng(3), 0
     for k, release in enumerate(recorded.releases):
         (event,), published = release.events, release.published
         if published.dtype.kind == "i":
-            check_selection(event, release.value, published, recorded.columns.get(k), rng)
+            check_selection(event, release.value, published, recorded.open_to.get(k), rng)
         elif isinstance(event, kinds.BoundedRangeEvent | kinds.ApproximateEvent | kinds.RandomizerEvent):
             continue
         elif isinstance(event, kinds.GaussianSketchEvent):
@@ -410,46 +412,47 @@ def check_selection(event, scores, chosen, allowed, rng):
 class ChargedNoise(Noise):
     """Breaks a run that draws noise before it has charged for it."""
 
-    def watch(self, transcript):
-        self._transcript = transcript
+    def watch(self, spend):
+        self._spend = spend
         return self
 
     def select(self, replicates):
-        return ChargedNoise(self._rngs[replicates]).watch(self._transcript)
+        return ChargedNoise(self._rngs[replicates]).watch(self._spend)
 
     def _fresh(self, kind, count):
-        assert self._transcript.charged, f"{kind} noise is drawn before the charge"
+        assert self._spend.charged, f"{kind} noise is drawn before the charge"
         return super()._fresh(kind, count)
 
     def _draw(self, kind, shape):
-        assert self._transcript.charged, f"{kind} noise is drawn before the charge"
+        assert self._spend.charged, f"{kind} noise is drawn before the charge"
         return super()._draw(kind, shape)
 
 
-class ChargedTranscript(RecordingTranscript):
+class ChargedSpend(RecordingSpend):
     """Knows whether what is being drawn was charged."""
 
     def __init__(self, noise):
         super().__init__(noise.watch(self))
         self._paid, self._publishing = 0, False
 
-    def restart(self, r):
-        super().restart(r)
-        self._noise, self._paid = self._noise.watch(self), 0
+    def for_replicate(self, r):
+        part = super().for_replicate(r)
+        part.noise, part._paid = part.noise.watch(part), 0
+        return part
 
     @property
     def charged(self):
-        return self._publishing and len(self.events) > self._paid
+        return self._publishing and len(self.record.events) > self._paid
 
     def _drawn_rows(self, draw):
         self._publishing = True
         drawn, self._publishing = super()._drawn_rows(draw), False
         return drawn
 
-    def _publish(self, value, noisy):
+    def _publish(self, value, draw):
         self._publishing = True
-        published, self._publishing = super()._publish(value, noisy), False
-        self._paid = len(self.events)
+        published, self._publishing = super()._publish(value, draw), False
+        self._paid = len(self.record.events)
         return published
 
 
@@ -457,8 +460,8 @@ class ChargedTranscript(RecordingTranscript):
 def test_noise_is_drawn_after_the_charge(estimator, calibration):
     if estimator.name == "objective_perturbation_glm":
         pytest.skip("its noise is a part of the problem whose solution it releases; it has no hardened form")
-    transcript = ChargedTranscript(ChargedNoise(np.random.default_rng(0).spawn(2)))
-    assert play(estimator, calibration, *problem(50), transcript).published
+    spend = ChargedSpend(ChargedNoise(np.random.default_rng(0).spawn(2)))
+    assert play(estimator, calibration, *problem(50), spend).published
 
 
 @private

@@ -1,5 +1,6 @@
 """Every estimator that can be released: hardened noise has the research law, and covers what a row moves."""
 
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 
@@ -10,11 +11,13 @@ import dpalgos
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.core.slots import Gaussian, Laplace
+from dpalgos.audit.trials import RecordingSpend
+from dpalgos.core import hardened_noise as secure
+from dpalgos.core.hardened_noise import SecureSpend
+from dpalgos.core.slots import Cube, Gaussian, Laplace, Selection
 from dpalgos.hardened_release import check_data, draw_release, release_plan
-from dpalgos.release import hardened_noise as secure
-from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.mechanisms.sensitivity import count
+from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
@@ -83,16 +86,18 @@ def seeded_samplers(monkeypatch, rng):
         monkeypatch.setattr(secure, name, sampler)
 
 
-class Pooled(SecureTranscript):
+class Pooled(SecureSpend):
     """Keeps the spread and the mean of the noise of each release, and publishes its first draw."""
 
     def __init__(self):
         super().__init__()
         self.published, self.spread, self.mean = [], [], []
 
-    def _publish(self, value, noisy):
-        draws, noise = noisy(), np.zeros(1)  # no noise of a selection
-        if isinstance(self.events[-1], kinds.DiscreteGaussianEvent | kinds.PureEvent | kinds.BoxNoiseEvent):
+    def _publish(self, value, draw):
+        draws, noise = draw(), np.zeros(1)  # no noise of a selection
+        if isinstance(
+            self.record.events[-1], kinds.DiscreteGaussianEvent | kinds.PureEvent | kinds.BoxNoiseEvent
+        ):
             draws = draws.reshape(-1, len(value)).T
             noise = draws - value
         self.spread.append(noise.std())
@@ -119,7 +124,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
     hardened = Pooled()
     run_estimator(estimator, sample_of(estimator), plan.params, hardened)
     noise = Noise(np.random.default_rng(1).spawn(1))
-    research = RecordingTranscript(noise, script=hardened.published)
+    research = RecordingSpend(noise, script=hardened.published)
     run_estimator(estimator, sample_of(estimator), plan.params, research)
     n_checked = 0
     for release, std, mean in zip(research.releases, hardened.spread, hardened.mean, strict=True):
@@ -128,7 +133,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
             assert 1 / TOLERANCE < std / expected < TOLERANCE, event.label
             assert abs(mean) < expected / 5, event.label
             n_checked += 1
-    assert n_checked or all(isinstance(event, kinds.BoundedRangeEvent) for event in hardened.events)
+    assert n_checked or all(isinstance(event, kinds.BoundedRangeEvent) for event in hardened.record.events)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
 )
 def test_integers_of_the_operating_system_follow_their_laws(kind, scale):
     """A false alarm in 10⁶ runs; a factor of 1.2 in the scale is seen in 999 of 1,000."""
-    SecureTranscript()  # lets the library of samplers make them
+    SecureSpend()  # lets the library of samplers make them
     if kind == "top_k":  # between two scores that differ by the scale
         select, n = secure.top_k_sampler(scale, 1), 16_000
         won = np.mean([select([round(scale), 0])[0] == 0 for _ in range(n)])
@@ -155,7 +160,7 @@ def test_integers_of_the_operating_system_follow_their_laws(kind, scale):
     assert abs(draws.mean()) < 6 * expected / np.sqrt(2000)
 
 
-class Grid(SecureTranscript):
+class Grid(SecureSpend):
     """Keeps what each sampler was asked to hide and how well; adds no noise, or answers as before."""
 
     def __init__(self, monkeypatch, answers=(), inflation=1.0):
@@ -167,7 +172,7 @@ class Grid(SecureTranscript):
         monkeypatch.setattr(secure, "box_sampler", lambda scale, size: answering(scale))
 
     def answer(self, scale, k, index):
-        self.asked.append((self.events[-1], scale, np.array(index, dtype=float)))
+        self.asked.append((self.record.events[-1], scale, np.array(index, dtype=float)))
         exact = index if k is None else np.argsort(-np.array(index))[:k].tolist()
         self.answers.append(self._script[len(self.answers)] if self._script else exact)
         return self.answers[-1]
@@ -215,11 +220,12 @@ def test_a_release_costs_its_plan_which_proves_the_budget_and_nothing_decides_it
 def test_inflation_widens_the_noise_by_what_it_lowers_the_cost(kind, monkeypatch):
     def drawn(inflation):
         grid, value = Grid(monkeypatch, inflation=inflation), np.full((2, 1), 0.5)
-        event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
         if kind in RELEASES:
-            grid.add_noise(value, RELEASES[kind], 1.0, "v")
+            released(grid, RELEASES[kind], value, 1.0)
+        elif kind == "choose":
+            selecting(grid, Selection(1.0)).choose("v", count.of(value[:, 0]))
         else:
-            getattr(grid, kind)(value if kind == "choose" else value[:, None], None, event)
+            selecting(grid, Selection(1.0)).choose_each("v", count.of(value[:, None]), None)
         charged, scale, _ = grid.asked[0]
         return scale, charged.noise_multiplier if kind == "gaussian" else 1 / charged.epsilon
 
@@ -244,11 +250,23 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
     covered = scale / event.noise_multiplier
     assert 0.99 * covered <= np.abs(index - other)[0] <= covered
     monkeypatch.undo()
-    assert run_estimator(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
+    assert run_estimator(estimator, Sample(rows), params, SecureSpend())[0, 0] == pytest.approx(center)
 
 
-BOX = kinds.BoxNoiseEvent(label="", epsilon=1.0, sensitivity=1.0)
-RELEASES = {"gaussian": Gaussian(1.0).event(""), "laplace": Laplace(1.0).event(""), "box": BOX}
+RELEASES = {"gaussian": Gaussian(1.0), "laplace": Laplace(1.0), "box": Cube(1.0)}
+
+
+def selecting(spend, slot):
+    return spend.start({"v": replace(slot, times=100)}, {"v": (count,)})
+
+
+def noisy(spend, slot, value, sensitivity):
+    """Release numbers (k, 1) with noise, and return the stated standard deviation, too."""
+    return selecting(spend, slot).columns("v", Bounded(value, sensitivity, count.formula))
+
+
+def released(*asked):
+    return noisy(*asked).value
 
 
 @pytest.mark.parametrize("kind", RELEASES)
@@ -259,8 +277,8 @@ def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monk
     for name in ("gaussian_sampler", "laplace_sampler", "box_sampler"):
         monkeypatch.setattr(secure, name, lambda *_: lambda index: asked.append(index) or [7])
     for value in (limit - 0.5, limit + 0.5, 1e30):
-        released = SecureTranscript().add_noise(np.full((1, 1), value), RELEASES[kind], 1.0, "v")
-        assert released[0, 0] == 7 * secure.grid_step(1.0, 1)
+        found = released(SecureSpend(), RELEASES[kind], np.full((1, 1), value), 1.0)
+        assert found[0, 0] == 7 * secure.grid_step(1.0, 1)
     below, above, far = (index for (index,) in asked)
     assert above == far == 2**40
     assert 0 < above - below <= 2**12
@@ -268,47 +286,48 @@ def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monk
 
 @pytest.mark.parametrize("kind", RELEASES)
 def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
-    release, asked = SecureTranscript().add_noise, (RELEASES[kind], 1.0, "v")
-    refused(lambda: release(np.full((1, 1), 3e9), *asked), dpalgos.InputError, "sensitivity")
-    release(np.full((1, 1), 3e7), *asked)
+    far, near = (
+        partial(released, SecureSpend(), RELEASES[kind], np.full((1, 1), z), 1.0) for z in (3e9, 3e7)
+    )
+    refused(far, dpalgos.InputError, "sensitivity")
+    near()
 
 
 @pytest.mark.parametrize("top", [2.0**28, 2.0**30, 3e9, 1e300, np.inf])
 @pytest.mark.parametrize("n_rows", [1, 2**28])
 def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
     """A refusal by a score alone would show a single row: selections have no noisy number to refuse by."""
-    transcript, other = SecureTranscript(n_rows=n_rows), np.zeros((4, 1))
-    of_scores = {"label": "v", "epsilon": 1.0, "sensitivity": 1.0}
-    for scores in (np.full((4, 1), top), -np.full((4, 1), top), other):
+    other = np.zeros(4)
+    for scores in (np.full(4, top), np.full(4, -top), other):
         for by_magnitude in (True, False):
-            event = kinds.BoundedRangeEvent(by_magnitude=by_magnitude, **of_scores)
-            assert transcript.choose(scores, None, event).shape == (1, 1)
-        each = transcript.choose_each(scores[:, None], None, event)
+            spend = selecting(SecureSpend(n_rows=n_rows), Selection(1.0, by_magnitude=by_magnitude))
+            assert spend.choose("v", count.of(scores)).shape == (1,)
+        each = spend.choose_each("v", count.of(scores[:, None, None]), None)
         assert each.shape == (1, 1)
     if np.isfinite(top):
         other[2] = top
-        assert transcript.choose(other, None, event)[0, 0] == 2
+        assert spend.choose("v", count.of(other))[0] == 2
 
 
 @pytest.mark.parametrize("n_rows", [2**28, 3 * 10**8, 10**9])
 @pytest.mark.parametrize("kind", RELEASES)
 def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_rows):
     """A mean of n entries in [0, 1] is at most n times its sensitivity 1/n."""
-    transcript = SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14)
-    ones = transcript.add_noise(np.ones((4, 1)), RELEASES[kind], 1 / n_rows, "v")
+    spend = SecureSpend(n_rows=n_rows, n_blocks=n_rows >> 14)
+    ones = released(spend, RELEASES[kind], np.ones((4, 1)), 1 / n_rows)
     assert np.abs(ones - 1).max() < 1e3 / n_rows
     step = secure.grid_step(1 / n_rows, 4, n_rows)
     moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
-    assert transcript.noise_std(Gaussian(1.0).event(""), 1 / n_rows, 4).item() >= moved + 4 * step
-    assert transcript.noise_scale(BOX, 1 / n_rows, 4).item() >= moved + 2 * step
+    for slot, rounded in ((Gaussian(1.0), 4), (Cube(1.0), 2)):
+        std = noisy(spend, slot, np.ones((4, 1)), 1 / n_rows).std
+        assert std.item() >= (moved + rounded * step) * slot.unit_std(4)
     assert 1 / step <= 2**39
 
 
 def test_selections_of_several_columns_are_charged_one_by_one():
-    transcript = SecureTranscript(inflation=2.0)
-    event = kinds.BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
-    transcript.choose_each(np.zeros((5, 3, 1)), None, event)
-    assert [(one.count, one.epsilon) for one in transcript.events] == [(3, 0.5)]
+    spend = selecting(SecureSpend(inflation=2.0), Selection(1.0, k=3))
+    spend.choose_each("v", count.of(np.zeros((5, 3, 1))), None)
+    assert [(one.count, one.epsilon) for one in spend.record.events] == [(3, 0.5)]
 
 
 EXTREME_ROWS = {

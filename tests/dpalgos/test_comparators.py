@@ -207,10 +207,10 @@ def test_whether_to_go_on_is_decided_by_noise():
 
 
 def test_too_few_models_are_not_let_through():
-    transcript, answer = recorded("tukey_em", Sample(*regression(50)), BUDGET)
+    spend, answer = recorded("tukey_em", Sample(*regression(50)), BUDGET)
     np.testing.assert_array_equal(answer, 0)
-    np.testing.assert_array_equal(transcript.published[1], 0)  # nor seen by whoever sees all releases
-    assert certified_epsilon(transcript.events, 1e-6) == pytest.approx(1.0)
+    np.testing.assert_array_equal(spend.published[1], 0)  # nor seen by whoever sees all releases
+    assert certified_epsilon(spend.record.events, 1e-6) == pytest.approx(1.0)
 
 
 NAME = "objective_perturbation_glm"
@@ -285,10 +285,10 @@ def test_noise_is_as_large_as_said(calibration):
 
 
 def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
-    transcript, _ = recorded(NAME, Sample(*labeled(200), n_replicates=300), ASKED)
+    spend, _ = recorded(NAME, Sample(*labeled(200), n_replicates=300), ASKED)
     noise = tight_noise(1.0, 1e-5, useful_ridge(1.0, 1e-5, 200, len(COEF)), one_sided=True)
     distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
-    added = transcript.published[0] - transcript.values[0]
+    added = spend.published[0] - spend.values[0]
     assert added.std() == pytest.approx(noise.output * distance, rel=0.15)
 
 

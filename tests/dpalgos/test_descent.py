@@ -6,8 +6,8 @@ import pytest
 import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
+from dpalgos.core.spend import Spend
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import STEPS, Course, SyntheticTable, choose_steps, forecast_errors
 
@@ -61,10 +61,10 @@ def test_the_forecast_uses_the_noise_that_the_estimator_adds(name, keywords):
     descent = build_params(entry, {**BUDGET, **keywords})
     stds = []
 
-    class Watching(Transcript):
-        def noise_std(self, planned, sensitivity, size):
-            stds.append(float(np.ravel(super().noise_std(planned, sensitivity, size))[0]))
-            return super().noise_std(planned, sensitivity, size)
+    class Watching(Spend):
+        def _publish(self, value, draw):
+            stds.append(float(np.ravel(self.record.events[-1].noise_scale)[0]))
+            return super()._publish(value, draw)
 
     sample = Sample(data.X, data.y)
     run_estimator(entry, sample, descent, Watching(Noise([np.random.default_rng(0)]), Relation.CENTRAL))

@@ -37,8 +37,8 @@ def test_a_count_of_any_size_leaves_an_interval_or_a_reason(seed, intercept, tar
     keywords = {"family": "poisson", "intercept": intercept, "interval": 0.9, "interval_target": target}
     made, answer = recorded(COUNTS, Sample(X, y), {**keywords, "epsilon": 5.81}, seed=seed)
     assert np.isfinite(answer).all()
-    missing = ~np.isfinite(made.interval.half_width)
-    assert (np.asarray(made.interval.codes)[missing] != 0).all()
+    missing = ~np.isfinite(made.record.interval.half_width)
+    assert (np.asarray(made.record.interval.codes)[missing] != 0).all()
 
 
 def of_units(form, scales, slopes, published=None):
@@ -87,7 +87,7 @@ def test_a_count_of_far_rows_widens_the_interval_by_what_they_hide():
             np.full((1, 1), count) if label == FAR_ROWS else each
             for label, each in zip(labels, first.published, strict=True)
         ]
-        widths.append(recorded(LINEAR, sample, keywords, script)[0].interval.half_width[:, 0])
+        widths.append(recorded(LINEAR, sample, keywords, script)[0].record.interval.half_width[:, 0])
     assert (widths[1][:-1] == widths[0][:-1]).all()
     assert widths[1][-1] - widths[0][-1] > 12 * 0.4 * noise / len(X)
     assert np.isnan(widths[2][-1])  # given up

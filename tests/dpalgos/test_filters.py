@@ -267,5 +267,5 @@ def test_a_row_adds_at_most_half_of_what_replacing_it_moves():
     first, others = sgd(X, y), np.arange(5)[:, None] != 2
     second = sgd(X, y, first.published, [each * others for each in first.drawn])
     moved = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
-    bound = first.events[0].l2_sensitivity / 2
+    bound = first.record.events[0].l2_sensitivity / 2
     assert 0.4 * bound < max(moved) <= bound * (1 + 1e-12)

@@ -8,17 +8,18 @@ from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
 from dpalgos.accounting.composition import budget_shares
-from dpalgos.accounting.events import BoxNoiseEvent
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from dpalgos.coefficients import guarantee_of
-from dpalgos.core.slots import Gaussian
+from dpalgos.core.hardened_noise import SecureSpend
+from dpalgos.core.slots import Cube, Gaussian
+from dpalgos.core.spend import Spend
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.symmetric import unsvec
-from dpalgos.release.transcript import Transcript
 from tests.dpalgos.silence import estimated
 
 MEAN = np.array([0.5, 0.0, -1.0])
@@ -344,15 +345,16 @@ def test_intervals_of_means_without_privacy_are_those_of_statsmodels_and_one_row
 
 
 def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
-    planned = Gaussian(3.0).event("")
-    plain, hardened = Transcript(Noise([np.random.default_rng(0)])), SecureTranscript(inflation=1.5)
-    for transcript, factor in ((plain, 1.0), (hardened, 1.5)):
-        std = transcript.noise_std(planned, 0.01, 4)
-        assert 0.03 * factor <= std <= 0.03 * factor * 1.01
-        scale = transcript.noise_scale(BoxNoiseEvent(label="", epsilon=0.5, sensitivity=1.0), 0.01, 4)
+    plan = {"v": Gaussian(3.0, times=2001), "in a cube": Cube(0.5)}
+    plain, hardened = Spend(Noise([np.random.default_rng(0)])), SecureSpend(inflation=1.5)
+    moved = Bounded(np.zeros(4), np.asarray(0.01), count.formula)
+    for spend, factor in ((plain, 1.0), (hardened, 1.5)):
+        spend.start(plan, {"v": (count,), "in a cube": (count,)})
+        assert 0.03 * factor <= spend("v", moved).std <= 0.03 * factor * 1.01
+        scale = spend("in a cube", moved).std / np.sqrt(10)
         assert 0.02 * factor <= scale <= 0.02 * factor * 1.01
-    draws = [hardened.add_noise(np.zeros((1, 1)), planned, 0.01, "v").item() for _ in range(2000)]
-    assert np.std(draws) == pytest.approx(float(hardened.noise_std(planned, 0.01, 1)), rel=0.11)
+    draws, stds = zip(*(hardened("v", moved._replace(value=np.zeros(1))) for _ in range(2000)), strict=True)
+    assert np.std(draws) == pytest.approx(float(stds[0]), rel=0.11)
 
 
 def rows_with_far_ones(n, n_far):

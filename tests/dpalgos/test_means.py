@@ -30,7 +30,7 @@ def test_integers_in_a_cube_are_those_of_the_operating_system():
     """Whatever else is seeded, two processes draw other integers for one and the same half-width."""
     draw = """
 import random, numpy
-from dpalgos.release import hardened_noise
+from dpalgos.core import hardened_noise
 random.seed(0), numpy.random.seed(0)
 hardened_noise.laplace_sampler = lambda scale: lambda index: [10**6] * len(index)
 print(hardened_noise.box_sampler(1.0, 1)([0] * 8))

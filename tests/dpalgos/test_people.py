@@ -20,9 +20,9 @@ from dpalgos.central.preconditioned.queries import (
     rows_in,
 )
 from dpalgos.central.preconditioned.scores import ScoreFunction
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.spend import Noisy
-from dpalgos.hardened_release import release_plan, secure_transcript
+from dpalgos.hardened_release import release_plan, secure_spend
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.rows.blocks import StreamedRows
@@ -192,7 +192,7 @@ def test_rows_and_people_with_a_moved_cell_count_as_far_away():
 def test_secure_noise_is_for_the_number_of_people():
     X, y, people = visits(50)
     plan = release_plan("preconditioned_glm", len(y), 3, {"family": "gaussian", **B}, n_users=50)
-    assert secure_transcript(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
+    assert secure_spend(plan.estimator, Sample(X, y, user_ids=people))._n_rows == 50
 
 
 @pytest.mark.parametrize("n_rows", [1, 400])
@@ -343,7 +343,7 @@ def test_streams_that_divide_a_person_stop_follow_up_at_the_same_hazard():
     held, streamed = (
         scores_of_single_events(X, y, person, 3, streamed=streamed) for streamed in (False, True)
     )
-    ends = [rows.stop for rows, _ in streamed.rows.rows.sample.rows.blocks()][:-1]
+    ends = [rows.stop for rows, _ in StreamedRows(lambda: [X], len(X)).blocks()][:-1]
     assert any(person[end - 1] == person[end] for end in ends)
     for query in (
         lambda scores: scores.clipped_mean(0.2),

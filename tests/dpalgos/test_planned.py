@@ -8,10 +8,10 @@ import pytest
 import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
+from dpalgos.core.spend import Spend
 from dpalgos.models.families import family_names
 from dpalgos.planned import planned_releases, worked_examples
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
 
@@ -109,10 +109,10 @@ def first_sensitivities(estimator, settings, n):
     rng, ids = np.random.default_rng(0), np.arange(n) if estimator.relation is Relation.USER else None
     y = None if estimator.task == "mean" else rng.integers(0, 2, n)
     sample = Sample(rng.uniform(-1, 1, (n, 3)), y, user_ids=ids)
-    transcript = Transcript(Noise([np.random.default_rng(0)]), estimator.relation)
-    run_estimator(estimator, sample, params, transcript)
+    spend = Spend(Noise([np.random.default_rng(0)]), estimator.relation)
+    run_estimator(estimator, sample, params, spend)
     moves = {}
-    for event in transcript.events:
+    for event in spend.record.events:
         for name in ("sensitivity", "l2_sensitivity"):
             if (value := getattr(event, name, None)) is not None:
                 moves.setdefault(event.label, float(np.max(value)))

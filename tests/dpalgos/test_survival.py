@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import run_estimator
-from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.audit.trials import RecordingSpend
 from dpalgos.central.cumulative_counts import (
     Chains,
     CumulativeCounts,
@@ -139,9 +139,9 @@ def vectors_of_rows(params, n_columns, n_rows=145):
             row[cell] = 1.0
             rows.append(row)
     for row in rng.permutation(rows)[:n_rows]:
-        transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))
-        run_estimator(dpalgos.get_estimator("cumulative_counts"), Sample(row[None]), params, transcript)
-        yield transcript.releases[0].value[:, 0]
+        spend = RecordingSpend(Noise([np.random.default_rng(0)]))
+        run_estimator(dpalgos.get_estimator("cumulative_counts"), Sample(row[None]), params, spend)
+        yield spend.releases[0].value[:, 0]
 
 
 @pytest.mark.parametrize(

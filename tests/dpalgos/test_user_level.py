@@ -58,8 +58,8 @@ def test_what_an_interval_of_one_column_releases_is_covered(aggregation):
     runs = [[released(rows, [0], settings, first.published) for rows in pair] for pair in single]
     for label in ("mean", "score moments")[: 1 if aggregation == "winsorized" else 2]:
         assert max(largest_moves(*each)[label] for each in runs) == pytest.approx(1)
-    assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.events, SETTINGS["delta"])
-    assert certified_epsilon(first.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
+    assert 0.98 * SETTINGS["epsilon"] < certified_epsilon(first.record.events, SETTINGS["delta"])
+    assert certified_epsilon(first.record.events, SETTINGS["delta"]) <= SETTINGS["epsilon"]
 
 
 def users_with_extreme_rows(rng, n_rows_of_first, d=8):

@@ -9,22 +9,22 @@ import pandas as pd
 
 import dpalgos
 from dpalgos import Budget, InputError, Sample
-from dpalgos.accounting.events import PureEvent, Relation
+from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.rates import detectable_fault
+from dpalgos.core.hardened_noise import SecureSpend
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
+from dpalgos.core.slots import Peeling, SampledGaussian, Selection
+from dpalgos.core.spend import Spend
 from dpalgos.hardened_release import release_plan
-from dpalgos.mechanisms.private_range import private_range
+from dpalgos.mechanisms.private_range import BinnedColumns
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.nonprivate.ols import least_squares
-from dpalgos.release.declared import Release
-from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.sklearn import (
@@ -39,7 +39,6 @@ from tasks.problems.attack_rates import auc_ceiling, clopper_pearson, threshold,
 from tests.builders import refusals, refused, words
 
 B = {"epsilon": 1.0, "delta": 1e-6}
-CHOICE = Release("choice", count)
 ONES, EYE, LABELS = np.ones((50, 3)), np.eye(50, 3), np.arange(50) % 3
 FRAME = pd.DataFrame({"age": np.linspace(18, 90, 50), "visits": np.arange(50) % 30})
 TURNED = pd.Series({"visits": 0.0, "age": 18.0})
@@ -49,7 +48,7 @@ ALIKE = [  # the names of indicators, and of what else is there
     ("a=d", TEXTS[["a", "a=d"]], {"a": ["b=c", "d"]}),
 ]
 HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
-TRANSCRIPT = Transcript(Noise([np.random.default_rng(0)]))
+NOISE = Noise([np.random.default_rng(0)])
 TOLD = np.where(np.eye(50, 3) > 0, 123456.789, 1.0)  # which no sentence may show
 BAD_ROWS = [
     (np.where(np.arange(50)[:, None] == 1, np.nan, TOLD), ONES[:, 0], ("X", "finite")),
@@ -114,9 +113,9 @@ def users(ids):
     return estimate("user_level_mean", ONES[:4], None, user_ids=ids, **public)
 
 
-def top(scores=ONES[:3, :1], **changes):
-    given = {"sensitivity": 1.0, "noise_multiplier": 1.0, "k": 2, **changes}
-    return gumbel_top_k(TRANSCRIPT, CHOICE, scores, **given)
+def top(sensitivity=1.0, slot=Selection(1.0, k=2), spend=Spend(NOISE)):  # noqa: B008
+    spend.start({"choice": slot}, {"choice": (count,)})
+    return spend.choose("choice", Bounded(ONES[:3, 0], sensitivity, count.formula))
 
 
 def split(shares, epsilon=0.5):
@@ -275,16 +274,16 @@ ROWS = [
     ],
     (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
     # Mechanisms
-    (InputError, "epsilon", lambda: top(noise_multiplier=np.nan)),
+    (InputError, "epsilon", lambda: top(slot=Selection(np.nan, k=2))),
     (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
-    (InputError, "2e+16", lambda: private_range(TRANSCRIPT, CHOICE, ONES[:, :1], bound=1e16, bin_width=1.0, epsilon=1.0)),
+    (InputError, "2e+16", lambda: BinnedColumns(ONES[:, :1], 1e16, 1.0)),
     # Releases that have no floating-point-safe sampler, or no plan
     (InputError, NO_SAMPLER, lambda: planned("sheffet_ols", covariate_bound=1.0, response_bound=1.0)),
     (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),
     (InputError, NO_SAMPLER, lambda: planned("objective_perturbation_glm", family="logistic", covariate_bound=2.0)),
     (InputError, NO_SAMPLER, lambda: planned("dp_mean", value_bound=1.0, truncation="private_quantiles")),
-    (InputError, NO_SAMPLER, lambda: SecureTranscript().choose(ONES[:3, :1], None, PureEvent(label="a", epsilon=0.5, sensitivity=1.0))),
-    (InputError, NO_SAMPLER, lambda: SecureTranscript().gaussian_of_drawn_rows(lambda drawn: drawn, np.ones((1, 1), dtype=bool), sampling_rate=0.5, l2_sensitivity=1.0, noise_multiplier=1.0, label="g")),
+    (InputError, NO_SAMPLER, lambda: top(slot=Peeling(0.5), spend=SecureSpend())),
+    (InputError, NO_SAMPLER, lambda: SecureSpend().start({"g": SampledGaussian(1.0, sampling_rate=0.5)}, {}).of_drawn_rows("g", lambda drawn: drawn, np.ones((1, 1), dtype=bool), 1.0)),
     (InputError, "too many for the grid", lambda: release_plan("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})),
     (InputError, "private", lambda: planned("ols")),
     (InputError, "'adassp'", lambda: planned("adasp")),

@@ -111,9 +111,10 @@ from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.estimator import IntervalEstimator, Lemmas, Witnesses
 from dpalgos.core.plans import gaussian_plan, laplace_plan
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval

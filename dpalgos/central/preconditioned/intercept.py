@@ -57,9 +57,10 @@ from dpalgos.central.preconditioned.queries import (
     norms_of,
     shares_by_place,
 )
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.spend import Spend
 from dpalgos.models.families import Family
 from dpalgos.release.declared import Bounded
 from dpalgos.typing import FloatArray, IntArray

@@ -62,7 +62,8 @@ from dpalgos.central.preconditioned.plan import (
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.spend import Noisy, Spend
+from dpalgos.core.record import Noisy
+from dpalgos.core.spend import Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
     RESOLVED,

@@ -36,7 +36,7 @@ import scipy
 
 from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITENED_TWICE, Numbers, white_threshold
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.spend import Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combined

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpalgos.core.spend import Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.typing import FloatArray
 
 _TINY = float(np.finfo(float).tiny)

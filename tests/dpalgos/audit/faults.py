@@ -16,7 +16,9 @@ from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Rows
+from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.user_level import aggregation
 
@@ -33,16 +35,16 @@ def keywords_of(estimator):
 
 
 def breaking(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]:
-    """Run ``change(run, sample, params, transcript)`` in the place of an estimator's method ``run``."""
+    """Run ``change(run, sample, params, spend)`` in the place of an estimator's method ``run``."""
 
     def broken(estimator):
         kind = type(estimator)
 
-        def run(self, sample, transcript, **options):
-            def intact(sample, params, transcript):
-                return kind(**keywords_of(params)).run(sample, transcript, **options)
+        def run(self, sample, spend, **options):
+            def intact(sample, params, spend):
+                return kind(**keywords_of(params)).run(sample, spend, **options)
 
-            return change(intact, sample, self, transcript)
+            return change(intact, sample, self, spend)
 
         return type(kind.__name__, (kind,), {"run": run})(**keywords_of(estimator))
 
@@ -50,15 +52,16 @@ def breaking(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]
 
 
 @breaking
-def half_of_the_row_bound(run, sample, params, transcript):
+def half_of_the_row_bound(run, sample, params, spend):
     """A row bound forgotten a factor of 2 is one of 4 in its square, which the ridge is a multiple of."""
-    sketch = transcript.gaussian_sketch
+    sketch = Spend.sketch
 
-    def with_a_quarter(gram, *, ridge, **rest):
-        return sketch(gram - 0.75 * ridge * np.eye(gram.shape[-1]), ridge=ridge, **rest)
+    def with_a_quarter(spend, label, gram, row_bound_squared, *, added):
+        missing = 0.75 * spend.plan[label].ridge * row_bound_squared
+        return sketch(spend, label, gram - missing * np.eye(gram.shape[-1]), row_bound_squared, added=added)
 
-    with patch.object(transcript, "gaussian_sketch", with_a_quarter):
-        return run(sample, params, transcript)
+    with patch.object(Spend, "sketch", with_a_quarter):
+        return run(sample, params, spend)
 
 
 def without(module: str, function: str) -> Callable[[PrivateEstimator], PrivateEstimator]:
@@ -73,7 +76,7 @@ def without(module: str, function: str) -> Callable[[PrivateEstimator], PrivateE
 
 def changed_params(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]:
     """Run an estimator with parameters that ``change(params, sample)`` returns."""
-    return breaking(lambda run, sample, params, transcript: run(sample, change(params, sample), transcript))
+    return breaking(lambda run, sample, params, spend: run(sample, change(params, sample), spend))
 
 
 def bound_from_the_data(params, sample):
@@ -103,13 +106,13 @@ class Fault:
 
 
 @breaking
-def rows_clipped_one_by_one(run, sample, params, transcript):
+def rows_clipped_one_by_one(run, sample, params, spend):
     """A user's rows are clipped each and added up, and what they make together is not."""
     bound = np.sqrt(sample.n_features) * params.value_bound
     sums = lambda rows, *_: np.add.reduce(clip_rows_l2(rows.whole().X, bound))[None, :]  # noqa: E731
     unclipped = lambda users, _: users.sum(lambda block: block.total(block.X))  # noqa: E731
     with patch.object(Rows, "sums_of_units", sums), patch.object(aggregation, "mean_offset", unclipped):
-        return run(sample, params, transcript)
+        return run(sample, params, spend)
 
 
 # Each with another clip or another way of accounting; tests/dpalgos/audit halve noise and sensitivities.
@@ -139,7 +142,10 @@ FAULTS = [
 
 
 def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, seed=0, **options):
-    """Audit ``function(sample, params, transcript)`` on one pair of neighbors (X, X') and the far pairs."""
+    """Audit ``function(sample, params, spend)`` on one pair of neighbors (X, X') and the far pairs.
+
+    The function starts a plan of its own.
+    """
     X, other_X = (np.asarray(rows, dtype=float) for rows in neighbors)
     zero = np.zeros(len(X))
     about = dict.fromkeys(("title", "reference", "summary"), "")
@@ -151,8 +157,8 @@ def audit_toy(function, neighbors, *, epsilon=2.0, delta=1e-4, n_trials=10_000, 
         witnesses = {"toy": lambda params, d: (X, zero, other_X, zero)}  # noqa: RUF012
         plan = fit = None
 
-        def run(self, sample, transcript, **_):
-            return function(sample, self, transcript)
+        def run(self, sample, spend, **_):
+            return function(sample, self, spend)
 
     estimator = Estimator(**about, parameters=Toy, example={}, order=0)
     rng = np.random.default_rng(seed)
@@ -170,3 +176,9 @@ def column_sums(sample, bound=0.5):
     """Column sums of entries truncated to ±bound, (d, R): they move by at most 2 · bound."""
     sums = np.clip(sample.X, -bound, bound).sum(axis=0)[:, None]
     return np.repeat(sums, sample.n_replicates, axis=1)
+
+
+def released(spend, label, slot, value, sensitivity):
+    """Make the only release of a plan, of vectors (k, R), with a sensitivity that the toy states."""
+    spend.start({label: slot}, {label: (ball_mean,)}, is_batch=spend.noise.n_replicates > 1)
+    return spend.columns(label, Bounded(value, np.asarray(sensitivity), ball_mean.formula)).value

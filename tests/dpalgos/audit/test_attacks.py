@@ -18,17 +18,17 @@ from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
 from dpalgos.core.slots import Gaussian
 from tests.builders import HASTY_MEAN
-from tests.dpalgos.audit.faults import HalvedNoise, audit_toy
+from tests.dpalgos.audit.faults import HalvedNoise, audit_toy, released
 
 D = 9
 
 
 def clipped_mean(sensitivity):
-    def mean(sample, params, transcript):
+    def mean(sample, params, spend):
         sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
         means = np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates]
         z = noise_multiplier(params.epsilon, params.delta)
-        return transcript.add_noise(means, Gaussian(z).event(""), sensitivity, "mean")
+        return released(spend, "mean", Gaussian(z), means, sensitivity)
 
     return mean
 

@@ -15,15 +15,14 @@ from dpalgos.audit.drawn_noise import DrawnNoise
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, ReleasedVector
-from dpalgos.core.slots import Gaussian
+from dpalgos.core import hardened_noise
+from dpalgos.core.slots import Gaussian, Proved, Selection
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.sensitivity import count
-from dpalgos.mechanisms.top_k import exponential_mechanism
-from dpalgos.release import hardened_noise
-from dpalgos.release.declared import Release, shared_pairs
+from dpalgos.release.declared import Bounded, shared_pairs
 from tests.contract.forms import IDS, PRIVATE
-from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, audit_toy, column_sums
+from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, audit_toy, column_sums, released
 
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")
@@ -83,12 +82,11 @@ D = 8
 UP_AND_DOWN = np.array([[1.0] + [-1.0] * (D - 1)])
 
 
-CHOICE = Release("choice", count)
-
-
-def choice(sample, params, transcript, overspent=1):
-    budget = {"sensitivity": 1 / overspent, "epsilon": params.epsilon}
-    return exponential_mechanism(transcript, CHOICE, column_sums(sample), **budget)[None, :].astype(float)
+def choice(sample, params, spend, overspent=1):
+    spend.start({"choice": Selection(params.epsilon)}, {"choice": (count,)}, is_batch=True)
+    sums = column_sums(sample).T
+    chosen = spend.choose("choice", Bounded(sums, np.asarray(1 / overspent), count.formula))
+    return chosen.T.astype(float)
 
 
 @pytest.mark.parametrize("overspent", [1, 2])
@@ -111,7 +109,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
         early = lambda *asked: min(number_of_draws(*asked), 50)  # noqa: E731
         monkeypatch.setattr(random_stopping, "number_of_draws", early)
 
-    def choose(sample, params, transcript):
+    def choose(sample, params, spend):
         each = params.epsilon / random_stopping.SCORE_FACTOR
         moved = np.exp(each) if sample.X[0, 0] > 0 else 1.0
         best, middle = 0.07 * moved, 0.05 / moved
@@ -120,33 +118,34 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             uniforms = ndtr(noise.normal(len(which)))[:, 0]
             return np.digitize(uniforms, [best, best + middle]).astype(float)
 
-        asked = {"score_epsilon": each, "stop_probability": 1e-5 if capped else 1 / 100}
-        means = np.zeros((1, sample.n_replicates))
-        return random_stopping.select_by_random_stopping(transcript, CHOICE, means, scores, **asked)
+        spend.start({"choice": Proved(random_stopping.cost(each))}, {})
+        stop = 1e-5 if capped else 1 / 100
+        draw = partial(random_stopping.stopped_at_random, spend.noise, 1, scores, stop_probability=stop)
+        return spend.release("choice", np.zeros((1, sample.n_replicates)), draw)
 
     result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
     assert result.violated == capped, result
 
 
-def released_sum(sample, params, transcript, added=0.0):
+def released_sum(sample, params, spend, added=0.0):
     z = noise_multiplier(params.epsilon, params.delta)
     value = column_sums(sample) + added
-    return transcript.add_noise(value, Gaussian(z).event(""), 1.0, "sum")
+    return released(spend, "sum", Gaussian(z), value, 1.0)
 
 
-def leaking(sample, params, transcript):
-    return released_sum(sample, params, transcript) + 20 * column_sums(sample)
+def leaking(sample, params, spend):
+    return released_sum(sample, params, spend) + 20 * column_sums(sample)
 
 
-def overflowing(sample, params, transcript):
-    return released_sum(sample, params, transcript, np.inf if np.abs(sample.X).max() > 100 else 0.0)
+def overflowing(sample, params, spend):
+    return released_sum(sample, params, spend, np.inf if np.abs(sample.X).max() > 100 else 0.0)
 
 
-def failing(sample, params, transcript):
+def failing(sample, params, spend):
     if np.abs(sample.X).max() > 100:
         raise FloatingPointError("overflow")
-    return released_sum(sample, params, transcript)
+    return released_sum(sample, params, spend)
 
 
 TOYS = [(leaking, "the estimate"), (overflowing, ""), (failing, "whether it fails")]
@@ -160,10 +159,10 @@ def test_what_shows_beside_the_releases_is_found(toy, distinguisher):
 
 
 def test_the_number_of_releases_must_not_depend_on_the_data():
-    def varying(sample, params, transcript):
+    def varying(sample, params, spend):
         for _ in range(1 + int(sample.X[0, 0] > 0)):
-            released = transcript.add_noise(column_sums(sample), Gaussian(10.0).event(""), 1.0, "sum")
-        return released
+            found = released(spend, "sum", Gaussian(10.0), column_sums(sample), 1.0)
+        return found
 
     with pytest.raises(RuntimeError, match="depends on data"):
         audit_toy(varying, ([[1.0]], [[-1.0]]))

@@ -6,7 +6,7 @@ import pytest
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
-from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.audit.trials import RecordingSpend
 from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, laplace_plan, least_noise_plan
 from dpalgos.core.slots import (
     Cube,
@@ -14,12 +14,12 @@ from dpalgos.core.slots import (
     Laplace,
     Peeling,
     Proved,
+    SampledGaussian,
     Selection,
     Sketch,
     planned_events,
     quantity,
 )
-from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.symmetric import svec, unsvec
@@ -30,14 +30,14 @@ SUM = ball_sum.of(np.array([3.0, 4.0]), 1.0)
 
 
 def spending(plan, n_replicates=1, noise=Noise):
-    transcript = RecordingTranscript(noise(np.random.default_rng(0).spawn(n_replicates)))
-    return Spend(plan, LEMMAS, transcript, is_batch=n_replicates > 1), transcript
+    spend = RecordingSpend(noise(np.random.default_rng(0).spawn(n_replicates)))
+    return spend.start(plan, LEMMAS, is_batch=n_replicates > 1)
 
 
 def test_a_release_has_its_planned_noise_event_and_standard_deviation():
-    spend, transcript = spending({"sum": Gaussian(0.5)})
+    spend = spending({"sum": Gaussian(0.5)})
     released, std = spend("sum", SUM)
-    (event,) = transcript.events
+    (event,) = spend.record.events
     assert (event.label, event.noise_multiplier, event.l2_sensitivity) == ("sum", 0.5, 2.0)
     assert released.shape == (2,)
     assert float(std) == 1.0
@@ -48,20 +48,20 @@ def test_a_release_has_its_planned_noise_event_and_standard_deviation():
     "slot", [Gaussian(0.7), Laplace(0.7), Cube(0.7)], ids=lambda slot: type(slot).__name__
 )
 def test_the_noise_of_a_slot_has_the_stated_standard_deviation(slot):
-    spend, _ = spending({"sum": slot}, N_DRAWS)
+    spend = spending({"sum": slot}, N_DRAWS)
     released, std = spend("sum", ball_sum.of(np.full((1, 3), 3.0), 1.5))
     np.testing.assert_allclose(np.std(released - 3.0, axis=0), np.mean(std), rtol=0.06)
 
 
 def test_a_batch_equals_single_runs_and_noise_follows_each_sensitivity():
     plan = {"sum": Laplace(2.0), "gram": Gaussian(1.0)}
-    spend, _ = spending(plan, 3)
+    spend = spending(plan, 3)
     values = np.arange(6.0).reshape(3, 2)
     batch = spend("sum", ball_sum.of(values, np.array([1.0, 2.0, 3.0])))
     grams = np.array([[2.0, 1.0], [1.0, 3.0]]) * np.arange(1, 4)[:, None, None]
     matrices = spend.symmetric("gram", outer_product_sum.of(grams, 1.0)).value
     for r, rng in enumerate(np.random.default_rng(0).spawn(3)):
-        single = Spend(plan, LEMMAS, RecordingTranscript(Noise([rng])))
+        single = RecordingSpend(Noise([rng])).start(plan, LEMMAS)
         np.testing.assert_array_equal(single("sum", ball_sum.of(values[r], 1.0 + r)).value, batch.value[r])
         alone = single.symmetric("gram", outer_product_sum.of(grams[r], 1.0))
         np.testing.assert_array_equal(alone.value, matrices[r])
@@ -69,28 +69,28 @@ def test_a_batch_equals_single_runs_and_noise_follows_each_sensitivity():
 
 
 def test_a_symmetric_matrix_is_released_by_the_isometry_svec():
-    spend, transcript = spending({"gram": Gaussian(1.0)})
+    spend = spending({"gram": Gaussian(1.0)})
     gram = np.array([[2.0, 1.0], [1.0, 3.0]])
     released = spend.symmetric("gram", outer_product_sum.of(gram, 1.0)).value
-    (release,) = transcript.releases
+    (release,) = spend.releases
     np.testing.assert_allclose(release.value, svec(gram[None]))
     np.testing.assert_allclose(released, unsvec(release.published, 2)[0])
 
 
 @pytest.mark.parametrize("planned", [0, 1, 3])
 def test_a_planned_release_beyond_the_plan_is_refused(planned):
-    spend, transcript = spending({"sum": Gaussian(1.0, times=planned)})
+    spend = spending({"sum": Gaussian(1.0, times=planned)})
     for _ in range(planned):
         spend("sum", SUM)
     with pytest.raises(RuntimeError, match="exceeds the plan"):
         spend("sum", SUM)
     with pytest.raises(RuntimeError, match="exceeds the plan"):
         spend("gram", SUM)
-    assert len(transcript.releases) == planned
+    assert len(spend.releases) == planned
 
 
 def test_a_run_without_a_planned_release_is_refused():
-    spend, _ = spending({"sum": Gaussian(1.0, times=2)})
+    spend = spending({"sum": Gaussian(1.0, times=2)})
     spend("sum", SUM)
     with pytest.raises(RuntimeError, match=r"not made.*'sum': 1"):
         spend.check_complete()
@@ -100,21 +100,21 @@ FIRST = {"sum": Share(0.25, 3), "gram": Share(0.75)}
 
 
 def after_three_sums():
-    spend, transcript = spending(gaussian_plan(2.0, 1e-6, FIRST))
+    spend = spending(gaussian_plan(2.0, 1e-6, FIRST))
     for _ in range(3):
         spend("sum", SUM)
-    return spend, transcript
+    return spend
 
 
 @pytest.mark.parametrize("times", [1, 2, 7])
 def test_a_plan_made_after_a_release_costs_the_declared_budget(times):
     """Whatever the other releases are: the cost in μ² is that of the budget."""
-    spend, transcript = after_three_sums()
+    spend = after_three_sums()
     spend.replan(gaussian_plan(2.0, 1e-6, {"sum": Share(0.25, 3), "other": Share(0.75, times)}))
     for _ in range(times):
         spend("other", SUM)
     spend.check_complete()
-    assert 1.99 < certified_epsilon(transcript.events, 1e-6) <= 2.0
+    assert 1.99 < certified_epsilon(spend.record.events, 1e-6) <= 2.0
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_plan_made_after_a_release_costs_the_declared_budget(times):
     ],
 )
 def test_a_plan_made_after_a_release_cannot_exceed_the_budget(shares):
-    spend, transcript = after_three_sums()
+    spend = after_three_sums()
     first = dict(spend.plan)
     with pytest.raises(RuntimeError, match="was made as"):
         spend.replan(gaussian_plan(2.0, 1e-6, shares))
@@ -134,44 +134,44 @@ def test_a_plan_made_after_a_release_cannot_exceed_the_budget(shares):
         spend.replan(first | {"other": Gaussian(1000.0)})
     with pytest.raises(TypeError, match="not as Gaussian"):
         spend.replan(first | {"other": Laplace(1e-9)})
-    assert len(transcript.events) == 3
+    assert len(spend.record.events) == 3
 
 
 def test_a_sensitivity_of_another_lemma_is_refused():
-    spend, transcript = spending({"sum": Gaussian(1.0), "gram": Gaussian(1.0)})
+    spend = spending({"sum": Gaussian(1.0), "gram": Gaussian(1.0)})
     for label, query in (("sum", ball_mean.of(np.ones(2), 1.0, 10)), ("gram", SUM)):
         with pytest.raises(RuntimeError, match="declared lemma"):
             spend(label, query)
-    assert not transcript.releases
+    assert not spend.releases
 
 
 def test_another_form_is_released_in_the_place_of_a_slot_only_if_the_plan_names_it():
     plan = {"sum": Gaussian(1.0, times=2, forms=("other",))}
-    spend, transcript = spending(plan)
+    spend = spending(plan)
     spend("sum", SUM, form="other")
     with pytest.raises(RuntimeError, match="exceeds the plan"):
         spend("sum", SUM, form="gram")
     spend("sum", SUM)
     spend.check_complete()
-    assert [event.label for event in transcript.events] == ["other", "sum"]
+    assert [event.label for event in spend.record.events] == ["other", "sum"]
 
 
 def test_a_number_at_the_end_of_a_label_is_no_part_of_the_quantity():
     assert [quantity(label) for label in ("sum", "sum 3", "X'X", "s2")] == ["sum", "sum", "X'X", "s2"]
-    spend, transcript = spending({"sum 0": Gaussian(1.0), "sum 1": Gaussian(2.0, group=4)})
+    spend = spending({"sum 0": Gaussian(1.0), "sum 1": Gaussian(2.0, group=4)})
     for label in spend.plan:
         spend(label, SUM)
-    told = [(event.label, event.noise_multiplier, event.group) for event in transcript.events]
+    told = [(event.label, event.noise_multiplier, event.group) for event in spend.record.events]
     assert told == [("sum", 1.0, None), ("sum", 2.0, 4)]
 
 
 def test_a_search_finds_the_first_candidate_that_few_rows_exceed():
     above = np.array([[9.0, 7.0, 2.0, 0.0, 0.0], [9.0, 9.0, 9.0, 9.0, 9.0]])
-    spend, transcript = spending({"above": Gaussian(1.0, times=3)}, noise=NoNoise)
+    spend = spending({"above": Gaussian(1.0, times=3)}, noise=NoNoise)
     np.testing.assert_array_equal(spend.search("above", above, 3.0), [2, 4])
     spend.check_complete()
-    assert all(event.l2_sensitivity == pytest.approx(np.sqrt(2)) for event in transcript.events)
-    batch, _ = spending({"above": Gaussian(1.0, times=3)}, 2, NoNoise)
+    assert all(event.l2_sensitivity == pytest.approx(np.sqrt(2)) for event in spend.record.events)
+    batch = spending({"above": Gaussian(1.0, times=3)}, 2, NoNoise)
     np.testing.assert_array_equal(
         batch.search("above", np.stack([above, above[::-1]]), 3.0), [[2, 4], [4, 2]]
     )
@@ -182,11 +182,11 @@ def test_the_events_of_a_plan_are_those_of_its_run():
     plan = gaussian_plan(0.7, 1e-6, shares)
     planned = planned_events(plan)
     assert certified_epsilon(planned, 1e-6) == pytest.approx(0.7, rel=1e-9)
-    spend, transcript = spending(plan)
+    spend = spending(plan)
     for _ in range(3):
         spend("sum", SUM)
     spend.symmetric("gram", outer_product_sum.of(np.eye(2), 1.0))
-    made = [(type(e), e.label, e.noise_multiplier, e.count) for e in transcript.events]
+    made = [(type(e), e.label, e.noise_multiplier, e.count) for e in spend.record.events]
     assert made == [(type(e), e.label, e.noise_multiplier, e.count) for e in planned]
 
 
@@ -212,45 +212,58 @@ def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
     plan = {"scores": Selection(0.7, k=2, by_magnitude=True)}
     lemmas = {"scores": (ball_sum,)}
     scores = np.array([[9.0, -8.0, 1.0, 0.0], [0.0, 1.0, -7.0, 5.0]])
-    transcript = RecordingTranscript(Noise(np.random.default_rng(0).spawn(2)))
-    batch = Spend(plan, lemmas, transcript, is_batch=True).choose("scores", ball_sum.of(scores, 0.01))
+    spend = RecordingSpend(Noise(np.random.default_rng(0).spawn(2))).start(plan, lemmas, is_batch=True)
+    batch = spend.choose("scores", ball_sum.of(scores, 0.01))
     np.testing.assert_array_equal(batch, [[0, 1], [2, 3]])
-    (event,) = transcript.events
+    (event,) = spend.record.events
     assert (event.epsilon, event.count, event.sensitivity) == (0.7, 2, 0.02)
     for r, rng in enumerate(np.random.default_rng(0).spawn(2)):
-        single = Spend(plan, lemmas, RecordingTranscript(Noise([rng])))
+        single = RecordingSpend(Noise([rng])).start(plan, lemmas)
         np.testing.assert_array_equal(single.choose("scores", ball_sum.of(scores[r], 0.01)), batch[r])
     with pytest.raises(RuntimeError, match="declared lemma"):
-        single.choose("scores", ball_mean.of(scores[0], 1.0, 5))
-
-
-def noisy_sum(noise_multiplier):
-    planned = Gaussian(noise_multiplier).event("")
-    return lambda transcript: transcript.add_noise(np.ones((3, 1)), planned, 1.0, "sum")
+        single.start(plan, lemmas).choose("scores", ball_mean.of(scores[0], 1.0, 5))
 
 
 def test_entries_that_are_charged_one_by_one_are_all_charged():
-    plan = {"sum": Laplace(0.5, n_entries=2), "above": Peeling(1.0, k=2), "other": Laplace(0.5, n_entries=1)}
-    spend, transcript = spending(plan)
+    plan = {
+        "sum": Laplace(0.5, n_entries=2),
+        "above": Peeling(1.0, k=2, by_magnitude=True),
+        "other": Laplace(0.5, n_entries=1),
+    }
+    spend = spending(plan)
     released, std = spend("sum", SUM)
     support = spend.choose("above", count.of(np.array([0.0, -1e9, 1e6])))
     assert support.tolist() == [1, 2]  # by magnitude, in order
-    assert [(each.count, each.norm) for each in transcript.events] == [(2, np.inf), (2, np.inf)]
+    assert [(each.count, each.norm) for each in spend.record.events] == [(2, np.inf), (2, np.inf)]
     assert (released.shape, float(std)) == ((2,), pytest.approx(np.sqrt(2) * 2.0 / 0.5))
-    assert planned_events(plan)[0].renyi(np.array([2.0])) == transcript.events[0].renyi(np.array([2.0]))
-    spend, transcript = spending({"sum": Laplace(0.5, n_entries=2)})
+    assert planned_events(plan)[0].renyi(np.array([2.0])) == spend.record.events[0].renyi(np.array([2.0]))
+    spend = spending({"sum": Laplace(0.5, n_entries=2)})
     with pytest.raises(RuntimeError, match="planned for 2 entries, got 3"):
         spend("sum", ball_sum.of(np.zeros(3), 1.0))
-    assert transcript.releases == []
+    assert spend.releases == []
 
 
 def test_a_mechanism_that_costs_more_than_its_slot_is_refused():
-    spend, transcript = spending({"sum": Gaussian(2.0, times=2)})
-    assert spend.mechanism("sum", noisy_sum(2.0)).shape == (3, 1)
-    for mechanism in (noisy_sum(1.99), lambda transcript: None):
-        with pytest.raises(RuntimeError, match="must be charged as"):
-            spending({"sum": Gaussian(2.0)})[0].mechanism("sum", mechanism)
-    assert [event.label for event in transcript.events] == ["sum"]
+    """It is charged as the slot, and draws after the charge."""
+    ones = np.ones((3, 1))
+    spend = spending({"sum": Gaussian(2.0), "other": Gaussian(2.0, times=2)})
+    drawn = spend.release("sum", ones, lambda: len(spend.record.events) * ones, sensitivity=7.0)
+    np.testing.assert_array_equal(drawn, ones)
+    with pytest.raises(RuntimeError, match="must be charged as"):
+        spend.release("other", ones, lambda: ones, proved=Gaussian(1.99).event("sum"))
+    spend.release("other", ones, lambda: ones, proved=Gaussian(2.0).event("sum"))
+    charged = [(event.label, event.noise_multiplier, event.l2_sensitivity) for event in spend.record.events]
+    assert charged == [("sum", 2.0, 7.0), ("other", 2.0, 1.0)]
+
+
+def test_rows_that_are_drawn_are_released_as_such_alone():
+    """Their charge is that of a secret sample: without the draw it is too low."""
+    spend = spending({"sum": SampledGaussian(2.0, sampling_rate=0.1), "other": Gaussian(2.0)})
+    with pytest.raises(TypeError, match="not as Additive"):
+        spend("sum", SUM)
+    with pytest.raises(TypeError, match="not as SampledGaussian"):
+        spend.of_drawn_rows("other", np.transpose, np.ones((2, 1), dtype=bool), 1.0)
+    assert not spend.record.events
 
 
 def test_the_smallest_noise_of_a_mixed_plan_proves_its_budget():

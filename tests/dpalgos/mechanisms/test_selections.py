@@ -6,20 +6,18 @@ from scipy.stats import chisquare, kstest
 
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.mechanisms.private_range import miss_probability, private_range, values_needed
-from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random_stopping
-from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.declared import Release
-from dpalgos.release.transcript import Transcript
+from dpalgos.core.slots import Density, Selection
+from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.private_range import miss_probability, values_needed
+from dpalgos.mechanisms.random_stopping import cost, number_of_draws
 from dpalgos.tuning.quantiles import exponential_quantiles
+from dpalgos.user_level.aggregation import private_range
 from tests.dpalgos.silence import seeded
-
-TOP = Release("top", count)
 
 
 def many(n_replicates):
     """Return replicates of one generator: for the laws of mechanisms, not for a batch."""
-    return Transcript(BatchNoise(np.random.default_rng(0), n_replicates))
+    return Spend(BatchNoise(np.random.default_rng(0), n_replicates))
 
 
 def test_the_number_of_draws_is_geometric():
@@ -32,12 +30,7 @@ def test_the_number_of_draws_is_geometric():
 
 
 def test_random_stopping_costs_three_scores():
-    def scores(which, noise):
-        return np.zeros(len(which))
-
-    transcript, asked = seeded(3), {"score_epsilon": 0.2, "stop_probability": 0.001}
-    select_by_random_stopping(transcript, TOP, np.zeros((20, 1)), scores, **asked)
-    (event,) = transcript.events
+    event = cost(0.2)
     assert (type(event), event.epsilon, event.delta) == (ApproximateEvent, pytest.approx(0.6), 0.0)
 
 
@@ -52,8 +45,9 @@ def law(values, bound, width, n_bins, epsilon):
     return weights / weights.sum()
 
 
-def middles(transcript, values, *, width, **asked):
-    return private_range(transcript, TOP, values[:, None], bin_width=width, **asked)[0]
+def middles(spend, values, *, bound, width, epsilon):
+    spend.start({"top": Selection(epsilon)}, {})
+    return private_range(spend, "top", values[:, None], bound=bound, bin_width=width)[0]
 
 
 @pytest.mark.parametrize(
@@ -89,14 +83,12 @@ def test_the_number_of_values_needed_makes_a_miss_unlikely():
     assert miss_probability(1, 1, 0.3) == values_needed(1, 0.3, 0.01) == 0
 
 
-RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "release": TOP}
-
-
 def test_the_law_is_the_exponential_mechanism():
     """Ties, points outside the range and points on its ends included."""
     values = np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.7, 3.0, 5.0, 8.0])
     n, clipped = 20_000, np.clip(values, -5, 5)
-    drawn = exponential_quantiles(many(n), values[:, None], levels=[0.4], **RANGE)[0, 0]
+    spend = many(n).start({"top": Density(0.5, support=(-5.0, 5.0))}, {})
+    drawn = exponential_quantiles(spend, "top", values[:, None], levels=[0.4], lower=-5.0, upper=5.0)[0, 0]
     assert ((drawn > -5) & (drawn < 5)).all()
     edges = np.unique([-5, 5, *clipped])
     below = (clipped[:, None] <= edges[:-1]).sum(axis=0)  # the density is constant between two values
@@ -108,3 +100,12 @@ def test_the_law_is_the_exponential_mechanism():
     assert kstest(drawn, distribution(0.5)).pvalue > 1e-3
     for wrong in (2 / 3, 3 / 2):
         assert kstest(drawn, distribution(0.5 / wrong)).pvalue < 1e-9
+
+
+def test_quantiles_are_those_that_are_planned():
+    """Their number and their range are what is charged."""
+    for k, upper in ((2, 5.0), (1, 6.0)):
+        spend = many(3).start({"top": Density(0.5, k=k, support=(-5.0, upper))}, {})
+        with pytest.raises(RuntimeError, match="is planned as"):
+            exponential_quantiles(spend, "top", np.zeros((4, 1)), levels=[0.4], lower=-5.0, upper=5.0)
+        assert not spend.record.events

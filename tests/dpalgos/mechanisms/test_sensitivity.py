@@ -16,19 +16,16 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core import rows as core_rows
 from dpalgos.core.plans import Share, gaussian_plan
-from dpalgos.core.slots import Gaussian
+from dpalgos.core.slots import Gaussian, Laplace, Selection
 from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
-from dpalgos.mechanisms.private_range import private_range
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
-from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
-from dpalgos.release.declared import Release
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.user_level.aggregation import private_range
 from tests.dpalgos.silence import seeded
 
 D, N = 4, 10
@@ -81,22 +78,18 @@ def test_outliers_that_the_noise_hides_count():
     assert tail.excess(unseen=Unseen(near=0.0, far=100.0)) > 2 * tail.excess()
 
 
-RELEASES = Release("range", count), Release("mean", ball_mean)
-
-
-def by_column(transcript, values, tau, window):
-    ranges, mean = RELEASES
-    window, settings = window.scaled_by(tau), {"bound": 100.0, "epsilon": 0.5}
-    center = private_range(transcript, ranges, values, bin_width=window.bin_width, **settings)
+def by_column(spend, values, tau, window):
+    window = window.scaled_by(tau)
+    spend.start({"range": Selection(0.5), "mean": Laplace(0.5)}, {"mean": (ball_mean,)}, is_batch=True)
+    center = private_range(spend, "range", values, bound=100.0, bin_width=window.bin_width)
     means = winsorized.truncated_means(values, center, window.half_width)
-    moved = 2 * window.half_width / len(values)
-    return release_laplace(transcript, mean, means, linf_sensitivity=moved, epsilon=0.5)
+    return spend.columns("mean", ball_mean.of(means, window.half_width, len(values))).value
 
 
 def test_the_printed_window_cuts_off_values_that_straddle_an_edge():
     """Half of the values at s, half at 2τ + s: a bias of about τ/4, none with fine bins."""
     values, rng = np.repeat([[0.05], [2.05]], 500, axis=0), np.random.default_rng(0)
-    windows, many = (winsorized.PRINTED_WINDOW, winsorized.FINE_WINDOW), Transcript(BatchNoise(rng, 400))
+    windows, many = (winsorized.PRINTED_WINDOW, winsorized.FINE_WINDOW), Spend(BatchNoise(rng, 400))
     printed, fine = (by_column(many, values, 1.0, window)[0] - 1.05 for window in windows)
     assert np.abs(printed).mean() == pytest.approx(0.24, abs=0.02)  # towards whichever bin was chosen
     assert abs(fine.mean()) < 0.003
@@ -137,11 +130,11 @@ class Reader:
         return ((X[start : start + 150], Y[start : start + 150]) for start in range(0, len(X), 150))
 
 
-def searched(sample, candidates, target, transcript):
+def searched(sample, candidates, target, spend):
     above = counts_above(
         core_rows.Rows.of_sample(sample), lambda block: np.linalg.norm(block.X, axis=1), candidates
     )
-    spend = Spend({"counts": Gaussian(1e-9, times=4)}, {"counts": (count,)}, transcript)
+    spend.start({"counts": Gaussian(1e-9, times=4)}, {"counts": (count,)})
     return candidates[spend.search("counts", above, target)[0]]
 
 
@@ -156,7 +149,7 @@ def test_one_pass_over_streamed_rows_finds_the_thresholds_of_held_ones(masked, t
     found = [searched(sample.for_replicate(1), candidates, target, record) for sample, record in pairs]
     assert found[0] == found[1]
     assert reader.passes == before + 1
-    assert [len(record.events) for record in records] == [4, 4]
+    assert [len(each.record.events) for each in records] == [4, 4]
     norms = np.linalg.norm(X if mask is None else X[mask[:, 1]], axis=1)
     assert (norms > found[0]).sum() <= target < (norms > candidates[candidates < found[0]][-1]).sum()
 
@@ -171,7 +164,7 @@ def gradient_levels(share, sizes, mu=1.0):
     plan = gaussian_plan(gaussian_epsilon(1e-6, mu), 1e-6, shares)
     numbers, found = Numbers(n_rows=len(X), d=3, mu=mu, family=family, intercept=False), []
     for seed in range(40):
-        spend = Spend(plan, {SCORES_ABOVE: (count,)}, seeded(seed))
+        spend = seeded(seed).start(plan, {SCORES_ABOVE: (count,)})
         thresholds = []
         for size in sizes:
             rows = ScoreFunction(

@@ -19,11 +19,11 @@ from data.ledger import Ledger, PrivacyCost, Question
 from data.ledger.charges import canonical_json
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run_estimator
+from dpalgos.core.spend import Spend
 from dpalgos.formula.columns import NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.hardened_release import releasable
 from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from tasks.errors import SpecError
 from tasks.own_table.row_design import RowDesign
@@ -177,14 +177,14 @@ def test_a_mean_does_not_depend_on_the_order_of_columns(form):
 
     def answer(columns):
         noise = NoNoise([np.random.default_rng(0)])
-        transcript = Transcript(noise, form.relation or Relation.CENTRAL)
+        spend = Spend(noise, form.relation or Relation.CENTRAL)
         asked = {**keywords(form, "tight"), "epsilon": 5.0}
         for name, value in asked.items():
             if isinstance(value, tuple) and len(value) == 5:
                 asked[name] = tuple(value[j] for j in columns)
         sample = Sample(X[:, columns], None, user_ids=whose(form, len(X)))
-        found = run_estimator(form, sample, build_params(form, asked), transcript)[..., 0]
-        widths = transcript.interval.half_width[..., 0] if transcript.interval else found
+        found = run_estimator(form, sample, build_params(form, asked), spend)[..., 0]
+        widths = spend.record.interval.half_width[..., 0] if spend.record.interval else found
         return np.stack([found, widths])
 
     np.testing.assert_allclose(answer(order), answer(range(5))[:, order], rtol=0, atol=1e-12)

@@ -55,7 +55,7 @@ def visits(n=1500, other=False):
     return table.assign(person=[f"person {each}" for each in person])
 
 
-class Scripted(ScriptedReleases, dpalgos.hardened_release.SecureTranscript):
+class Scripted(ScriptedReleases, dpalgos.hardened_release.SecureSpend):
     pass
 
 
@@ -71,7 +71,7 @@ def released(folder, script, monkeypatch, *asked, **options):
 
     def drawn_by_script(plan, sample):
         with monkeypatch.context() as patched:
-            patched.setattr(dpalgos.hardened_release, "SecureTranscript", Scripted)
+            patched.setattr(dpalgos.hardened_release, "SecureSpend", Scripted)
             patched.setattr(Scripted, "script", script)
             patched.setattr(Scripted, "published", published)
             return draw(plan, sample)

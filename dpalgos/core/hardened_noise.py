@@ -25,27 +25,21 @@ Steinke 2020). The continuous mechanism's exact formula is not used.
 
 import sys
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache, partial
 from math import ceil, floor, log2, sqrt
 from secrets import randbelow
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import (
-    BoundedRangeEvent,
-    BoxNoiseEvent,
-    DiscreteGaussianEvent,
-    Event,
-    GaussianEvent,
-    GaussianNoiseEvent,
-    Relation,
-)
+from dpalgos.accounting.events import DiscreteGaussianEvent, Event, GaussianEvent, Relation
+from dpalgos.core.slots import Additive, Cube, Gaussian, SampledGaussian, Selection, Slot
+from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
+from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import NoNoise
-from dpalgos.release.transcript import Transcript
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
 Sampler = Callable[[list[int]], list[int]]
 _STEPS_PER_SENSITIVITY = 2.0**12
@@ -55,8 +49,8 @@ _FAR = 40.0  # scales that noise never reaches
 _SAMPLERS = 256  # kept by their scales, which are public: making one takes longer than drawing from it
 
 
-class SecureTranscript(Transcript):
-    """One run whose noise is floating-point-safe.
+class SecureSpend(Spend):
+    """Makes the releases of one run with floating-point-safe noise.
 
     ``inflation`` ≥ 1 is a factor on every noise scale. If an estimator was calibrated for continuous noise,
     this factor meets the accounting above. ``n_rows`` is the number of rows, or of users if users are
@@ -80,96 +74,84 @@ class SecureTranscript(Transcript):
         self._inflation, self._n_rows = inflation, n_rows
         self._rounding = 1 + n_rows * n_blocks * float(np.finfo(float).eps) / 2
 
-    def add_noise(
-        self, value: FloatArray, planned: Event, sensitivity: float | FloatArray, label: str
-    ) -> FloatArray:
+    def _charge(self, slot: Slot, label: str, sensitivity: Number = 1.0) -> Event:
+        """Record the event of discrete noise with its inflation."""
+        event = safe_event(slot.event(label, _single(sensitivity)))
+        return self.record.charge(event.scaled(self._inflation))
+
+    def _add_noise(
+        self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number
+    ) -> tuple[FloatArray, FloatArray]:
         """Release one vector (k, 1) with discrete noise on the grid."""
-        single, size = _single(sensitivity), len(value)
-        step, charged = self._step(single, size), planned.scaled(self._inflation)
-        scale = float(self.noise_scale(planned, single, size)) / step
+        if not slot.has_exact_sampler:
+            raise no_sampler(label, slot.instead)
+        single, size = _single(sensitivity), len(columns)
+        step = self._step(single, size)
+        of_sum = sqrt(size) if isinstance(slot, Gaussian) else size  # what rounding moves in ℓ2, or ℓ1
+        rounded = 2 * (1 if isinstance(slot, Cube) else of_sum)
+        unit = self._charge(slot, label, single).noise_scale  # inflated
+        assert unit is not None
+        scale = float(unit) / single * (self._rounding * single / step + rounded)  # in steps
         largest_noise = _FAR * scale
         sampler: Callable[[], Sampler] = partial(laplace_sampler, scale)
-        if isinstance(charged, GaussianNoiseEvent):
-            multiplier = charged.noise_multiplier
-            charged = DiscreteGaussianEvent(label="", noise_multiplier=multiplier, l2_sensitivity=1.0)
+        if isinstance(slot, Gaussian):
             sampler = partial(gaussian_sampler, scale)
-        elif isinstance(charged, BoxNoiseEvent):
+        elif isinstance(slot, Cube):
             largest_noise, sampler = size * largest_noise, partial(box_sampler, scale, size)
-        self.record(charged.with_sensitivity(label, single))
-        return self._publish(value, lambda: _add(value, step, largest_noise, sampler()))
+        released = self._publish(columns, lambda: _add(columns, step, largest_noise, sampler()))
+        return released, np.asarray(scale * step)
 
-    def noise_scale(self, planned: Event, sensitivity: float | FloatArray, size: int) -> FloatArray:
-        """Return the scale on the grid, what rounding adds to the sensitivity included."""
-        single = _single(sensitivity)
-        step = self._step(single, size)
-        on_grid = self._rounding * single / step
-        if isinstance(planned, GaussianNoiseEvent):
-            scale = planned.noise_multiplier * self._inflation * (on_grid + 2 * sqrt(size)) * step
-        else:
-            rounded = 2 if isinstance(planned, BoxNoiseEvent) else 2 * size
-            scale = self._inflation * (on_grid + rounded) / getattr(planned, "epsilon", np.nan) * step
-        return np.full(np.shape(sensitivity), scale)
-
-    def gaussian_of_drawn_rows(self, *args: Any, label: str, **keywords: Any) -> FloatArray:
-        """Refuse: discrete noise on sums over random rows has no accountant here."""
-        raise InputError(
-            f"{label} of rows drawn at random has no floating-point-safe sampler, so this estimator cannot "
-            "be released; choose another estimator, or one whose rows take turns"
-        )
-
-    def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
-        """Refuse: no floating-point-safe sampler of a sketch is known here."""
-        raise no_sampler(label)
-
-    def publish(self, value: FloatArray, noisy: Callable[[], FloatArray], *events: Event) -> FloatArray:
-        """Refuse a mechanism that draws floating-point noise of its own."""
-        raise no_sampler(events[0].label if events else "this step")
-
-    def choose(self, scores: FloatArray, draw: Callable[[], IntArray], *events: Event) -> IntArray:
+    def _select(self, slot: Selection, label: str, scores: Bounded, draw: Callable[[], IntArray]) -> IntArray:
         """Select the largest of one vector of scores (d, 1) by discrete Gumbel noise on the grid.
 
-        Only selections of bounded range have a floating-point-safe sampler; others are refused. ``draw``,
-        which uses floating-point noise, is not called.
+        ``draw``, which uses floating-point noise, is not called.
         """
-        event, step, scale = self._charged_selection(*events)
-        ranked = np.abs(scores[:, 0]) if event.by_magnitude else scores[:, 0]
-        select = top_k_sampler(scale, event.count)
-        chosen = self._publish(scores, lambda: np.asarray(select(_on_grid(ranked, step)))[:, None])
-        return cast(IntArray, chosen)
+        step, scale = self._charged_selection(slot, label, scores)
+        ranked = np.abs(scores.value[:, 0]) if slot.by_magnitude else scores.value[:, 0]
+        select = top_k_sampler(scale, slot.k)
+        return self._publish(scores.value, lambda: np.asarray(select(_on_grid(ranked, step)))[:, None])
 
-    def choose_each(
+    def _select_each(
         self,
-        scores: FloatArray,
+        slot: Selection,
+        label: str,
+        scores: Bounded,
         draw: Callable[[], IntArray],
-        event: Event,
-        *,
-        allowed: BoolArray | None = None,
+        allowed: BoolArray | None,
     ) -> IntArray:
         """Select the largest allowed score of every column, (m, 1), from scores (K, m, 1)."""
-        flat = scores.reshape(-1, 1)
-        _, step, scale = self._charged_selection(event)
-        select = top_k_sampler(scale, 1)
-        candidates = [np.arange(len(scores))] * scores.shape[1]
+        step, scale = self._charged_selection(slot, label, scores)
+        select, values = top_k_sampler(scale, 1), scores.value
+        candidates = [np.arange(len(values))] * values.shape[1]
         if allowed is not None:
-            public = np.broadcast_to(allowed, scores.shape)
+            public = np.broadcast_to(allowed, values.shape)
             candidates = [np.flatnonzero(column) for column in public[..., 0].T]
 
-        def selected() -> FloatArray:
-            columns = zip(candidates, scores[..., 0].T, strict=True)
+        def selected() -> IntArray:
+            columns = zip(candidates, values[..., 0].T, strict=True)
             return np.asarray([[some[select(_on_grid(column[some], step))[0]]] for some, column in columns])
 
-        return cast(IntArray, self._publish(flat, selected))
+        return self._publish(values.reshape(-1, 1), selected)
 
-    def _charged_selection(self, *events: Event) -> tuple[BoundedRangeEvent, float, float]:
-        """Charge a selection; return its event, the scores' grid step, and the Gumbel scale in steps."""
-        event = events[0] if len(events) == 1 else None
-        if not isinstance(event, BoundedRangeEvent):
-            raise no_sampler(events[0].label if events else "this step")
-        sensitivity = _single(event.sensitivity)
-        step, spent = self._step(sensitivity, 1), event.epsilon / self._inflation
-        self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
+    def _by_own_sampler(
+        self, slot: Slot, label: str, value: FloatArray, draw: Callable[[], A], sensitivity: Number
+    ) -> A:
+        """Refuse a mechanism that draws floating-point noise of its own."""
+        raise no_sampler(label, slot.instead)
+
+    def of_drawn_rows(self, label: str, *_: Any) -> FloatArray:
+        """Refuse: discrete noise on sums over random rows has no accountant here."""
+        raise no_sampler(label, SampledGaussian.instead)
+
+    def _charged_selection(self, slot: Selection, label: str, scores: Bounded) -> tuple[float, float]:
+        """Charge a selection; return the scores' grid step, and the Gumbel scale in steps."""
+        if not slot.has_exact_sampler:
+            raise no_sampler(label, slot.instead)
+        sensitivity = _single(scores.sensitivity)
+        self._charge(slot, label, sensitivity)
+        step = self._step(sensitivity, 1)
         # Twice the sensitivity: scores may move in both directions.
-        return event, step, 2 * (self._rounding * sensitivity / step + 2) / spent
+        return step, 2 * (self._rounding * sensitivity / step + 2) / (slot.epsilon / self._inflation)
 
     def _step(self, sensitivity: float, size: int) -> float:
         return grid_step(sensitivity, size, self._n_rows)
