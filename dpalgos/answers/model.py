@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.answers.contrasts import ContrastResults, WaldResults, constraints_of, joint_test
+from dpalgos.answers.contrasts import WaldResults, constraints_of, joint_test
 from dpalgos.answers.names import check_names, find_name
 from dpalgos.answers.nested import nested
 from dpalgos.coefficients import (
@@ -26,7 +26,7 @@ from dpalgos.coefficients import (
     frame_of,
 )
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.interval import Interval, normal_quantile, why_none
+from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.release.checks import check_labels, check_probability
 from dpalgos.typing import FloatArray
@@ -164,7 +164,7 @@ class ReleasedModel(ShowsCoefficients):
             rows_of=partial(_rows_times, L, self.rows_of, self.terms, tuple(terms)),
         )
 
-    def t_test(self, r_matrix: Any) -> ContrastResults:
+    def t_test(self, r_matrix: Any) -> CoefficientTable:
         """Test hypotheses R β = q one by one.
 
         Parameters
@@ -176,14 +176,12 @@ class ReleasedModel(ShowsCoefficients):
         R, null, names = constraints_of(r_matrix, self.terms, self.columns)
         intervals = self._along(R)
         limits = _limits(intervals)
-        sd = (limits[1] - limits[0]) / (2 * normal_quantile(self.level))
-        return ContrastResults(
-            names=names,
-            effect=limits.mean(axis=0),
-            sd=sd,
-            null=null,
-            limits=limits.T,
+        return CoefficientTable(
+            terms=names,
+            estimate=limits.mean(axis=0),
+            interval=limits,
             level=self.level,
+            null=null,
             note=why_none(intervals.codes, names, "hypothesis") if intervals.codes.any() else "",
         )
 

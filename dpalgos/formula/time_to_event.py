@@ -81,7 +81,7 @@ class SurvivalResult(FormulaResult):
             R[k, terms.index(name)] = 1.0
         found = self.model.t_test((R, np.zeros(len(R))))
         columns = {"period": time.labels, "hazard": np.exp(found.effect)}
-        low, high = np.exp(found.conf_int().T)
+        low, high = np.exp(found.limits)
         return frame_of(columns | {"ci_low": low, "ci_high": high})
 
     def survival(self, at: Any) -> Any:
@@ -115,7 +115,7 @@ class SurvivalResult(FormulaResult):
         weighted = hazards[:, :, None] * columns.reshape(n, n_periods, -1)
         gradient = (np.cumsum(weighted, axis=1) / H[:, :, None]).reshape(n * n_periods, -1)
         found = self.model.t_test((gradient, np.zeros(len(gradient))))
-        low, high = found.conf_int().T
+        low, high = found.limits
         ratio, H = np.exp((high - low) / 2), H.ravel()
         return frame_of(
             {

@@ -185,7 +185,7 @@ def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable 
     rows = []
     for test in tests:
         for name, effect, null, (low, high), p in zip(
-            test.names, test.effect, test.null, test.limits, test.pvalue, strict=True
+            test.terms, test.effect, test.null, test.limits.T, test.pvalue, strict=True
         ):
             if math.isnan(effect):
                 rows.append([name, "", "", test.note])
