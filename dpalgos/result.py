@@ -248,7 +248,7 @@ class Result(ShowsCoefficients):
         k = len(terms)
         alone = {term: (term,) for term in terms}
         settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
-        settings |= {"groups": alone, **facts}
+        settings |= {"by_term": alone, **facts}
         released = self.intervals.released
         return ReleasedModel(terms=tuple(terms), released=released, **settings).after_offset()
 

@@ -66,8 +66,8 @@ class Variable:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The names of its sums; the last is of missing cells if it may lack some."""
-        own = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
-        return (*own, "missing") if self.may_lack else own
+        parts = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
+        return (*parts, "missing") if self.may_lack else parts
 
     @property
     def code(self) -> int:
@@ -265,9 +265,9 @@ class BaselineTable:
     def _size(self, k: int) -> tuple[float, float]:
         """Return the size of a group, and the variance of its noise over that of one sum."""
         weights, totals = [1.0], [self.sums[k, 0]]
-        for each, own in zip(self.variables, self._sums(k), strict=True):
+        for each, sums in zip(self.variables, self._sums(k), strict=True):
             weights.append(each.weight_of_size)
-            totals.append(own.sum() if each.levels else own[1:].sum())
+            totals.append(sums.sum() if each.levels else sums[1:].sum())
         return float(np.average(totals, weights=weights)), self.noise_std**2 / sum(weights)
 
     def _rows(self, k: int) -> Iterator[dict[str, Any]]:
@@ -276,21 +276,21 @@ class BaselineTable:
         n = size if size > _VISIBLE * np.sqrt(v) else np.nan
         shown = max(n, 0.0)
         yield self._row("n", "", group, "size", shown, float(np.sqrt(v)), n=shown, bounds=(0.0, np.inf))
-        for each, own in zip(self.variables, self._sums(k), strict=True):
+        for each, sums in zip(self.variables, self._sums(k), strict=True):
             shared = v * each.weight_of_size  # the covariance of the size and of one of its sums
             with_value, variance = n, v
             if each.may_lack:
-                with_value, variance = n - float(own[-1]), v + sigma**2 - 2 * shared
+                with_value, variance = n - float(sums[-1]), v + sigma**2 - 2 * shared
                 with_value = with_value if with_value > _VISIBLE * np.sqrt(variance) else np.nan
-            for level, count in zip(each.levels, own, strict=False):
+            for level, count in zip(each.levels, sums, strict=False):
                 share, std = self._share(count, with_value, variance, shared)
                 n_at_level = share * with_value
                 yield self._row(each.name, level, group, "share", share, std, n=n_at_level, bounds=(0.0, 1.0))
             if not each.levels:
-                number = None if with_value != with_value else _Number(own, with_value, variance, sigma)
+                number = None if with_value != with_value else _Number(sums, with_value, variance, sigma)
                 yield from self._of_number(each, group, number)
             if each.may_lack:
-                share, std = self._share(own[-1], n, v, shared)
+                share, std = self._share(sums[-1], n, v, shared)
                 yield self._row(each.name, "", group, "missing", share, std, n=share * n, bounds=(0.0, 1.0))
 
     def _share(self, count: float, n: float, variance: float, covariance: float) -> tuple[float, float]:

@@ -50,7 +50,7 @@ class ReleasedModel(ShowsCoefficients):
     matrix, shift : (k, m) and (k,) arrays
         The coefficients are ``matrix`` times the released ones, plus ``shift``.
     released : ReleasedRegression
-    groups : mapping of str to tuple of str
+    by_term : mapping of str to tuple of str
         Terms of a formula → their coefficients, such as the levels of a category.
     columns : tuple of str
         The names that a formula may use.
@@ -72,7 +72,7 @@ class ReleasedModel(ShowsCoefficients):
     matrix: FloatArray
     shift: FloatArray
     released: ReleasedRegression
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_term: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     declaration: Mapping[str, Any] | None = None
     response: str = ""
@@ -123,7 +123,7 @@ class ReleasedModel(ShowsCoefficients):
             terms=tuple(terms),
             matrix=self.matrix[1:],
             shift=self.shift[1:],
-            groups={name: members for name, members in self.groups.items() if offset not in members},
+            by_term={name: members for name, members in self.by_term.items() if offset not in members},
             offset=self.offset or offset,
             rows_of=partial(_rows_after_offset, self.terms),
         )
@@ -142,13 +142,13 @@ class ReleasedModel(ShowsCoefficients):
         coefficients = self._coefficients_of(terms, intercept)
         index = [j for j, term in enumerate(self.terms) if term in coefficients]
         names = [self.terms[j] for j in index]
-        groups = {name: tuple(t for t in members if t in names) for name, members in self.groups.items()}
-        groups = {name: members for name, members in groups.items() if members}
-        found = self.through(np.eye(len(self.terms))[:, index], names, groups)
+        kept = {name: tuple(t for t in members if t in names) for name, members in self.by_term.items()}
+        kept = {name: members for name, members in kept.items() if members}
+        found = self.through(np.eye(len(self.terms))[:, index], names, kept)
         return replace(found, intercept=self.intercept if self.intercept in names else "")
 
     def through(
-        self, L: FloatArray, terms: Sequence[str], groups: Mapping[str, tuple[str, ...]]
+        self, L: FloatArray, terms: Sequence[str], by_term: Mapping[str, tuple[str, ...]]
     ) -> ReleasedModel:
         """Return the nested model whose columns are those of this model times L (k, s)."""
         if self.omitted is not None:
@@ -159,7 +159,7 @@ class ReleasedModel(ShowsCoefficients):
             terms=tuple(terms),
             matrix=combinations @ self.matrix,
             shift=combinations @ self.shift,
-            groups=groups,
+            by_term=by_term,
             omitted=omitted if L.shape[1] < len(L) else None,
             rows_of=partial(_rows_times, L, self.rows_of, self.terms, tuple(terms)),
         )
@@ -194,9 +194,10 @@ class ReleasedModel(ShowsCoefficients):
 
     def wald_test_terms(self) -> Any:
         """Test each term of the formula, with all levels of a category together; a data frame by term."""
-        groups = {name: members for name, members in self.groups.items() if self.intercept not in members}
         tests = {}
-        for name, members in groups.items():
+        for name, members in self.by_term.items():
+            if self.intercept in members:
+                continue
             R = np.array([[float(term == each) for term in self.terms] for each in members])
             tests[name] = self.wald_test(R)
         return frame_of(
@@ -265,12 +266,12 @@ class ReleasedModel(ShowsCoefficients):
         """Return the coefficients of a nested model; refuse terms that this model does not have."""
         terms = check_names("terms", terms)
         coefficients = {self.intercept} if intercept and self.intercept else set()
-        names = list(dict.fromkeys([*self.groups, *self.terms]))
+        names = list(dict.fromkeys([*self.by_term, *self.terms]))
         for each in terms:
             term = find_name(each, names, self.columns)
             if term is None:
                 raise InputError(unknown_name("term", each, names))
-            coefficients |= {*self.groups.get(term, (term,))}
+            coefficients |= {*self.by_term.get(term, (term,))}
         if not coefficients:
             raise InputError("terms must name a coefficient, got none; name one")
         return coefficients
