@@ -1,0 +1,70 @@
+"""Plans of four budgets and sizes: a row per form of an estimator, and a number for each of its plans.
+
+A plan follows from public numbers alone. Therefore many sizes can be compared, also those at which an
+estimator changes its steps. ``python -m tests.golden.plans`` writes the numbers of today.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpalgos
+from dpalgos.api import build_params
+from tests.contract.forms import EVERY, FAMILIES, keywords
+
+FILE = Path(__file__).with_name("plans.csv")
+SIZES = ((30, 3, 0.3), (1_000, 3, 1.0), (20_000, 30, 1.0), (10**6, 3, 4.0))  # n, d, ε
+COLUMNS = ("estimator", "form", "calibration", *(f"n={n} d={d} epsilon={e:g}" for n, d, e in SIZES))
+Key = tuple[str, str, str]
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers of a plan in order."""
+    if isinstance(value, np.ndarray | tuple | list):
+        for each in value:
+            yield from numbers(each)
+    elif isinstance(value, int | float | np.number):
+        yield float(np.nan_to_num(float(value), posinf=1e9, neginf=-1e9))
+
+
+def plans() -> Iterator[tuple[Key, tuple[float, ...]]]:
+    """Yield each form with a weighted sum of all numbers of its plan at each size; NaN if it is refused."""
+    for estimator, calibration in EVERY + FAMILIES:
+        if not estimator.private:
+            continue
+        found = []
+        for n, d, epsilon in SIZES:
+            try:
+                params = build_params(
+                    estimator, keywords(estimator, calibration, epsilon=epsilon, delta=1e-6)
+                )
+                plan = params.plan(n, d)
+            except dpalgos.InputError:
+                found.append(np.nan)
+                continue
+            content = [(label, *astuple(slot)) for label, slot in plan.items()]
+            values = np.array(list(numbers(content)))
+            found.append(float(np.log1p(np.abs(values)) @ (2 + np.sin(np.arange(len(values))))))
+        yield (estimator.name, estimator.form, calibration or ""), tuple(found)
+
+
+def stored() -> dict[Key, tuple[float, ...]]:
+    """Return the stored numbers of each form."""
+    with FILE.open(encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    return {(name, form, calibration): tuple(map(float, found)) for name, form, calibration, *found in rows}
+
+
+def is_same(found: tuple[float, ...], known: tuple[float, ...]) -> bool:
+    """Return whether the plans of a form differ by rounding only."""
+    return bool(np.allclose(found, known, rtol=1e-8, atol=0, equal_nan=True))
+
+
+if __name__ == "__main__":
+    with FILE.open("w", encoding="utf-8") as target:
+        rows = [(*key, *(f"{each:.10g}" for each in found)) for key, found in plans()]
+        csv.writer(target, lineterminator="\n").writerows([COLUMNS, *rows])
