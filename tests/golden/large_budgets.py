@@ -1,6 +1,6 @@
 """Estimates at fixed seeds at a large budget, of rows and of people.
 
-With little noise an estimator takes the steps that it leaves out at small budgets: it searches for thresholds,
+With little noise an estimator takes steps that it leaves out at small budgets: it searches for thresholds,
 whitens twice, and makes intervals. ``python -m tests.golden.large_budgets`` writes the numbers of today.
 """
 
