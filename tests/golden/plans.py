@@ -17,8 +17,9 @@ from dpalgos.api import build_params
 from tests.contract.forms import EVERY, FAMILIES, keywords
 
 FILE = Path(__file__).with_name("plans.csv")
-SIZES = ((30, 3, 0.3), (1_000, 3, 1.0), (20_000, 30, 1.0), (10**6, 3, 4.0))  # n, d, ε
-COLUMNS = ("estimator", "form", "calibration", *(f"n={n} d={d} epsilon={e:g}" for n, d, e in SIZES))
+# n, d, ε, and a factor on the public bounds of the example
+SIZES = ((30, 3, 0.3, 1.0), (1_000, 3, 1.0, 2.0), (20_000, 30, 1.0, 0.5), (10**6, 3, 4.0, 3.0))
+COLUMNS = ("estimator", "form", "calibration", *(f"n={n} d={d} epsilon={e:g}" for n, d, e, _ in SIZES))
 Key = tuple[str, str, str]
 
 
@@ -37,12 +38,12 @@ def plans() -> Iterator[tuple[Key, tuple[float, ...]]]:
         if not estimator.private:
             continue
         found = []
-        for n, d, epsilon in SIZES:
+        bounds = {name: value for name, value in estimator.example.items() if name.endswith("_bound")}
+        for n, d, epsilon, factor in SIZES:
+            scaled = {name: factor * value for name, value in bounds.items() if isinstance(value, float)}
             try:
-                params = build_params(
-                    estimator, keywords(estimator, calibration, epsilon=epsilon, delta=1e-6)
-                )
-                plan = params.plan(n, d)
+                asked = keywords(estimator, calibration, epsilon=epsilon, delta=1e-6, **scaled)
+                plan = build_params(estimator, asked).plan(n, d)
             except dpalgos.InputError:
                 found.append(np.nan)
                 continue
