@@ -6,7 +6,7 @@ estimator changes its steps. ``python -m tests.golden.plans`` writes the numbers
 
 import csv
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import MISSING, astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,25 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(np.nan_to_num(float(value), posinf=1e9, neginf=-1e9))
 
 
+def _forms() -> Iterator[tuple[Any, str | None]]:
+    """Yield the private forms, and those of their examples whose numbers follow from n, d and the budget."""
+    for form, calibration in EVERY + FAMILIES:
+        if not form.private:
+            continue
+        yield form, calibration
+        optional = {item.name for item in fields(form.parameters) if item.default is not MISSING}
+        left = {
+            name: value
+            for name, value in form.example.items()
+            if name not in optional or type(value) not in (int, float)
+        }
+        if len(left) < len(form.example):
+            yield replace(form, form=f"{form.form}, default numbers", example=left), calibration
+
+
 def plans() -> Iterator[tuple[Key, tuple[float, ...]]]:
     """Yield each form with a weighted sum of all numbers of its plan at each size; NaN if it is refused."""
-    for estimator, calibration in EVERY + FAMILIES:
-        if not estimator.private:
-            continue
+    for estimator, calibration in _forms():
         found = []
         bounds = {name: value for name, value in estimator.example.items() if name.endswith("_bound")}
         for n, d, epsilon, factor in SIZES:
