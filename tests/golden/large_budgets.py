@@ -13,6 +13,7 @@ import numpy as np
 
 import dpalgos
 from tests.contract.forms import EVERY, FAMILIES, answered
+from tests.golden.plans import INTERVALS
 
 FILE = Path(__file__).with_name("large_budgets.csv")
 COLUMNS = ("estimator", "form", "calibration", "unit", "estimate", "half_width", "certified_epsilon")
@@ -35,7 +36,7 @@ def estimates() -> Iterator[tuple[Key, tuple[float, ...]]]:
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (_N, _D))
     y = X @ np.linspace(1, -0.5, _D) + 0.3 + 0.3 * rng.standard_normal(_N)
-    for estimator, calibration in EVERY + FAMILIES:
+    for estimator, calibration in EVERY + FAMILIES + INTERVALS:
         if not estimator.private:
             continue
         for unit, options in _units(estimator):

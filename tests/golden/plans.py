@@ -17,6 +17,11 @@ from dpalgos.api import build_params
 from tests.contract.forms import EVERY, FAMILIES, keywords
 
 FILE = Path(__file__).with_name("plans.csv")
+INTERVALS = [
+    (replace(form, form=f"{form.form}, interval", example={**form.example, "interval": 0.95}), calibration)
+    for form, calibration in FAMILIES
+    if form.takes("interval") and calibration != "paper"
+]
 # n, d, ε, and a factor on the public bounds of the example
 SIZES = ((30, 3, 0.3, 1.0), (1_000, 3, 1.0, 2.0), (20_000, 30, 1.0, 0.5), (10**6, 3, 4.0, 3.0))
 COLUMNS = ("estimator", "form", "calibration", *(f"n={n} d={d} epsilon={e:g}" for n, d, e, _ in SIZES))
@@ -34,7 +39,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 def _forms() -> Iterator[tuple[Any, str | None]]:
     """Yield the private forms, and those of their examples whose numbers follow from n, d and the budget."""
-    for form, calibration in EVERY + FAMILIES:
+    for form, calibration in EVERY + FAMILIES + INTERVALS:
         if not form.private:
             continue
         yield form, calibration
