@@ -6,7 +6,7 @@ whitens twice, and makes intervals. ``python -m tests.golden.large_budgets`` wri
 
 import csv
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,8 @@ from tests.contract.forms import EVERY, FAMILIES, answered
 from tests.golden.plans import INTERVALS
 
 FILE = Path(__file__).with_name("large_budgets.csv")
-COLUMNS = ("estimator", "form", "calibration", "unit", "estimate", "half_width", "certified_epsilon")
+NUMBERS = ("estimate", "half_width", "certified_epsilon", "diagnostics")
+COLUMNS = ("estimator", "form", "calibration", "unit", *NUMBERS)
 _N, _D, _ROWS_OF_A_PERSON = 900, 3, 3
 _BUDGET = {"epsilon": 8.0, "delta": 1e-6}
 Key = tuple[str, str, str, str]
@@ -31,8 +32,20 @@ def _units(estimator) -> Iterator[tuple[str, dict[str, object]]]:
         yield "rows of people", {"user_ids": people, "person_weight": "rows", "max_rows": _ROWS_OF_A_PERSON}
 
 
+def _size(notes: Mapping[str, object]) -> float:
+    """Return the sum of the norms of all diagnostics that are numbers."""
+    total = 0.0
+    for note in notes.values():
+        try:
+            numbers = np.asarray(note, dtype=float)
+        except (TypeError, ValueError):
+            continue
+        total += float(np.linalg.norm(np.nan_to_num(numbers, posinf=1e6, neginf=-1e6)))
+    return total
+
+
 def estimates() -> Iterator[tuple[Key, tuple[float, ...]]]:
-    """Yield the norms of each private form's estimate and half-widths, and its certified ε."""
+    """Yield each form's norms of estimate and half-widths, its certified ε, and its diagnostics."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (_N, _D))
     y = X @ np.linspace(1, -0.5, _D) + 0.3 + 0.3 * rng.standard_normal(_N)
@@ -51,6 +64,7 @@ def estimates() -> Iterator[tuple[Key, tuple[float, ...]]]:
                 np.linalg.norm(found.estimate),
                 np.linalg.norm(np.nan_to_num(limits[1] - limits[0])) / 2,
                 found.certified_epsilon,
+                _size(found.diagnostics),
             )
             key = (estimator.name, estimator.form, calibration or "", unit)
             yield key, tuple(map(float, numbers))
