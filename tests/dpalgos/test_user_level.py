@@ -1,5 +1,7 @@
 """Means, regressions and choices over users: errors, users of unequal size, what m buys, schemes."""
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,9 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
+from dpalgos.mechanisms.private_range import miss_probability
 from dpalgos.rows.sample import Sample
+from dpalgos.user_level.aggregation import BinSelection
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
 from dpalgos.user_level.user_level_selection import UserLevelSelection, mean_losses
 from tests.contract.moves import largest_moves
@@ -136,6 +140,25 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
 BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
 REGRESSION = {"loss": "squared", "gradient_bound": BOUND, "radius": 1.0, **SETTINGS}
+
+
+@pytest.mark.parametrize("n_iterations", [1, 40])
+def test_users_must_suffice_for_all_ranges_of_a_run_together(n_iterations):
+    steps = {"n_iterations": n_iterations, "step_size": 0.1}
+    settings = {**REGRESSION, "concentration_radius": 1.0, **steps}
+    params = build_params(dpalgos.get_estimator("user_level_regression"), settings)
+
+    def is_refused(n):
+        try:
+            params.plan(n, D)
+        except dpalgos.InputError:
+            return True
+        return False
+
+    n = bisect_left(range(1, 10**6), True, key=lambda n: not is_refused(n)) + 1
+    (ranges,) = (slot for slot in params.plan(n, D).values() if isinstance(slot, BinSelection))
+    missed = ranges.k * n_iterations * miss_probability(n, ranges.n_bins, ranges.epsilon)
+    assert 0.9 * params.range_failure < missed <= params.range_failure
 
 
 def linear(n, m, replicates, seed=0, d=D):
