@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import dpalgos
-from tests.contract.forms import EVERY, FAMILIES, answered
-from tests.golden.plans import INTERVALS
+from tests.contract.forms import answered
+from tests.golden.plans import private_forms
 
 FILE = Path(__file__).with_name("large_budgets.csv")
 NUMBERS = ("estimate", "half_width", "certified_epsilon", "diagnostics")
@@ -49,9 +49,7 @@ def estimates() -> Iterator[tuple[Key, tuple[float, ...]]]:
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (_N, _D))
     y = X @ np.linspace(1, -0.5, _D) + 0.3 + 0.3 * rng.standard_normal(_N)
-    for estimator, calibration in EVERY + FAMILIES + INTERVALS:
-        if not estimator.private:
-            continue
+    for estimator, calibration in private_forms():
         for unit, options in _units(estimator):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

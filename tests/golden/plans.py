@@ -37,7 +37,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(np.nan_to_num(float(value), posinf=1e9, neginf=-1e9))
 
 
-def _forms() -> Iterator[tuple[Any, str | None]]:
+def private_forms() -> Iterator[tuple[Any, str | None]]:
     """Yield the private forms, and those of their examples whose numbers follow from n, d and the budget."""
     for form, calibration in EVERY + FAMILIES + INTERVALS:
         if not form.private:
@@ -55,7 +55,7 @@ def _forms() -> Iterator[tuple[Any, str | None]]:
 
 def plans() -> Iterator[tuple[Key, tuple[float, ...]]]:
     """Yield each form with a weighted sum of all numbers of its plan at each size; NaN if it is refused."""
-    for estimator, calibration in _forms():
+    for estimator, calibration in private_forms():
         found = []
         bounds = {name: value for name, value in estimator.example.items() if name.endswith("_bound")}
         for n, d, epsilon, factor in SIZES:
