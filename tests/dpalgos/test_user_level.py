@@ -142,6 +142,12 @@ BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
 REGRESSION = {"loss": "squared", "gradient_bound": BOUND, "radius": 1.0, **SETTINGS}
 
 
+def test_a_number_of_candidates_means_the_columns():
+    selection = dpalgos.get_estimator("user_level_selection")
+    settings = {**selection.example, "epsilon": 1.0, "delta": 1e-5, "candidates": 3}
+    np.testing.assert_array_equal(build_params(selection, settings).candidates, np.eye(3))
+
+
 @pytest.mark.parametrize("n_iterations", [1, 40])
 def test_users_must_suffice_for_all_ranges_of_a_run_together(n_iterations):
     steps = {"n_iterations": n_iterations, "step_size": 0.1}
