@@ -31,11 +31,14 @@ COLUMNS = ("term", "estimate", "std_error", "ci_low", "ci_high", "statistic", "p
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CoefficientTable:
-    """Coefficients with their intervals.
+    """Coefficients, or linear combinations of them, with their intervals and tests.
+
+    Attributes have the names of statsmodels' tests of linear hypotheses.
 
     Parameters
     ----------
     terms : sequence of str
+        Names of the coefficients, or the hypotheses as they were written.
     estimate : (d,) array
         The estimate, which may be shrunk.
     interval : (2, d) array or None
@@ -46,6 +49,10 @@ class CoefficientTable:
         Family of a generalized linear model; ``"logistic"`` and ``"poisson"`` have ratios.
     intercept : str
         The name of the intercept, which has no ratio; ``""`` without one.
+    null : float or (d,) array
+        The values that are tested.
+    note : str
+        The reasons for missing intervals.
     """
 
     terms: Sequence[str]
@@ -54,6 +61,8 @@ class CoefficientTable:
     level: float | None = None
     family: str = ""
     intercept: str = ""
+    null: FloatArray | float = 0.0
+    note: str = ""
 
     def __post_init__(self) -> None:
         if np.shape(self.estimate) != (len(self.terms),):
@@ -68,27 +77,29 @@ class CoefficientTable:
         return np.full((2, len(self.terms)), np.nan) if missing else np.array(self.interval, dtype=float)
 
     @property
-    def centers(self) -> FloatArray:
+    def effect(self) -> FloatArray:
         """The centers of the intervals; the estimate if there is no interval."""
         middle = self.limits.mean(axis=0)
         return np.where(np.isnan(middle), self.estimate, middle)
 
     @property
-    def std_error(self) -> FloatArray:
-        """Half-widths over the normal quantile of their level; NaN without an interval."""
+    def sd(self) -> FloatArray:
+        """Standard errors: half-widths over the normal quantile of their level; NaN without an interval."""
         low, high = self.limits
         return np.asarray((high - low) / (2 * normal_quantile(self.level or 0.5)))
 
     @property
     def statistic(self) -> FloatArray:
-        """Estimates over standard errors."""
+        """Effects, minus the values that are tested, over standard errors."""
         values = np.full(len(self.terms), np.nan)
-        np.divide(self.centers, self.std_error, out=values, where=self.std_error > 0)
+        np.divide(self.effect - self.null, self.sd, out=values, where=self.sd > 0)
         return values
 
+    tvalue = statistic
+
     @property
-    def p_value(self) -> FloatArray:
-        """P-values of the hypothesis that the coefficient is zero, two-sided."""
+    def pvalue(self) -> FloatArray:
+        """Two-sided p-values, by the normal distribution."""
         return np.asarray(2 * scipy.special.ndtr(-abs(self.statistic)))
 
     @property
@@ -102,12 +113,12 @@ class CoefficientTable:
     def columns(self) -> dict[str, Any]:
         """Return the columns of the table; some families add the ratio and its limits."""
         low, high = self.limits
-        numbers = (self.centers, self.std_error, low, high, self.statistic, self.p_value)
+        numbers = (self.effect, self.sd, low, high, self.statistic, self.pvalue)
         table: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
         if self.family in RATIOS:
             name = RATIOS[self.family]
             is_effect = np.array([term != self.intercept for term in self.terms])
-            for column, value in ((name, self.centers), (f"{name}_low", low), (f"{name}_high", high)):
+            for column, value in ((name, self.effect), (f"{name}_low", low), (f"{name}_high", high)):
                 table[column] = np.where(is_effect, np.exp(np.minimum(value, 700.0)), np.nan)
         return table
 
@@ -125,6 +136,15 @@ class CoefficientTable:
         frame = self.to_frame().set_index("term")[["ci_low", "ci_high"]]
         return frame.set_axis([0, 1], axis=1)
 
+    def summary_frame(self) -> Any:
+        """Return a data frame with a row per term or hypothesis, and the columns of statsmodels."""
+        columns = ("coef", "std err", "z", "P>|z|", "Conf. Int. Low", "Conf. Int. Upp.")
+        values = (self.effect, self.sd, self.statistic, self.pvalue, *self.limits)
+        return frame_of({"": self.terms, **dict(zip(columns, values, strict=True))}).set_index("")
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, [self.summary_frame().to_string(), self.note]))
+
 
 class ShowsCoefficients:
     """A mixin that gives coefficients the attribute names of statsmodels."""
@@ -136,12 +156,12 @@ class ShowsCoefficients:
     @property
     def params(self) -> Any:
         """The coefficients by term, a series: the centers of the intervals if there are any."""
-        return self._series("params", "centers")
+        return self._series("params", "effect")
 
     @property
     def bse(self) -> Any:
         """The standard errors by term, a series."""
-        return self._series("bse", "std_error")
+        return self._series("bse", "sd")
 
     @property
     def tvalues(self) -> Any:
@@ -151,7 +171,7 @@ class ShowsCoefficients:
     @property
     def pvalues(self) -> Any:
         """The p-values by term, a series."""
-        return self._series("pvalues", "p_value")
+        return self._series("pvalues", "pvalue")
 
     def table(self, names: Sequence[str] | None = None) -> Any:
         """Return the coefficients as a data frame: a row per term.

@@ -30,7 +30,7 @@ from dpalgos.rows.blocks import float_array, largest_magnitude
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:  # the source of further estimates is imported when one is requested
-    from dpalgos.answers.contrasts import ContrastResults, WaldResults
+    from dpalgos.answers.contrasts import WaldResults
     from dpalgos.answers.model import ReleasedModel
 
 
@@ -248,7 +248,7 @@ class Result(ShowsCoefficients):
         k = len(terms)
         alone = {term: (term,) for term in terms}
         settings: dict[str, Any] = {"matrix": np.eye(k), "shift": np.zeros(k), "promise": self.promise}
-        settings |= {"groups": alone, **facts}
+        settings |= {"by_term": alone, **facts}
         released = self.intervals.released
         return ReleasedModel(terms=tuple(terms), released=released, **settings).after_offset()
 
@@ -267,7 +267,7 @@ class Result(ShowsCoefficients):
         """
         return self.model.submodel(terms)
 
-    def t_test(self, r_matrix: Any) -> ContrastResults:
+    def t_test(self, r_matrix: Any) -> CoefficientTable:
         """Test linear hypotheses R β = q one by one.
 
         Parameters
@@ -277,7 +277,7 @@ class Result(ShowsCoefficients):
 
         Returns
         -------
-        ContrastResults
+        CoefficientTable
             Effects with confidence limits and p-values; NaN without a valid interval.
 
         Raises

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -53,13 +53,6 @@ _SD_RATIO = 1.5  # of the limits of a standard deviation that is shown
 _HALF_CELL = 1 / (N_CELLS - 1)
 
 
-class Estimate(NamedTuple):
-    """A number of the table with its standard error."""
-
-    value: float
-    std: float
-
-
 @dataclass(frozen=True)
 class Variable:
     """A variable of the table: a category with levels, or a number with public bounds; it may lack cells."""
@@ -73,8 +66,8 @@ class Variable:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The names of its sums; the last is of missing cells if it may lack some."""
-        own = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
-        return (*own, "missing") if self.may_lack else own
+        parts = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
+        return (*parts, "missing") if self.may_lack else parts
 
     @property
     def code(self) -> int:
@@ -124,11 +117,11 @@ class _Number:
         self._cells, self._mean = sums[1 : 1 + N_CELLS], float(np.clip(sums[0] / n, -1, 1))
 
     @cached_property
-    def _variance(self) -> Estimate:
+    def _variance(self) -> tuple[float, float]:
         """s², with the standard deviation of its noise."""
         return self._central_moment(2)
 
-    def _central_moment(self, power: int) -> Estimate:
+    def _central_moment(self, power: int) -> tuple[float, float]:
         """Return the mean of (z − z̄)^power by cells, with the standard deviation of its noise.
 
         A constant times (size − number of persons in cells), which is noise alone, is added. The constant
@@ -142,21 +135,22 @@ class _Number:
         moment = float(self._cells @ (values - constant)) / self.n + constant
         left = noise - constant * of_ones
         variance = left @ left + (constant - moment) ** 2 * of_size
-        return Estimate(moment, float(sigma * np.sqrt(variance) / self.n))
+        return moment, float(sigma * np.sqrt(variance) / self.n)
 
-    def mean(self) -> Estimate:
-        """Return the mean."""
+    def mean(self) -> tuple[float, float]:
+        """Return the mean and its standard error."""
         largest = 1 - self._mean**2  # variance of numbers in [−1, 1] with this mean
-        spread = min(max(self._variance.value, 0.0) + self._variance.std, largest)
+        value, std = self._variance
+        spread = min(max(value, 0.0) + std, largest)
         noise = self._noise_std**2 + self._mean**2 * self._size_variance
-        return Estimate(self._mean, float(np.sqrt(spread / self.n + noise / self.n**2)))
+        return self._mean, float(np.sqrt(spread / self.n + noise / self.n**2))
 
     def deviation(self, quantile: float) -> tuple[float, float, float]:
         """Return the standard deviation and its limits; NaN if the limits differ too much."""
         value, noise = self._variance
-        fourth = self._central_moment(4)
+        fourth, noise_of_fourth = self._central_moment(4)
         largest = max(value, noise) * (1 + abs(self._mean)) ** 2
-        squares = min(fourth.value + 2 * fourth.std, largest)
+        squares = min(fourth + 2 * noise_of_fourth, largest)
         sampling = np.sqrt(max(squares - value**2, 0.0) / self.n)
         half = quantile * float(np.hypot(noise, sampling))
         low = np.sqrt(max(value - half, 0.0)) - _HALF_CELL
@@ -271,48 +265,51 @@ class BaselineTable:
     def _size(self, k: int) -> tuple[float, float]:
         """Return the size of a group, and the variance of its noise over that of one sum."""
         weights, totals = [1.0], [self.sums[k, 0]]
-        for each, own in zip(self.variables, self._sums(k), strict=True):
+        for each, sums in zip(self.variables, self._sums(k), strict=True):
             weights.append(each.weight_of_size)
-            totals.append(own.sum() if each.levels else own[1:].sum())
+            totals.append(sums.sum() if each.levels else sums[1:].sum())
         return float(np.average(totals, weights=weights)), self.noise_std**2 / sum(weights)
 
     def _rows(self, k: int) -> Iterator[dict[str, Any]]:
         sigma, group = self.noise_std, self.groups[k]
         size, v = self._size(k)
         n = size if size > _VISIBLE * np.sqrt(v) else np.nan
-        shown = Estimate(max(n, 0.0), float(np.sqrt(v)))
-        yield self._row("n", "", group, "size", shown, n=shown.value, bounds=(0.0, np.inf))
-        for each, own in zip(self.variables, self._sums(k), strict=True):
+        shown = max(n, 0.0)
+        yield self._row("n", "", group, "size", shown, float(np.sqrt(v)), n=shown, bounds=(0.0, np.inf))
+        for each, sums in zip(self.variables, self._sums(k), strict=True):
             shared = v * each.weight_of_size  # the covariance of the size and of one of its sums
             with_value, variance = n, v
             if each.may_lack:
-                with_value, variance = n - float(own[-1]), v + sigma**2 - 2 * shared
+                with_value, variance = n - float(sums[-1]), v + sigma**2 - 2 * shared
                 with_value = with_value if with_value > _VISIBLE * np.sqrt(variance) else np.nan
-            for level, count in zip(each.levels, own, strict=False):
-                share = self._share(count, with_value, variance, shared)
-                n_at_level = share.value * with_value
-                yield self._row(each.name, level, group, "share", share, n=n_at_level, bounds=(0.0, 1.0))
+            for level, count in zip(each.levels, sums, strict=False):
+                share, std = self._share(count, with_value, variance, shared)
+                n_at_level = share * with_value
+                yield self._row(each.name, level, group, "share", share, std, n=n_at_level, bounds=(0.0, 1.0))
             if not each.levels:
-                number = None if with_value != with_value else _Number(own, with_value, variance, sigma)
+                number = None if with_value != with_value else _Number(sums, with_value, variance, sigma)
                 yield from self._of_number(each, group, number)
             if each.may_lack:
-                share = self._share(own[-1], n, v, shared)
-                yield self._row(each.name, "", group, "missing", share, n=share.value * n, bounds=(0.0, 1.0))
+                share, std = self._share(sums[-1], n, v, shared)
+                yield self._row(each.name, "", group, "missing", share, std, n=share * n, bounds=(0.0, 1.0))
 
-    def _share(self, count: float, n: float, variance: float, covariance: float) -> Estimate:
-        """Return count / n; the noise of n has this variance, and this covariance with that of the count."""
+    def _share(self, count: float, n: float, variance: float, covariance: float) -> tuple[float, float]:
+        """Return count / n and its standard error.
+
+        The noise of n has this variance, and this covariance with that of the count.
+        """
         p = float(np.clip(count / n, 0, 1))
         noise = self.noise_std**2 + p**2 * variance - 2 * p * covariance
-        return Estimate(p, float(np.sqrt(p * (1 - p) / n + noise / n**2)))
+        return p, float(np.sqrt(p * (1 - p) / n + noise / n**2))
 
     def _of_number(self, variable: Variable, group: Any, number: _Number | None) -> Iterator[dict[str, Any]]:
         (center, scale), bounds = variable.unit, (variable.lower, variable.upper)
         quantile = normal_quantile(self.level or 0.95)
-        mean = Estimate(np.nan, np.nan) if number is None else number.mean()
-        in_units = Estimate(center + scale * mean.value, scale * mean.std)
+        mean, std = (np.nan, np.nan) if number is None else number.mean()
+        mean, std = center + scale * mean, scale * std
         is_share = number is not None and variable.is_share and number.is_of_ends
-        n = in_units.value * number.n if number and is_share else np.nan
-        yield self._row(variable.name, "", group, "mean", in_units, n=n, bounds=bounds)
+        n = mean * number.n if number and is_share else np.nan
+        yield self._row(variable.name, "", group, "mean", mean, std, n=n, bounds=bounds)
         row = {"variable": variable.name, "level": "", "group": group}
         for statistic in variable.statistics[1:]:
             ends = np.full(3, np.nan)
@@ -336,15 +333,16 @@ class BaselineTable:
         level: Any,
         group: Any,
         statistic: str,
-        estimate: Estimate,
+        estimate: float,
+        std: float,
         *,
         n: float,
         bounds: tuple[float, float],
     ) -> dict[str, Any]:
-        half = np.nan if self.level is None else normal_quantile(self.level) * estimate.std
-        low, high = (float(np.clip(each, *bounds)) for each in (estimate.value - half, estimate.value + half))
+        half = np.nan if self.level is None else normal_quantile(self.level) * std
+        low, high = (float(np.clip(each, *bounds)) for each in (estimate - half, estimate + half))
         row = {"variable": variable, "level": level, "group": group, "statistic": statistic}
-        return {**row, "estimate": estimate.value, "n": n, "ci_low": low, "ci_high": high}
+        return {**row, "estimate": estimate, "n": n, "ci_low": low, "ci_high": high}
 
     def __repr__(self) -> str:
         text = self.frame().to_string(index=False, float_format="{:.4g}".format, na_rep="")

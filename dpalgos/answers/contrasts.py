@@ -12,57 +12,9 @@ import numpy as np
 import scipy
 
 from dpalgos.answers.names import reading_of
-from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.release.checks import check_labels
 from dpalgos.typing import FloatArray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ContrastResults:
-    """Tests of R β = q, one for each row of R.
-
-    Attributes
-    ----------
-    effect, sd, statistic, pvalue : (q,) arrays
-        R β; the half-width of its interval over the normal quantile; (R β − q) / sd; and the two-sided
-        p-value of a normal distribution. NaN if R β has no interval.
-    limits : (q, 2) array
-        Confidence limits of R β at ``level``.
-    note : str
-        The reasons for missing tests.
-    """
-
-    names: tuple[str, ...]
-    effect: FloatArray
-    sd: FloatArray
-    null: FloatArray
-    limits: FloatArray
-    level: float
-    note: str = ""
-
-    @property
-    def statistic(self) -> FloatArray:
-        return np.asarray((self.effect - self.null) / self.sd)
-
-    tvalue = statistic  # the name in statsmodels
-
-    @property
-    def pvalue(self) -> FloatArray:
-        return np.asarray(2 * scipy.special.ndtr(-np.abs(self.statistic)))
-
-    def conf_int(self) -> FloatArray:
-        """Return the confidence limits, (q, 2)."""
-        return self.limits
-
-    def summary_frame(self) -> Any:
-        """Return a data frame with a row per hypothesis and statsmodels' columns."""
-        columns = ("coef", "std err", "z", "P>|z|", "Conf. Int. Low", "Conf. Int. Upp.")
-        values = (self.effect, self.sd, self.statistic, self.pvalue, *self.limits.T)
-        return frame_of({"": self.names, **dict(zip(columns, values, strict=True))}).set_index("")
-
-    def __str__(self) -> str:
-        return "\n".join(filter(None, [self.summary_frame().to_string(), self.note]))
 
 
 @dataclass(frozen=True, kw_only=True)

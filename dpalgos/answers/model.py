@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.answers.contrasts import ContrastResults, WaldResults, constraints_of, joint_test
+from dpalgos.answers.contrasts import WaldResults, constraints_of, joint_test
 from dpalgos.answers.names import check_names, find_name
 from dpalgos.answers.nested import nested
 from dpalgos.coefficients import (
@@ -26,7 +26,7 @@ from dpalgos.coefficients import (
     frame_of,
 )
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.interval import Interval, normal_quantile, why_none
+from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.release.checks import check_labels, check_probability
 from dpalgos.typing import FloatArray
@@ -50,7 +50,7 @@ class ReleasedModel(ShowsCoefficients):
     matrix, shift : (k, m) and (k,) arrays
         The coefficients are ``matrix`` times the released ones, plus ``shift``.
     released : ReleasedRegression
-    groups : mapping of str to tuple of str
+    by_term : mapping of str to tuple of str
         Terms of a formula → their coefficients, such as the levels of a category.
     columns : tuple of str
         The names that a formula may use.
@@ -72,7 +72,7 @@ class ReleasedModel(ShowsCoefficients):
     matrix: FloatArray
     shift: FloatArray
     released: ReleasedRegression
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    by_term: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     declaration: Mapping[str, Any] | None = None
     response: str = ""
@@ -123,7 +123,7 @@ class ReleasedModel(ShowsCoefficients):
             terms=tuple(terms),
             matrix=self.matrix[1:],
             shift=self.shift[1:],
-            groups={name: members for name, members in self.groups.items() if offset not in members},
+            by_term={name: members for name, members in self.by_term.items() if offset not in members},
             offset=self.offset or offset,
             rows_of=partial(_rows_after_offset, self.terms),
         )
@@ -142,13 +142,13 @@ class ReleasedModel(ShowsCoefficients):
         coefficients = self._coefficients_of(terms, intercept)
         index = [j for j, term in enumerate(self.terms) if term in coefficients]
         names = [self.terms[j] for j in index]
-        groups = {name: tuple(t for t in members if t in names) for name, members in self.groups.items()}
-        groups = {name: members for name, members in groups.items() if members}
-        found = self.through(np.eye(len(self.terms))[:, index], names, groups)
+        kept = {name: tuple(t for t in members if t in names) for name, members in self.by_term.items()}
+        kept = {name: members for name, members in kept.items() if members}
+        found = self.through(np.eye(len(self.terms))[:, index], names, kept)
         return replace(found, intercept=self.intercept if self.intercept in names else "")
 
     def through(
-        self, L: FloatArray, terms: Sequence[str], groups: Mapping[str, tuple[str, ...]]
+        self, L: FloatArray, terms: Sequence[str], by_term: Mapping[str, tuple[str, ...]]
     ) -> ReleasedModel:
         """Return the nested model whose columns are those of this model times L (k, s)."""
         if self.omitted is not None:
@@ -159,12 +159,12 @@ class ReleasedModel(ShowsCoefficients):
             terms=tuple(terms),
             matrix=combinations @ self.matrix,
             shift=combinations @ self.shift,
-            groups=groups,
+            by_term=by_term,
             omitted=omitted if L.shape[1] < len(L) else None,
             rows_of=partial(_rows_times, L, self.rows_of, self.terms, tuple(terms)),
         )
 
-    def t_test(self, r_matrix: Any) -> ContrastResults:
+    def t_test(self, r_matrix: Any) -> CoefficientTable:
         """Test hypotheses R β = q one by one.
 
         Parameters
@@ -176,14 +176,12 @@ class ReleasedModel(ShowsCoefficients):
         R, null, names = constraints_of(r_matrix, self.terms, self.columns)
         intervals = self._along(R)
         limits = _limits(intervals)
-        sd = (limits[1] - limits[0]) / (2 * normal_quantile(self.level))
-        return ContrastResults(
-            names=names,
-            effect=limits.mean(axis=0),
-            sd=sd,
-            null=null,
-            limits=limits.T,
+        return CoefficientTable(
+            terms=names,
+            estimate=limits.mean(axis=0),
+            interval=limits,
             level=self.level,
+            null=null,
             note=why_none(intervals.codes, names, "hypothesis") if intervals.codes.any() else "",
         )
 
@@ -196,9 +194,10 @@ class ReleasedModel(ShowsCoefficients):
 
     def wald_test_terms(self) -> Any:
         """Test each term of the formula, with all levels of a category together; a data frame by term."""
-        groups = {name: members for name, members in self.groups.items() if self.intercept not in members}
         tests = {}
-        for name, members in groups.items():
+        for name, members in self.by_term.items():
+            if self.intercept in members:
+                continue
             R = np.array([[float(term == each) for term in self.terms] for each in members])
             tests[name] = self.wald_test(R)
         return frame_of(
@@ -267,12 +266,12 @@ class ReleasedModel(ShowsCoefficients):
         """Return the coefficients of a nested model; refuse terms that this model does not have."""
         terms = check_names("terms", terms)
         coefficients = {self.intercept} if intercept and self.intercept else set()
-        names = list(dict.fromkeys([*self.groups, *self.terms]))
+        names = list(dict.fromkeys([*self.by_term, *self.terms]))
         for each in terms:
             term = find_name(each, names, self.columns)
             if term is None:
                 raise InputError(unknown_name("term", each, names))
-            coefficients |= {*self.groups.get(term, (term,))}
+            coefficients |= {*self.by_term.get(term, (term,))}
         if not coefficients:
             raise InputError("terms must name a coefficient, got none; name one")
         return coefficients

@@ -38,7 +38,7 @@ def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
         "ratios": model.ratios,
         "promise": model.promise,
         "terms": list(model.terms),
-        "groups": {name: list(members) for name, members in model.groups.items()},
+        "groups": {name: list(members) for name, members in model.by_term.items()},
         "columns": list(model.columns),
         "declaration": model.declaration,
         "matrix": model.matrix.tolist(),
@@ -71,7 +71,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
             ratios=str(content.get("ratios", "")),
             promise=str(content["promise"]),
             terms=tuple(content["terms"]),
-            groups={name: tuple(members) for name, members in content["groups"].items()},
+            by_term={name: tuple(members) for name, members in content["groups"].items()},
             columns=tuple(content["columns"]),
             declaration=content.get("declaration"),  # version 2.1 did not store it
             matrix=np.array(content["matrix"], dtype=float),

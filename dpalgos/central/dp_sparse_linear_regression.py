@@ -19,7 +19,7 @@ Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: R is the larger magnitude of the released 2.5% and 97.5% quantiles,
     two selections that take 0.05 of ρ. R is then public.
     ``sparsity_choice``: ``"noise_level"`` drops values of the last round that noise alone explains.
-    ``"printed_cross_validation"`` chooses by :func:`dpalgos.tuning.sparsity.response_losses`.
+    ``"printed_cross_validation"`` chooses by :mod:`dpalgos.central.printed_cross_validation`.
 
 Calibrations
     ``tight``: the smallest noise of :mod:`dpalgos.central.noisy_iht`, with the exact sensitivity at the
@@ -39,34 +39,23 @@ C).
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
-
-import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
+from dpalgos.central import printed_cross_validation
 from dpalgos.central.dp_linear_regression import TruncatedRegression
-from dpalgos.central.dp_sparse_glm import projected, sparse_descent
+from dpalgos.central.dp_sparse_glm import sparse_descent
 from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
 from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import after_selections, concentrated_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Density, Gaussian, Plan, Proved
 from dpalgos.core.spend import Spend
-from dpalgos.models.risk import wide_gradient
-from dpalgos.models.shrinkage import hard_threshold, prune_noise
+from dpalgos.models.shrinkage import prune_noise
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.rows.sample import Sample
-from dpalgos.rows.wide import Design
-from dpalgos.tuning.sparsity import (
-    PRINTED_CHOICE,
-    PRINTED_PLAN,
-    SparsityEstimator,
-    as_printed,
-    response_losses,
-)
+from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray
 
@@ -121,7 +110,7 @@ class DPSparseLinearRegression(SparsityEstimator, TruncatedRegression):
         **STEP_LEMMAS,
         QUANTILES.label: QUANTILES.lemma,
         UNTRUNCATED.label: UNTRUNCATED.lemma,
-        PRINTED_CHOICE.label: PRINTED_CHOICE.lemma,
+        printed_cross_validation.CHOICE.label: printed_cross_validation.CHOICE.lemma,
     }
 
     @property
@@ -130,8 +119,8 @@ class DPSparseLinearRegression(SparsityEstimator, TruncatedRegression):
 
     def plan(self, n: float, d: int) -> Plan:
         check_how_many("sparsity", self.sparsity, d)
-        if self.is_printed:
-            return PRINTED_PLAN
+        if self.is_cross_validated:
+            return printed_cross_validation.PLAN
         budget = self.epsilon, self.delta, self.sparsity, self.n_iterations
         is_tight = self.calibration == "tight"
         # As printed, B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
@@ -147,24 +136,11 @@ class DPSparseLinearRegression(SparsityEstimator, TruncatedRegression):
         return {LABEL: concentrated_plan(self.epsilon, self.delta, first)[LABEL], **rounds}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        if self.is_printed:
-            length = self.response_bound**2 / 2
-            losses = partial(response_losses, self.response_bound, length)
-            return as_printed(rows, spend, self, _fitted, losses, length)
+        if self.is_cross_validated:
+            bound = self.response_bound
+            return printed_cross_validation.choose_of_descents(
+                rows, spend, self, descent=self, family=self.family_at(bound, bound), response_bound=bound
+            )
         pruned = prune_noise if self.sparsity_choice == "noise_level" else None
         family = self.family_at(*released_levels(rows, spend, self.response_bound, self.truncation))
         return sparse_descent(rows, spend, self, family, pruned)
-
-
-def _fitted(sample: Sample, params: DPSparseLinearRegression) -> list[FloatArray]:
-    """Return what the same steps give without noise, within the same bounds, for every s of the grid."""
-    n, family = len(params.grid), params.family_at(params.response_bound, params.response_bound)
-    mask = None if sample.row_mask is None else np.repeat(sample.row_mask, n, axis=1)
-    wide = sample.derived(row_mask=mask, n_replicates=sample.n_replicates * n)
-    gradient = wide_gradient(wide, Design(wide, params.covariate_bound, single=True), family)
-    coef: FloatArray = np.zeros((sample.n_features, wide.n_replicates))
-    for _ in range(params.n_iterations):
-        step_end = coef - params.step * gradient(coef)
-        for g, s in enumerate(params.grid):
-            coef[:, g::n] = projected(params, hard_threshold(step_end[:, g::n], s))
-    return [coef[:, g::n] for g in range(n)]

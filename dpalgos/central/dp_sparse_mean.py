@@ -19,7 +19,7 @@ intervals.
 Choices from the data (:mod:`dpalgos.tuning`)
     ``truncation="private_quantiles"``: after the selection, the 2.5% and 97.5% quantiles of the s selected
     columns are released. These are 2s selections that take 0.1 of ρ. The values are truncated between them.
-    ``sparsity_choice="printed_cross_validation"``: a choice by :func:`dpalgos.tuning.sparsity.mean_losses`.
+    ``sparsity_choice="printed_cross_validation"``: see :mod:`dpalgos.central.printed_cross_validation`.
 
 Calibrations
     ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share of ρ is
@@ -36,13 +36,13 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
+from dpalgos.central import printed_cross_validation
 from dpalgos.central.noisy_iht import dense
 from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import after_selections, concentrated_plan, least_noise_plan
@@ -51,13 +51,12 @@ from dpalgos.core.slots import Density, Gaussian, Laplace, Peeling, Plan, Proved
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import ball_mean, box
-from dpalgos.models.shrinkage import hard_threshold, james_stein, prune_noise, shrinkage_choice
+from dpalgos.models.shrinkage import james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.declared import Bounded
 from dpalgos.rows.clipping import truncate
-from dpalgos.rows.sample import Sample
-from dpalgos.tuning.sparsity import PRINTED_CHOICE, PRINTED_PLAN, SparsityEstimator, as_printed, mean_losses
+from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,
@@ -113,7 +112,7 @@ class DPSparseMean(SparsityEstimator):
         VALUES: (box, ball_mean),  # Laplace noise is of each entry, by its sensitivity in ℓ∞
         QUANTILES.label: QUANTILES.lemma,
         UNTRUNCATED.label: UNTRUNCATED.lemma,
-        PRINTED_CHOICE.label: PRINTED_CHOICE.lemma,
+        printed_cross_validation.CHOICE.label: printed_cross_validation.CHOICE.lemma,
     }
 
     def __post_init__(self) -> None:
@@ -122,8 +121,8 @@ class DPSparseMean(SparsityEstimator):
 
     def plan(self, n: float, d: int) -> Plan:
         check_how_many("sparsity", self.sparsity, d)
-        if self.is_printed:
-            return PRINTED_PLAN
+        if self.is_cross_validated:
+            return printed_cross_validation.PLAN
         s, bound = self.sparsity, self.value_bound
         if self.calibration == "paper":
             multiplier = printed_multiplier(self.epsilon, self.delta, s)
@@ -148,9 +147,8 @@ class DPSparseMean(SparsityEstimator):
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         bound = self.value_bound
-        if self.is_printed:
-            losses = partial(mean_losses, bound**2)  # losses are in ± that
-            return as_printed(rows, spend, self, _thresholded_means, losses, 2 * bound**2)
+        if self.is_cross_validated:
+            return printed_cross_validation.choose_of_means(rows, spend, self, bound)
         if self.calibration == "paper":
             spend.note("conditions", unmet_conditions(self.epsilon, self.delta, self.sparsity))
         if self.truncation == "none":
@@ -178,10 +176,3 @@ class DPSparseMean(SparsityEstimator):
         lower, upper = private_interval(spend, rows.sample, bound, columns=columns)
         means = truncated_means(rows, lower, upper, columns)
         return box.of(rows.by_replicate(means), upper - lower, rows.n)
-
-
-def _thresholded_means(sample: Sample, params: DPSparseMean) -> list[FloatArray]:
-    rows = Rows.of_sample(sample, is_batch=True)
-    means = rows.by_column(clipped_mean(rows, truncate, params.value_bound))
-    means = np.broadcast_to(means, (rows.d, sample.n_replicates))
-    return [hard_threshold(means, s) for s in params.grid]

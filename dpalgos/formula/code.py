@@ -39,7 +39,7 @@ class Code:
         columns = np.where(np.isnan(columns), self.middle, columns)
         return np.asarray(np.clip(columns, self.lower - width, self.upper + width))
 
-    def groups(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def by_term(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the terms of the formula as written → the names of their columns."""
         columns, spell = iter(names), self.reading.names.spell
         terms = in_order(self.reading, self.declared)
@@ -95,8 +95,8 @@ def is_category(code: str, reading: Reading, declared: Declared) -> bool:
 def in_order(reading: Reading, declared: Declared) -> list[tuple[str, ...]]:
     """Return the terms in patsy's order: grouped by their numeric factors, products last."""
     numbers = {t: frozenset(c for c in t if not is_category(c, reading, declared)) for t in reading.terms}
-    groups = list(dict.fromkeys([frozenset[str](), *numbers.values()]))
-    return sorted(reading.terms, key=lambda term: (groups.index(numbers[term]), len(term)))
+    kinds = list(dict.fromkeys([frozenset[str](), *numbers.values()]))
+    return sorted(reading.terms, key=lambda term: (kinds.index(numbers[term]), len(term)))
 
 
 def names_of(code: Code, terms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -221,9 +221,9 @@ class FormulaDesign:
         return self.reading.names.spell(self.reading.offset)
 
     @property
-    def groups(self) -> dict[str, tuple[str, ...]]:
+    def by_term(self) -> dict[str, tuple[str, ...]]:
         """The terms of the formula as written → their coefficients."""
-        return self.code.groups(self.terms)
+        return self.code.by_term(self.terms)
 
     @property
     def declaration(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class FormulaResult(Result):
             design.terms,
             matrix=scale * design.back,
             shift=np.zeros(len(design.terms)) + design.shift(center),
-            groups=design.groups,
+            by_term=design.by_term,
             columns=tuple(design.declared),
             declaration=design.declaration,
             response=design.response.name if design.response else "",
@@ -214,6 +214,9 @@ class FormulaResult(Result):
         return self.summary().as_text()
 
 
+ResultOfFormula = TypeVar("ResultOfFormula", bound=FormulaResult)
+
+
 def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
     """Fit a private linear regression by formula.
 
@@ -291,10 +294,11 @@ def _fit(kind: str, formula: str, frame: Any, **options: Any) -> FormulaResult:
     if reading.response and call_of(reading.response)[0] == SURVIVAL:
         name = reading.names.spell(reading.response)
         raise InputError(f"formula: {name} is for dpalgos.formula.phreg(…), got it in another regression")
-    return FormulaResult(**fit_design(kind, design_of(formula, columns), frame, **options))
+    return fit_design(FormulaResult, kind, design_of(formula, columns), frame, **options)
 
 
 def fit_design(
+    result_type: type[ResultOfFormula],
     family: str,
     design: FormulaDesign,
     frame: Any,
@@ -304,8 +308,8 @@ def fit_design(
     user: str | None = None,
     weights: str | None = None,
     **options: Any,
-) -> dict[str, Any]:
-    """Fit a formula's design to the rows of a frame; return the fields of its result.
+) -> ResultOfFormula:
+    """Fit a formula's design to the rows of a frame.
 
     If the response is a time to an event, each row is taken as a person unless ``user`` names their column.
     """
@@ -345,11 +349,11 @@ def fit_design(
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
-    result = FormulaResult(**vars(plain), design=design, response_units=units)
+    result = result_type(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
     remedy = "fewer periods" if design.survival and len(design.survival.labels) > 1 else ""
     warn_of_none(result.coefficients().interval, result.intervals, columns, remedy)
-    return vars(result)
+    return result
 
 
 def _of_persons(

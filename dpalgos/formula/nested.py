@@ -38,7 +38,7 @@ def submodel_by_formula(
 def submodel_by_terms(model: ReleasedModel, design: FormulaDesign, names: Sequence[str]) -> ReleasedModel:
     """Return the nested model of some terms of a formula, with its intercept; or of some coefficients."""
     names = check_names("terms", names)
-    terms = dict(zip(design.groups, in_order(design.reading, design.declared), strict=True))
+    terms = dict(zip(design.by_term, in_order(design.reading, design.declared), strict=True))
     found = [find_name(each, terms, model.columns) for each in names]
     if not all(found):
         return model.submodel(names)
@@ -48,9 +48,9 @@ def submodel_by_terms(model: ReleasedModel, design: FormulaDesign, names: Sequen
 
 
 def _nested(model: ReleasedModel, design: FormulaDesign, reading: Reading) -> ReleasedModel:
-    groups, L = _columns(design, reading)
-    found = model.through(L, [name for members in groups.values() for name in members], groups)
-    return replace(found, intercept=INTERCEPT if INTERCEPT in groups else "")
+    by_term, L = _columns(design, reading)
+    found = model.through(L, [name for members in by_term.values() for name in members], by_term)
+    return replace(found, intercept=INTERCEPT if INTERCEPT in by_term else "")
 
 
 def check_nested(design: FormulaDesign, formula: str) -> None:
@@ -87,12 +87,12 @@ def _columns(design: FormulaDesign, reading: Reading) -> tuple[dict[str, tuple[s
     if missing.any():
         raise InputError(
             f"formula: {names[int(missing.argmax())]!r} is no combination of the release's terms, "
-            f"{', '.join(design.groups)}; leave it out of the nested model"
+            f"{', '.join(design.by_term)}; leave it out of the nested model"
         )
     L = np.linalg.solve(R, Q.T @ N) / P_size[:, None]
     exact = np.round(L)  # selections and sums of columns; others are exact up to rounding
     is_exact = np.linalg.norm(N - P @ exact, axis=0) <= SPANNED * N_size
-    return code.groups(names), np.where(is_exact, exact, L)
+    return code.by_term(names), np.where(is_exact, exact, L)
 
 
 def _check_sides(reading: Reading, sides: Mapping[str, str], columns: Sequence[str]) -> None:
@@ -126,9 +126,9 @@ def _by_columns(model: ReleasedModel, formula: str) -> ReleasedModel:
     names = list[str]()
     for factors in filter(None, reading.terms):
         orders = (reading.names.canonical(":".join(order)) for order in permutations(factors))
-        found = (find_name(each, model.groups, model.columns) for each in orders)
+        found = (find_name(each, model.by_term, model.columns) for each in orders)
         names.append(next(filter(None, found), reading.names.spell(":".join(factors))))
-        is_coded = names[-1] in model.groups and model.groups[names[-1]] != (names[-1],)
+        is_coded = names[-1] in model.by_term and model.by_term[names[-1]] != (names[-1],)
         if is_coded and not (has_intercept and len(factors) == 1):
             raise InputError(
                 f"formula: the record does not hold the levels by which {names[-1]!r} is coded here; keep "

@@ -64,10 +64,14 @@ class PersonRows:
         parts = list(_parts(codes, _NUMBERS_AT_ONCE // (8 * len(time.labels))))
         times = {name: rows[name] for name in time.names}
         used = {name: each for name, each in rows.items() if name in time.columns}
-        columns = [
-            _in_first_period(design, time, {name: each[part] for name, each in used.items()}, part)
+        first_period = (
+            time.at_periods(
+                {name: each[part] for name, each in used.items()}, np.zeros(len(codes[part]), int)
+            )
             for part in parts
-        ]
+        )
+        columns = np.concatenate([design.matrix(each) for each in first_period])
+        columns[:, 0] -= np.log(time.longest_exposure)
         periods = np.arange(len(time.labels))
         # B is the same for all rows, except for rounding: from a row of data, it would pass on its last bits.
         public = public_rows({name: time.columns[name] for name in used}, OF_ENDS)
@@ -77,16 +81,11 @@ class PersonRows:
             )
         )
         joined = _joined(time, times, codes, parts)
-        return cls(design, joined, np.concatenate(columns), of_periods - of_periods[0], is_complete)
-
-    @property
-    def persons(self) -> IntArray:
-        """The code of the person of each person-period, (m,)."""
-        return self.joined.person
+        return cls(design, joined, columns, of_periods - of_periods[0], is_complete)
 
     def sample_rows(self) -> tuple[Any, FloatArray | None]:
         """Return the columns of the design (m, d), and the responses (m,): streamed if they are many."""
-        m = len(self.persons)
+        m = len(self.joined.person)
         if m * self.columns.shape[1] > _NUMBERS_HELD:
             return StreamedRows(self._pieces, m), None
         return self.held_rows()
@@ -143,15 +142,7 @@ def person_sample(
     if is_clipped is not None:
         moved = marked_rows(persons.means(is_clipped[order].astype(float)) > 0, X.shape[1])
     weights = None if row_weights is None else persons.means(row_weights[order])
-    return {"X": X, "y": y, "moved": moved, "user_ids": persons.persons, "row_weights": weights}
-
-
-def _in_first_period(
-    design: FormulaDesign, time: SurvivalTime, rows: Mapping[str, Any], part: slice
-) -> FloatArray:
-    columns = design.matrix(time.at_periods(rows, np.zeros(part.stop - part.start, dtype=int)))
-    columns[:, 0] -= np.log(time.columns[time.exposure].upper)  # type: ignore[union-attr]
-    return columns
+    return {"X": X, "y": y, "moved": moved, "user_ids": persons.joined.person, "row_weights": weights}
 
 
 def _joined(

@@ -24,7 +24,6 @@ from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_
 from dpalgos.release.checks import as_levels
 from dpalgos.survival.periods import (
     JoinedPeriods,
-    PersonPeriods,
     cell_rows,
     exposure_bounds,
     joined_periods,
@@ -115,6 +114,11 @@ class SurvivalTime:
         """The periods in words, (a, b]."""
         return tuple(f"({low}, {high}]" for low, high in pairwise(cut_names(self.periods)))
 
+    @property
+    def longest_exposure(self) -> float:
+        """The time at risk of a person who is followed through the longest period."""
+        return exposure_bounds(np.array(self.periods))[1]
+
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:
         """The declared columns of person-periods."""
@@ -135,8 +139,8 @@ class SurvivalTime:
                 f"formula must have the response of the release, {self.name}, got "
                 f"{reading.names.spell(reading.response)}; a nested model only leaves out covariates"
             )
-        own = self.of_periods(reading)
-        return own if reading.offset else replace(own, offset="")
+        of_periods = self.of_periods(reading)
+        return of_periods if reading.offset else replace(of_periods, offset="")
 
     def of_periods(self, reading: Reading) -> Reading:
         """Return the formula of person-periods: with the period as a term, and the exposure as offset."""
@@ -185,30 +189,27 @@ class SurvivalTime:
 
         ``first`` is added to the numbers of rows of data and to the starts.
         """
-        joined = joined_periods(self._split(rows), codes - codes[0], np.array(self.periods))
+        stop = np.asarray(rows[self.time], dtype=float)
+        entry = rows[self.start] if self.start else np.full_like(stop, self.periods[0])
+        if self.start and (np.asarray(entry) > stop).any():
+            raise InputError(
+                f"{self.start!r} must not be later than {self.time!r}: {SURVIVAL}(start, stop, event) has "
+                "the entry first; swap the two, or correct the rows"
+            )
+        cuts = np.array(self.periods)
+        split = person_periods(entry, stop, self.happened(rows), cuts, self.resolution)
+        joined = joined_periods(split, codes - codes[0], cuts)
         row, start = first
         person = joined.person + codes[0]
         return replace(joined, person=person, row=joined.row + row, starts=joined.starts + start)
 
     def at_periods(self, rows: Mapping[str, Any], period: IntArray) -> dict[str, Any]:
         """Return columns of rows (n,) that are followed through a period each, of the longest exposure."""
-        most = exposure_bounds(np.array(self.periods))[1]
         columns = {name: np.asarray(rows[name]) for name in self.columns if name in rows}
         columns[self.name] = np.zeros(len(period))
         columns[self.period] = np.array(self.labels, dtype=object)[period]
-        columns[self.exposure] = np.full(len(period), most)
+        columns[self.exposure] = np.full(len(period), self.longest_exposure)
         return columns
-
-    def _split(self, rows: Mapping[str, Any]) -> PersonPeriods:
-        stop = np.asarray(rows[self.time], dtype=float)
-        start = rows[self.start] if self.start else np.full_like(stop, self.periods[0])
-        if self.start and (np.asarray(start) > stop).any():
-            raise InputError(
-                f"{self.start!r} must not be later than {self.time!r}: {SURVIVAL}(start, stop, event) has "
-                "the entry first; swap the two, or correct the rows"
-            )
-        cuts = np.array(self.periods)
-        return person_periods(start, stop, self.happened(rows), cuts, self.resolution)
 
     def cells(self, rows: Mapping[str, Any], codes: IntArray, n_groups: int) -> FloatArray:
         """Return the row of each person, (n, G · 2 · (2K + 1)), for counts and times at risk by group."""

@@ -25,11 +25,10 @@ from dpalgos.formula.columns import (
     declared_columns,
     declared_rows,
 )
-from dpalgos.formula.design import FormulaDesign, design_of
+from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import SurvivalTime, default_periods
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
-from dpalgos.survival.periods import exposure_bounds
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -76,12 +75,12 @@ class SurvivalResult(FormulaResult):
         terms, time = list(self.design.terms), self.time
         R = np.zeros((len(time.labels), len(terms)))
         R[:, terms.index(INTERCEPT)] = 1.0
-        members = [name for name in self.design.groups.get(PERIOD, ()) if name in terms]
+        members = [name for name in self.design.by_term.get(PERIOD, ()) if name in terms]
         for k, name in enumerate(members, len(time.labels) - len(members)):
             R[k, terms.index(name)] = 1.0
         found = self.model.t_test((R, np.zeros(len(R))))
         columns = {"period": time.labels, "hazard": np.exp(found.effect)}
-        low, high = np.exp(found.conf_int().T)
+        low, high = np.exp(found.limits)
         return frame_of(columns | {"ci_low": low, "ci_high": high})
 
     def survival(self, at: Any) -> Any:
@@ -104,18 +103,15 @@ class SurvivalResult(FormulaResult):
         n, n_periods = len(next(iter(rows.values()))), len(time.labels)
         if not n:
             raise InputError("at must have a row for each curve, got none")
-        repeated: dict[str, Any] = {name: np.repeat(each, n_periods) for name, each in rows.items()}
-        repeated[time.period] = np.tile(np.array(time.labels, dtype=object), n)
-        longest = exposure_bounds(np.array(time.periods))[1]
-        repeated[time.exposure] = np.full(n * n_periods, longest)
-        columns, offset = design.terms_of(repeated)
-        beta = np.asarray(self.params)
-        hazards = np.exp(columns @ beta + offset).reshape(n, n_periods) * np.diff(time.periods) / longest
+        repeated = {name: np.repeat(each, n_periods) for name, each in rows.items()}
+        columns, offset = design.terms_of(time.at_periods(repeated, np.tile(np.arange(n_periods), n)))
+        beta, widths = np.asarray(self.params), np.diff(time.periods) / time.longest_exposure
+        hazards = np.exp(columns @ beta + offset).reshape(n, n_periods) * widths
         H = np.cumsum(hazards, axis=1)
         weighted = hazards[:, :, None] * columns.reshape(n, n_periods, -1)
         gradient = (np.cumsum(weighted, axis=1) / H[:, :, None]).reshape(n * n_periods, -1)
         found = self.model.t_test((gradient, np.zeros(len(gradient))))
-        low, high = found.conf_int().T
+        low, high = found.limits
         ratio, H = np.exp((high - low) / 2), H.ravel()
         return frame_of(
             {
@@ -190,25 +186,16 @@ def phreg(
     check_left_out(options, *OF_DESIGN, "person_weight")
     declared = declared_times(formula, periods, resolution, options)
     n_periods = 1 if periods is not None else _default_periods(formula, frame, user, declared, options)
-    design = _design(formula, declared, n_periods)
-    settings = _time_of(design).settings(options)
-    return SurvivalResult(**fit_design(settings.pop("family"), design, frame, user=user, **settings))
-
-
-def _time_of(design: FormulaDesign) -> SurvivalTime:
+    design = design_of(formula, declared, n_periods)
     if design.survival is None:
         raise InputError(
-            f"formula must have {SURVIVAL}(time, event) on its left, got {design.formula!r}; or call "
+            f"formula must have {SURVIVAL}(time, event) on its left, got {formula!r}; or call "
             "dpalgos.formula.ols, logit or poisson"
         )
-    return design.survival
-
-
-def _design(formula: str, declared: Declared, n_periods: int) -> FormulaDesign:
-    design = design_of(formula, declared, n_periods)
     if not design.has_intercept:
         raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
-    return design
+    settings = design.survival.settings(options)
+    return fit_design(SurvivalResult, settings.pop("family"), design, frame, user=user, **settings)
 
 
 def _default_periods(

@@ -203,11 +203,11 @@ class ReleasedRegression:
         self, combinations: FloatArray, level: float | None = None, omitted: OmittedEffect | None = None
     ) -> Interval:
         """Return the intervals of the combinations L β, of the rows of ``combinations`` (k, d)."""
-        known, own = np.hsplit(combinations, [int(self.has_offset)])
-        shift, size, outer = self.shift, np.abs(own), own @ self.outer
-        error = self._error(own)
+        known, free = np.hsplit(combinations, [int(self.has_offset)])
+        shift, size, outer = self.shift, np.abs(free), free @ self.outer
+        error = self._error(free)
         curved = self._second_order(outer)
-        center = own @ (self.coef + shift.moved) + known.sum(axis=1)
+        center = free @ (self.coef + shift.moved) + known.sum(axis=1)
         unknown: FloatArray = np.zeros_like(center)
         clipped, unsure = unknown, unknown
         if self.tail is not None:
@@ -229,7 +229,7 @@ class ReleasedRegression:
         }
         return interval_by_variance(
             self.level if level is None else level,
-            variance=(self._margin * variance + curved**2 + own**2 @ shift.variance)[:, None],
+            variance=(self._margin * variance + curved**2 + free**2 @ shift.variance)[:, None],
             variance_std=error.variance_std[:, None],
             sampling=sampling[:, None],
             biases={reason: bias[:, None] for reason, bias in biases.items()},
@@ -239,21 +239,21 @@ class ReleasedRegression:
 
     def covariance(self, combinations: FloatArray, omitted: OmittedEffect | None = None) -> FloatArray:
         """Return the covariances of the combinations (k, d), (k, k)."""
-        own = combinations[:, int(self.has_offset) :]
-        error = self._error(own)
+        free = combinations[:, int(self.has_offset) :]
+        error = self._error(free)
         covariance = error.lever @ error.scores @ error.lever.T
         if omitted is not None:
-            lever = own @ self.outer @ self.curvature.inverse()
+            lever = free @ self.outer @ self.curvature.inverse()
             noise, sampled = self._metric_error(omitted)
             covariance = covariance + lever @ (noise + sampled) @ lever.T
-        return np.asarray(self._margin * covariance + (own * self.shift.variance) @ own.T)
+        return np.asarray(self._margin * covariance + (free * self.shift.variance) @ free.T)
 
     @property
     def _margin(self) -> float:
         return _CURVED_MARGIN if self.family.has_counts else 1.0
 
-    def _error(self, own: FloatArray) -> CombinationError:
-        rows = own @ (self.outer - self.shift.image)
+    def _error(self, free: FloatArray) -> CombinationError:
+        rows = free @ (self.outer - self.shift.image)
         return error_of(self.curvature, self.center, self.moments, self.moments_std, rows, self.n_rows)
 
     def _metric_error(self, omitted: OmittedEffect) -> tuple[FloatArray, FloatArray]:

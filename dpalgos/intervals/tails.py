@@ -132,10 +132,10 @@ class Tail:
             return self._bound(power, unseen, _DEVIATIONS)[0]
         rows, columns = (Tail(above=self.above[:, k], std=self.std[:, k]) for k in (0, slice(1, None)))
         bound, irregular = rows._bound(power, unseen, _DEVIATIONS)
-        own, _ = columns._bound(power, unseen, _COLUMN_DEVIATIONS)
+        by_columns, _ = columns._bound(power, unseen, _COLUMN_DEVIATIONS)
         most = np.maximum(columns.above[_CLIP], 0) + _COLUMN_DEVIATIONS * columns.std[_CLIP]
-        own = np.where(irregular, np.maximum(own, FAR * most), own)
-        return np.minimum(bound, own)
+        by_columns = np.where(irregular, np.maximum(by_columns, FAR * most), by_columns)
+        return np.minimum(bound, by_columns)
 
     def _bound(self, power: float, unseen: Unseen, deviations: float) -> tuple[FloatArray, BoolArray]:
         """Return the bound, and whether outliers stand out."""

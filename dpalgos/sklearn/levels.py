@@ -37,9 +37,10 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
         if name not in levels:
             columns[name] = values
             continue
-        if (own := as_levels(values, levels[name])) is None:
+        if (found := as_levels(values, levels[name])) is None:
             raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
         columns |= {
-            column: (own == level) * 1.0 for column, level in zip(coded[name], levels[name][1:], strict=True)
+            column: (found == level) * 1.0
+            for column, level in zip(coded[name], levels[name][1:], strict=True)
         }
     return frame_of(columns)

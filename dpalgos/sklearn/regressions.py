@@ -118,7 +118,7 @@ class _LinearPredictor(UnitModel):
             terms,
             matrix=self._back,
             shift=self._shift,
-            groups={**{term: (term,) for term in terms if term not in coded}, **categories},
+            by_term={**{term: (term,) for term in terms if term not in coded}, **categories},
             intercept="intercept" if self._fitted["fit_intercept"] else "",
             rows_of=self._rows_of,
         )

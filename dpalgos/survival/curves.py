@@ -110,7 +110,8 @@ class _LifeTable:
         return np.triu(np.ones((len(self.events), len(self.events) + 1)))
 
     @cached_property
-    def own(self) -> FloatArray:
+    def in_period(self) -> FloatArray:
+        """The matrix (K, K + 1) that picks the counts of each period, without those after the last."""
         return np.eye(*self.rest.shape)
 
     @property
@@ -181,16 +182,18 @@ class _LifeTable:
     def noise_of_excess(self, weights: FloatArray, rate: FloatArray) -> FloatArray:
         """Return the covariance of noise in weights (q, K) times D − rate Y, for rates (K,)."""
         spent = weights * rate * self.widths
-        half = self.rest - self.own / 2
-        return self.noise.of(weights @ self.own - spent @ half, -spent @ half, spent, spent)
+        half = self.rest - self.in_period / 2
+        return self.noise.of(weights @ self.in_period - spent @ half, -spent @ half, spent, spent)
 
     @cached_property
     def noise_of_cumulative(self) -> FloatArray:
         """The covariance of noise in −log S, (K, K)."""
         p = self.hazard[:, None]
         weights = np.tril(np.ones((len(p), len(p)))) / (self.exposed * (1 - self.hazard))
-        exits = self.rest - self.own / 2
-        return self.noise.of(weights @ (self.own - p * self.rest), -weights @ (p * exits), weights * p.T)
+        exits = self.rest - self.in_period / 2
+        return self.noise.of(
+            weights @ (self.in_period - p * self.rest), -weights @ (p * exits), weights * p.T
+        )
 
     def limits(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper pointwise limits of S, (K,) each."""
@@ -207,26 +210,26 @@ class _LifeTable:
 
     def restricted_mean(self, n_periods: int) -> tuple[float, float]:
         """Return the mean time from the first cut point to the end of a period, and its variance."""
-        few = slice(n_periods)
+        used = slice(n_periods)
         hidden = np.zeros(len(self.events) - n_periods)
-        widths, exposed, p, own, rest = (
-            each[few] for each in (self.widths, self.exposed, self.hazard, self.own, self.rest)
+        widths, exposed, p, in_period, rest = (
+            each[used] for each in (self.widths, self.exposed, self.hazard, self.in_period, self.rest)
         )
         before = widths * np.append(1.0, self.survival[: n_periods - 1])
-        lost = ((self.events / 2 - self.event_sums) / self._exposed_to_loss)[few]
+        lost = ((self.events / 2 - self.event_sums) / self._exposed_to_loss)[used]
         areas = before * (1 - lost)
         later = np.append(np.cumsum(areas[::-1])[::-1][1:], 0.0)
         by_event = -(before / 2 + later / (1 - p)) / exposed
         by_exposed = (before * lost + later * p / (1 - p)) / exposed
-        events, exits = by_event @ own + by_exposed @ rest, by_exposed @ (rest - own / 2)
+        events, exits = by_event @ in_period + by_exposed @ rest, by_exposed @ (rest - in_period / 2)
         noise = self.noise.of(
             events[None],
             exits[None],
             *(np.append(each, hidden)[None] for each in (before / exposed, by_exposed)),
         )
-        late = 1 - lost * exposed / np.maximum(self.events[few], 1e-9)
+        late = 1 - lost * exposed / np.maximum(self.events[used], 1e-9)
         gain = before * (1 - np.clip(late, 0, 1)) * (1 - p) + later
-        return float(areas.sum()), float(noise[0, 0] + (gain**2 * self.greenwood[few]).sum())
+        return float(areas.sum()), float(noise[0, 0] + (gain**2 * self.greenwood[used]).sum())
 
 
 def _mean_part(sums: FloatArray, counts: FloatArray) -> FloatArray:

@@ -107,35 +107,35 @@ class JoinedPeriods:
     share: FloatArray
 
 
-def joined_periods(own: PersonPeriods, codes: IntArray, periods: FloatArray) -> JoinedPeriods:
+def joined_periods(split: PersonPeriods, codes: IntArray, periods: FloatArray) -> JoinedPeriods:
     """Join the person-periods of rows (n,) of persons, by their ``codes`` (n,).
 
     A row that is followed for no time has no part, unless the person has no other row. Therefore a person has
     from 1 to K person-periods, which depend on no other person.
     """
     widths = np.diff(np.asarray(periods, dtype=float))
-    person = codes[own.person]
-    counts = (own.followed > 0) | own.event
+    person = codes[split.person]
+    counts = (split.followed > 0) | split.event
     is_followed = np.bincount(person, weights=counts, minlength=int(codes.max()) + 1) > 0
     first = np.zeros(len(person), dtype=bool)
     first[np.unique(person, return_index=True)[1]] = True
     kept = np.flatnonzero(counts | (first & ~is_followed[person]))
-    kept = kept[np.argsort(person[kept] * len(widths) + own.period[kept], kind="stable")]
-    keys = person[kept] * len(widths) + own.period[kept]
+    kept = kept[np.argsort(person[kept] * len(widths) + split.period[kept], kind="stable")]
+    keys = person[kept] * len(widths) + split.period[kept]
     starts = np.flatnonzero(np.append(True, np.diff(keys) != 0))
     sizes = np.diff(np.append(starts, len(keys)))
-    total = np.add.reduceat(own.followed[kept], starts)
+    total = np.add.reduceat(split.followed[kept], starts)
     known = np.repeat(total, sizes)
     share = np.where(
-        known > 0, own.followed[kept] / np.where(known > 0, known, 1.0), 1 / np.repeat(sizes, sizes)
+        known > 0, split.followed[kept] / np.where(known > 0, known, 1.0), 1 / np.repeat(sizes, sizes)
     )
-    period = own.period[kept][starts]
+    period = split.period[kept][starts]
     return JoinedPeriods(
         person=person[kept][starts],
         period=period,
         exposure=np.clip(total, LEAST_EXPOSURE * widths[period], widths[period]),
-        event=np.logical_or.reduceat(own.event[kept], starts),
-        row=own.person[kept],
+        event=np.logical_or.reduceat(split.event[kept], starts),
+        row=split.person[kept],
         starts=np.append(starts, len(keys)),
         share=share,
     )

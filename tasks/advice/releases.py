@@ -227,7 +227,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         if survival and request.by_formula:
             persons = PersonRows.of(request.by_formula, simulated.rows, np.arange(n_units))
             X, y = persons.held_rows()
-            users = persons.persons
+            users = persons.joined.person
             weights = None if weights is None else persons.means(weights)
         else:
             X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)

@@ -103,7 +103,7 @@ class FileUnits:
             self,
             terms=design.terms,
             back=design.back,
-            groups=design.groups,
+            groups=design.by_term,
             columns=tuple(design.declared),
         )
 

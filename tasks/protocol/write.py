@@ -184,15 +184,13 @@ def _test_table(question: PlanQuestion, record: Mapping[str, Any]) -> PageTable 
         return f"There are no tests: {error}."
     rows = []
     for test in tests:
-        for name, effect, null, (low, high), p in zip(
-            test.names, test.effect, test.null, test.limits, test.pvalue, strict=True
-        ):
+        off, (lows, highs) = test.effect - test.null, test.limits - test.null
+        for name, effect, low, high, p in zip(test.terms, off, lows, highs, test.pvalue, strict=True):
             if math.isnan(effect):
                 rows.append([name, "", "", test.note])
             else:
-                low, high, effect = low - null, high - null, effect - null
                 rows.append([name, num_in(effect, low, high), interval_text(low, high), p_text(p)])
-    level = f"{100 * tests[0].level:g}% interval"
+    level = f"{100 * model.level:g}% interval"
     return PageTable(["planned test", "left minus right side", level, "p"], rows, stacked=True)
 
 

@@ -320,7 +320,7 @@ def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> 
         units.coef_names,
         matrix=matrix,
         shift=shift,
-        groups=units.groups or {name: (name,) for name in units.coef_names},
+        by_term=units.groups or {name: (name,) for name in units.coef_names},
         columns=units.columns or units.coef_names,
         response=design.response.name if design and design.response else request.response,
         intercept=units.intercept,

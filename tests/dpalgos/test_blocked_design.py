@@ -94,6 +94,15 @@ def test_a_stream_that_changes_between_passes_is_refused(later):
     refused(lambda: list(rows.blocks()), dpalgos.InputError, "X")
 
 
+def test_blocks_of_a_stream_know_which_rows_they_are():
+    X = np.arange(1400, dtype=np.float32).reshape(700, 2)  # in single precision blocks are short
+    parts = list(StreamedRows(lambda: np.array_split(X, 7)).blocks())
+    assert len(parts) > 2
+    np.testing.assert_array_equal(np.concatenate([X[rows] for rows, _ in parts]), X)
+    for rows, values in parts:
+        np.testing.assert_array_equal(X[rows], values)
+
+
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("as_columns", [False, True])
 def test_a_later_block_of_double_precision_does_not_become_infinite(partitioned, as_columns):

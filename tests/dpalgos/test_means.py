@@ -9,6 +9,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.box_mean import column_groups
+from dpalgos.central.public_axes_mean import PublicAxes
 from tests.dpalgos.silence import estimated
 
 
@@ -64,3 +65,14 @@ def test_others_add_no_less_noise_within_the_same_box(epsilon, d):
         together = (d + 1) * (d + 2) / 3 * (widths**2).sum() / epsilon**2
         gaussian = (widths.sum() * noise_multiplier(epsilon, 1e-9)) ** 2
         assert variance(result.events, widths) <= min(evenly, at_best, together, gaussian) * (1 + 1e-9)
+
+
+def test_axes_of_public_groups_that_differ_by_noise_alone_count_as_noise():
+    rng, groups = np.random.default_rng(0), np.repeat(np.arange(150), 2)
+    raw = rng.standard_normal((300, 40))
+    noise = PublicAxes(raw, groups).spectrum
+    shifted = PublicAxes(raw + 3 * rng.standard_normal((150, 1))[groups], groups).spectrum
+    means = raw.reshape(150, 2, 40).mean(axis=1)
+    largest = np.linalg.svd(means - means.mean(axis=0), compute_uv=False)[0] ** 2 / 150
+    assert noise.variances.max() < 0.1 * largest
+    assert shifted.variances[0] > 100 * noise.variances.max()

@@ -5,11 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy.stats import truncnorm
 
 from data.datasets import get_dataset
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
+from dpalgos.central.preconditioned.intercept import positive_mean
 from dpalgos.central.preconditioned.plan import FAR_ROWS, Numbers
 from dpalgos.intervals.tails import TAIL
 from dpalgos.models.families import family_names, get_family
@@ -245,6 +247,13 @@ def test_slopes_without_signal_are_shrunk_but_never_zero(family):
     strong = answers(X, signal, 4.0, 1e-8, seed=33, replicates=20, family=family, intercept=True)
     assert np.mean(strong.diagnostics["slopes_help"]) > 0.9 > np.mean(found.diagnostics["slopes_help"])
     assert np.abs(found.estimate[:-1]).mean() < 0.025
+
+
+@pytest.mark.parametrize("released", [-3.0, -0.5, 0.0, 0.2, 5.0])
+def test_the_mean_of_counts_is_that_of_a_positive_number(released):
+    std = 0.7
+    expected = truncnorm(-released / std, np.inf, loc=released, scale=std).mean()
+    assert positive_mean(released, std) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_vector_is_shrunk_to_its_posterior_mean():

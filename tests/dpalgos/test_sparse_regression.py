@@ -7,9 +7,9 @@ from scipy.special import expit
 import dpalgos
 from dpalgos.accounting.composition import spending
 from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.central import printed_cross_validation
 from dpalgos.hardened_release import release_plan
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning import sparsity
 from tests.builders import refused
 from tests.dpalgos.silence import estimated, silent
 
@@ -148,7 +148,10 @@ def test_the_noise_level_costs_nothing(name):
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 23, 100])
 def test_every_row_is_tested_once_and_folds_are_even_those_of_a_mask_too(n):
-    folds = [sparsity.fold(Sample(np.arange(float(n))[:, None]), k) for k in range(sparsity.N_FOLDS)]
+    folds = [
+        printed_cross_validation.fold(Sample(np.arange(float(n))[:, None]), k)
+        for k in range(printed_cross_validation.N_FOLDS)
+    ]
     np.testing.assert_array_equal(np.concatenate([part.X[:, 0] for part in folds]), np.arange(n))
     assert np.ptp([len(part.X) for part in folds]) <= 1
     X, used = np.arange(2.0 * n)[:, None], np.arange(2 * n) % 2 == 0
@@ -156,6 +159,6 @@ def test_every_row_is_tested_once_and_folds_are_even_those_of_a_mask_too(n):
     for k, part in enumerate(folds):
         assert n == 1 or not set(part.X[:, 0]) & set(part.train.X[:, 0])
         assert part.train.n_rows[0] == max(n - len(part.X), 1)
-        own = sparsity.fold(masked, k)
+        own = printed_cross_validation.fold(masked, k)
         np.testing.assert_array_equal(own.X[own.weights[:, 0] > 0], 2 * part.X)
         np.testing.assert_array_equal(X[own.train.row_mask[:, 0]], 2 * part.train.X)

@@ -542,7 +542,7 @@ def test_covariates_of_one_period_are_weighted_by_the_time_at_risk():
     design = design_of("Surv(start, stop, died) ~ z", {**declared, "died": CategoryColumn((0, 1))})
     arrays = {name: np.asarray(each) for name, each in rows.items()}
     found = PersonRows.of(design, arrays, np.array([0, 0, 0, 1]))
-    np.testing.assert_array_equal(found.persons, [0, 0, 1, 1])
+    np.testing.assert_array_equal(found.joined.person, [0, 0, 1, 1])
     np.testing.assert_allclose(found.means(arrays["z"]), [0.25, 0.5, -1, -1])
     np.testing.assert_allclose(found.joined.exposure, [1, 0.5, 1, 1])
     X, y = found.sample_rows()
@@ -573,7 +573,7 @@ def test_person_periods_of_a_person_depend_on_no_other_person_bit_by_bit(right):
         rows = {name: np.concatenate([others[name], each]) for name, each in same.items()}
         with threadpool_limits(n_threads):
             made = PersonRows.of(design, rows, np.arange(n_others + 60))
-            found.append(made.sample_rows()[0][made.persons >= n_others])
+            found.append(made.sample_rows()[0][made.joined.person >= n_others])
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 

@@ -1,5 +1,7 @@
 """Means, regressions and choices over users: errors, users of unequal size, what m buys, schemes."""
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,9 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
 from dpalgos.core.rows import Rows
+from dpalgos.mechanisms.private_range import miss_probability
 from dpalgos.rows.sample import Sample
+from dpalgos.user_level.aggregation import BinSelection
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective
 from dpalgos.user_level.user_level_selection import UserLevelSelection, mean_losses
 from tests.contract.moves import largest_moves
@@ -111,6 +115,12 @@ def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
     assert event.l2_sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
 
 
+def test_rows_of_a_user_are_put_together_in_whatever_order_they_come():
+    users = Sample(np.arange(6.0)[:, None], user_ids=np.array([0, 2, 1, 2, 0, 1])).users
+    assert users.n_rows.tolist() == [2, 2, 2]
+    assert users.X[:, 0].tolist() == [0, 4, 2, 5, 1, 3]
+
+
 def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     """A refusal would tell how many rows some user has; and another user must not decide which ones count."""
     ids = np.repeat(np.arange(4), [7, 1, 9, 2])
@@ -134,6 +144,31 @@ def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
 BOUND = np.sqrt(8) * (1.8 * np.sqrt(8) + 1)
 REGRESSION = {"loss": "squared", "gradient_bound": BOUND, "radius": 1.0, **SETTINGS}
+
+
+def test_a_number_of_candidates_means_the_columns():
+    selection = dpalgos.get_estimator("user_level_selection")
+    settings = {**selection.example, "epsilon": 1.0, "delta": 1e-5, "candidates": 3}
+    np.testing.assert_array_equal(build_params(selection, settings).candidates, np.eye(3))
+
+
+@pytest.mark.parametrize("n_iterations", [1, 40])
+def test_users_must_suffice_for_all_ranges_of_a_run_together(n_iterations):
+    steps = {"n_iterations": n_iterations, "step_size": 0.1}
+    settings = {**REGRESSION, "concentration_radius": 1.0, **steps}
+    params = build_params(dpalgos.get_estimator("user_level_regression"), settings)
+
+    def is_refused(n):
+        try:
+            params.plan(n, D)
+        except dpalgos.InputError:
+            return True
+        return False
+
+    n = bisect_left(range(1, 10**6), True, key=lambda n: not is_refused(n)) + 1
+    (ranges,) = (slot for slot in params.plan(n, D).values() if isinstance(slot, BinSelection))
+    missed = ranges.k * n_iterations * miss_probability(n, ranges.n_bins, ranges.epsilon)
+    assert 0.9 * params.range_failure < missed <= params.range_failure
 
 
 def linear(n, m, replicates, seed=0, d=D):

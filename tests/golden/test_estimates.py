@@ -1,6 +1,6 @@
-"""Estimates at fixed seeds are the stored ones; ``tests.golden.estimates`` stores what changed."""
+"""Estimates at fixed seeds are the stored ones; their modules store what changed."""
 
-from tests.golden import estimates
+from tests.golden import estimates, large_budgets
 
 
 def test_each_form_of_an_estimator_has_its_stored_answer():
@@ -9,6 +9,13 @@ def test_each_form_of_an_estimator_has_its_stored_answer():
     found = {tuple(key): value for *key, value in estimates.estimates()}
     assert list(found) == list(known)
     assert [key for key in found if not estimates.is_same(found[key], known[key])] == []
+
+
+def test_rows_and_people_have_their_stored_answers_at_a_large_budget():
+    """Steps that a small budget leaves out, and those of people alone, are seen here."""
+    known, found = large_budgets.stored(), dict(large_budgets.estimates())
+    assert list(found) == list(known)
+    assert [key for key in found if not large_budgets.is_same(found[key], known[key])] == []
 
 
 def test_a_form_keeps_the_time_of_its_last_change(tmp_path, monkeypatch):

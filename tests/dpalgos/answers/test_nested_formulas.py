@@ -100,7 +100,7 @@ def test_a_release_without_a_formula_refuses_categories_that_would_be_coded_anew
     names = ("age", "region=south", "region=west", "Intercept", "x")
     groups = {"age": ("age",), "region": names[1:3], "x": ("x",)}
     terms = whole.model.submodel(whole.model.terms[:5])
-    plain = replace(terms, terms=names, groups=groups, columns=("age", "region", "x"), declaration=None)
+    plain = replace(terms, terms=names, by_term=groups, columns=("age", "region", "x"), declaration=None)
     for formula in ("y ~ 0 + region", "y ~ age:region", "y ~ region:x + age"):
         refused(lambda formula=formula: submodel_by_formula(plain, formula), InputError, "region")
     refused(lambda: submodel_by_formula(replace(plain, intercept=""), "y ~ age"), InputError, "intercept")

@@ -104,8 +104,8 @@ def test_noise_and_sampling_of_what_is_left_out_count(table, epsilon):
         rng = np.random.default_rng([run, 9])
         X, y, kept = table(rng)
         nested = released("gaussian", X, y, rng, epsilon=epsilon).submodel(kept).coefficients()
-        middles.append(nested.centers[:-1])
-        errors.append(nested.std_error[:-1])
+        middles.append(nested.effect[:-1])
+        errors.append(nested.sd[:-1])
     ratio = np.nanstd(middles, axis=0) / np.nanmedian(errors, axis=0)
     assert ((ratio > 0.5) & (ratio < 1.35)).all()
 
@@ -144,14 +144,16 @@ def test_a_test_is_that_of_the_interval():
     table = found.coefficients()
     one = found.t_test("x0 = 0, x1 - x2 = 0.25")
     assert found.t_test("-x0 = -1e-1").null == [-0.1]
-    np.testing.assert_allclose([one.effect[0], one.sd[0]], [table.centers[0], table.std_error[0]])
-    np.testing.assert_allclose(one.effect[1], table.centers[1] - table.centers[2])
+    np.testing.assert_allclose([one.effect[0], one.sd[0]], [table.effect[0], table.sd[0]])
+    np.testing.assert_allclose(one.effect[1], table.effect[1] - table.effect[2])
     np.testing.assert_allclose(one.statistic[1], (one.effect[1] - 0.25) / one.sd[1])
     np.testing.assert_allclose(np.abs(found.t_test("x0 = 0.5 = x1").null), 0.5)
     joint = found.wald_test("x0 = 0")
     np.testing.assert_allclose([joint.statistic, joint.pvalue], [one.statistic[0] ** 2, one.pvalue[0]])
     np.testing.assert_allclose(found.t_test((np.array([[0, 1, -1, 0, 0]]), 0.25)).pvalue, one.pvalue[1:])
-    assert list(one.summary_frame().index) == ["x0 = 0", "x1 - x2 = 0.25"]
+    assert list(one.summary_frame().index) == list(one.conf_int().index) == ["x0 = 0", "x1 - x2 = 0.25"]
+    np.testing.assert_array_equal(found.t_test(np.eye(5)).pvalue, table.pvalue)
+    np.testing.assert_array_equal(found.t_test(np.eye(5)).conf_int(), table.conf_int())
 
 
 def test_a_joint_test_is_the_same_in_other_words():
@@ -257,7 +259,7 @@ NAMES = ["Intercept", "pre-post", "pre", "post", "C(my group)[T.a]"]
 def test_a_name_with_marks_is_quoted_in_a_hypothesis_and_arithmetic_is_arithmetic(quoted):
     terms = [NAMES[0], quoted, *NAMES[2:]]
     found = whole().released_model(terms, columns=("pre-post", "pre", "post", "my group"))
-    beta = found.coefficients().centers
+    beta = found.coefficients().effect
     for text, expected in (
         ("`pre-post` = 0", beta[1]),
         ('Q("pre-post")', beta[1]),

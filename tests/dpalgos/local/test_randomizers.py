@@ -132,5 +132,6 @@ def test_the_threshold_of_a_cap_is_that_of_the_shortest_reports(epsilon, size):
 def test_vectors_that_were_not_clipped_are_refused(kind):
     randomizer = kind(epsilon=1.0, radius=1.0, size=3)
     refused(lambda: randomizer.perturb(np.full((1, 3, 1), np.nan), noise()), ValueError, "clip them first")
-    for wrong in (np.full((2, 3, 1), 0.8), np.full((2, 3, 1), 0.5774), np.zeros((2, 4, 1))):
+    one_of_two = np.array([[0.8] * 3, [0.1] * 3])[..., None]
+    for wrong in (one_of_two, np.full((2, 3, 1), 0.5774), np.zeros((2, 4, 1))):
         refused(lambda wrong=wrong: randomizer.perturb(wrong, noise()), ValueError, "vectors must")

@@ -5,6 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.local import ldp_iht, rounds
+from dpalgos.local.noisy_moments import GramReport, isometric, least_noise_scaling
 from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -118,3 +119,23 @@ def test_without_noise_public_rows_give_least_squares():
     y = np.clip(y, -2, 2)
     answer = without_noise("ldp_nldp_public", X, y, public_X=X)
     np.testing.assert_allclose(answer, np.linalg.lstsq(X, y, rcond=None)[0], atol=1e-10)
+
+
+REPORTS = [isometric(4, 1.5), least_noise_scaling(4, 1.5, 1.0), least_noise_scaling(3, 2.0, 0.9)]
+REPORTS += [GramReport(n_features=4, row_bound=1.5, covariate_bound=0.8, center=0.1, weight=1.0)]
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_clipped_row_attains_the_norm_of_its_report_and_none_exceeds_it(report):
+    """A larger bound would be safe, and would add noise for nothing."""
+    rng, d = np.random.default_rng(0), report.n_features
+    rows = np.clip(rng.standard_normal((4000, d)), -report.covariate_bound, report.covariate_bound)
+    extreme = np.tri(d) * report.covariate_bound  # one entry at its bound, two, …
+    rest = np.sqrt(np.maximum(report.row_bound**2 - (extreme**2).sum(axis=1), 0))
+    grown = extreme.copy()
+    for k in range(d - 1):
+        grown[k, k + 1] = min(rest[k], report.covariate_bound)
+    rows = np.concatenate([rows, extreme, grown, np.zeros((1, d))])
+    rows *= np.minimum(1, report.row_bound / np.maximum(np.linalg.norm(rows, axis=1), 1e-9))[:, None]
+    norms = np.linalg.norm(report.vectors(rows), axis=1)
+    assert 1 - 1e-9 < norms.max() < 1 + 1e-9
