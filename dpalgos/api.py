@@ -99,23 +99,14 @@ def estimate(
     check_same_order(X=X, y=y, **others)
     for keyword, value in keywords.items():
         check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
-    if not isinstance(X, Sample):
-        sample = Sample(
-            X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids, row_weights=weights
-        )
-    elif X.n_replicates != replicates or any(part is not None for part in (y, *others.values())):
-        raise InputError(
-            "a Sample brings its own y, row_mask, user_ids, weights and replicates; "
-            "pass the same replicates, no others"
-        )
-    else:
-        sample = X
+    sample = _sample(X, y, replicates, **others)
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     _check_sample(estimator, params, sample, has_ids=user_ids is not None)
     seeded = estimator.relation is not None and any(map(is_seeded, generators))
     counted = None if budget is None else _counted_in(budget, estimator, generators)
     spend = Spend(Noise(generators), sample.relation or estimator.relation or Relation.CENTRAL)
-    with nullcontext() if counted is None else counted.counting(spend.record.events):
+    counting = nullcontext() if counted is None else counted.counting(spend.record.events)
+    with counting, np.errstate(all="ignore"):  # a warning of overflow would tell of a row
         released = run_estimator(estimator, sample, params, spend)
     proved = math.nan
     if estimator.relation is not None:
@@ -125,6 +116,17 @@ def estimate(
     )
     _warn(estimator, sample, result)
     return result
+
+
+def _sample(X: Any, y: Any, replicates: int, *, weights: Any, **others: Any) -> Sample:
+    if not isinstance(X, Sample):
+        return Sample(X, y, n_replicates=replicates, row_weights=weights, **others)
+    if X.n_replicates != replicates or any(part is not None for part in (y, weights, *others.values())):
+        raise InputError(
+            "a Sample brings its own y, row_mask, user_ids, weights and replicates; "
+            "pass the same replicates, no others"
+        )
+    return X
 
 
 def _check_sample(estimator: Estimator, params: "AnyEstimator", sample: Sample, *, has_ids: bool) -> None:

@@ -144,7 +144,8 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
     If its events do not cost what was charged, the release is withheld.
     """
     spend = secure_spend(plan.estimator, sample, plan.inflation)
-    released = run_estimator(plan.estimator, sample, plan.params, spend)
+    with np.errstate(all="ignore"):  # a warning of overflow would tell of a row
+        released = run_estimator(plan.estimator, sample, plan.params, spend)
     if not spending(spend.record.events).is_within(plan.cost):
         raise InputError(
             "the events drawn differ from the events charged, so the release is withheld; report this"

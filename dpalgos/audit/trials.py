@@ -74,11 +74,14 @@ class RecordingSpend(Spend):
 
     def for_replicate(self, r: int) -> Self:
         """Return what spends for one replicate, with that replicate's script."""
-        part = super().for_replicate(r)
-        later = self._script[len(self.releases) :]
-        part._script = [np.ascontiguousarray(published[..., r : r + 1]) for published in later]
-        part.releases, part.drawn, part._n_recorded, part._is_one_of_several = [], [], 0, True
+        part, later = super().for_replicate(r), self._script[len(self.releases) :]
+        part.follow([np.ascontiguousarray(published[..., r : r + 1]) for published in later])
         return part
+
+    def follow(self, script: Sequence[FloatArray]) -> None:
+        """Forget all releases, and publish the script of one replicate of several."""
+        self.releases, self.drawn = [], []
+        self._script, self._n_recorded, self._is_one_of_several = script, 0, True
 
     def join(self, parts: Sequence[Spend]) -> None:
         """Add the records and the releases of all replicates."""

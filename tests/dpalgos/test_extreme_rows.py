@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.central.dp_mean import DPMean
 from dpalgos.central.preconditioned.plan import FAR_ROWS, WHITE_MOMENTS
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction
 from dpalgos.core.rows import Rows
+from dpalgos.hardened_release import draw_release, release_plan
 from dpalgos.models.families import get_family
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.release.checks import LARGEST_VALUE
@@ -165,3 +167,16 @@ def test_a_person_whose_score_is_as_small_as_numbers_are_is_clipped_in_silence()
     scores = white.at(np.array([1.0, 0.0]))
     assert isinstance(scores, LimitedScores)
     assert (scores.clipped_mean(1.0).value <= 2 / 3).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::dpalgos.SeededNoiseWarning")
+def test_no_warning_of_arithmetic_tells_of_a_row(monkeypatch):
+    fit = DPMean.fit
+    overflow = lambda rows: np.exp(rows.whole().X.max())  # noqa: E731
+    monkeypatch.setattr(DPMean, "fit", lambda self, rows, spend: (overflow(rows), fit(self, rows, spend))[1])
+    X, budget = np.full((50, 2), 1e4), {"epsilon": 1.0, "delta": 1e-6}
+    rng = np.random.default_rng(0)
+    assert np.isfinite(dpalgos.estimate("dp_mean", X, value_bound=1.0, rng=rng, **budget).estimate).all()
+    plan = release_plan("dp_mean", 50, 2, {"value_bound": 1.0, **budget})
+    assert np.isfinite(draw_release(plan, Sample(X)).estimate).all()

@@ -8,10 +8,9 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.preconditioned import PreconditionedRegression, plan
 from dpalgos.central.preconditioned.intercept import released_origin
 from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
-from dpalgos.core.estimator import declared_lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.spend import Spend, counts_needed
+from dpalgos.core.spend import counts_needed
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, seeded
 
@@ -136,9 +135,11 @@ def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(n_columns
     times = {MEDIANS: counts_needed(plan.N_CENTERS), FAR_FROM_CENTERS: 8}
     times |= {MEANS: 2} if FAR_FROM_CENTERS in shares else {}
     planned = {label: Share(share, times.get(label, 1)) for label, share in shares.items()}
-    settings = gaussian_plan(1.0, 1e-6, planned), declared_lemmas(PreconditionedRegression)
+    settings = gaussian_plan(1.0, 1e-6, planned), PreconditionedRegression.lemmas
     for seed in range(40):
-        found = released_origin(Spend(*settings, seeded(seed)), rows, linear=True)
+        spend = seeded(seed)
+        spend.start(*settings)
+        found = released_origin(spend, rows, linear=True)
         assert np.abs(found.centers).max() < 10
 
 

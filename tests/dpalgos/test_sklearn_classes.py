@@ -246,7 +246,7 @@ def test_promises_that_protect_nobody_are_warned_about():
 
 
 HEAVY = ("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "pandas", "sklearn", "prefect")
-HEAVY += ("dp_accounting", "opendp", "vl_convert", "dpalgos.mechanisms")
+HEAVY += ("dp_accounting", "opendp", "vl_convert")
 FOUND = ("dp_mean", "preconditioned_glm", "ldp_iht_general")
 NEEDLESS = [
     ("", HEAVY),

@@ -116,9 +116,8 @@ def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
 
 
 def test_rows_of_a_user_are_put_together_in_whatever_order_they_come():
-    users = Sample(np.arange(6.0)[:, None], user_ids=np.array([0, 2, 1, 2, 0, 1])).users
-    assert users.n_rows.tolist() == [2, 2, 2]
-    assert users.X[:, 0].tolist() == [0, 4, 2, 5, 1, 3]
+    sample = Sample(np.arange(6.0)[:, None], user_ids=np.array([0, 2, 1, 2, 0, 1]))
+    assert sample.means_of_users().X[:, 0].tolist() == [2.0, 3.5, 2.0]
 
 
 def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
