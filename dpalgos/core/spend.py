@@ -1,9 +1,10 @@
 """Spending a plan: one call records the event of a release, draws its noise and counts it.
 
-An estimator never touches a random source. It asks for the release of a quantity of known sensitivity. A
-release that is not in the plan, or is made once too often, is refused before noise is drawn. So is a
-sensitivity that does not come from the lemma which the estimator declares for the label. Therefore nothing
-can be released without being accounted for, and tests can replay a run.
+An estimator asks for the release of a quantity of known sensitivity. It draws no noise itself, except in a
+mechanism with a sampler of its own, which runs after the charge. A release that is not in the plan, or is
+made once too often, is refused before noise is drawn. So is a sensitivity that does not come from the lemma
+which the estimator declares for the label. Therefore nothing can be released without being accounted for,
+and tests can replay a run.
 
 A threshold is found by a binary search: about a target number of rows exceeds it. A count of rows above a
 public threshold moves by 1 when a row is replaced. Each halving of m candidates is one Gaussian release of a
