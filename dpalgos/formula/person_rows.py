@@ -23,7 +23,7 @@ from dpalgos.rows.sample import marked_rows
 from dpalgos.survival.periods import JoinedPeriods
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_NUMBERS_AT_ONCE, _NUMBERS_HELD = 2**20, 2**23
+_NUMBERS_AT_ONCE, _NUMBERS_HELD = 2**20, 2**26
 
 
 @dataclass(frozen=True, eq=False)
