@@ -128,7 +128,8 @@ def store(folder: Path, changed: str, file: Path = FILE, history: Path = HISTORY
     manifest, stored = read_json(folder / "manifest.json"), lengthened(read_json(file))
     results = league_of(pd.read_parquet(folder / "results.parquet"), manifest, stored)
     results = lengthened(shortened(results))  # of these digits: verdicts of others may differ
-    about = {key: manifest[key] for key in ("command", "finished")}
+    # The command names files of the clone, wherever it lies.
+    about = {"command": manifest["command"].replace(f"{PROJECT_ROOT}/", ""), "finished": manifest["finished"]}
     about["version"] = f"dpcost {manifest['dpcost']}"
     content = json.dumps(shortened(results) | about, ensure_ascii=False, separators=(",", ":"))
     file.write_text(content + "\n", encoding="utf-8")

@@ -94,6 +94,7 @@ def test_a_run_is_stored_with_results_of_others_and_a_method_that_violates_its_c
     ours.store(folder, "nothing", file, history)
     assert history.read_text().endswith(",1 / 0 / 0 of 1,–,–,nothing\n")
     league = lengthened(json.loads(file.read_text()))
+    assert str(PROJECT_ROOT) not in league["command"]
     html, markdown = league_page(league, "somewhere")
     text = markdown.decode()
     assert "Cheat violates its claim: ε is at least 3" in text
