@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ def declared_to_parquet(name: str, source: Source, declaration: Declaration, *, 
         read, content = _read_with_digest(source, declaration)
     else:
         content = _digest_of_files(source)
-    metadata = json.dumps([name, declaration.described], default=lambda each: each.described)
+    read_by = asdict(declaration.marks)
+    metadata = json.dumps([name, read_by, declaration.described], default=lambda each: each.described)
     declared = hashlib.sha256(metadata.encode()).hexdigest()
     file = f"{name}-{content[:16]}-{declared[:8]}-{code_digest([__name__])[:8]}.parquet"
     target = store_dir(home) / "parquet" / file

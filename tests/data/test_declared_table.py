@@ -170,6 +170,20 @@ def test_categories_are_compared_as_they_are_written(tmp_path):
     np.testing.assert_array_equal(read(path, coded)["answers"], [0, 1])
 
 
+@pytest.mark.parametrize(
+    ("lines", "read_by"),
+    [
+        (("a;b", "1,500;2"), {Marks(","): 1.5, Marks(".", ","): 1500.0}),
+        (("a,b;a", "1,2;3"), {Marks(separator=","): 1.0, Marks(separator=";"): 3.0}),
+    ],
+    ids=["of numbers", "between cells"],
+)
+def test_a_file_that_is_read_by_other_marks_is_stored_anew(tmp_path, lines, read_by):
+    path, columns = written(tmp_path, *lines), [declared_column("a", upper=2000)]
+    found = {marks: read_table(stored(path, columns, n_rows=1, marks=marks))["a"].item() for marks in read_by}
+    assert found == read_by
+
+
 @pytest.mark.parametrize(("header", "separator", "names"), CELLS["headers"])
 def test_a_header_with_several_marks_is_read_by_the_declared_one(tmp_path, header, separator, names):
     path = written(tmp_path, header, separator.join("12"))
