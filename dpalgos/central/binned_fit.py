@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
@@ -36,7 +36,7 @@ from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.declared import lemma
+from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

@@ -55,7 +55,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.core.ball import Ball, counts_above, mean_squares
-from dpalgos.core.estimator import IntervalEstimator, Lemmas
+from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
@@ -66,6 +66,7 @@ from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import truncate
 from dpalgos.typing import FloatArray
 

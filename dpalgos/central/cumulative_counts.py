@@ -37,13 +37,13 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.params import choice, count
-from dpalgos.release.declared import lemma, pair
+from dpalgos.release.declared import Lemmas, lemma, pair
 from dpalgos.typing import FloatArray, IntArray
 
 _LONGEST_PLAIN = 9

@@ -39,7 +39,7 @@ import numpy as np
 
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import IntervalEstimator, Lemmas
+from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Share, after_selections, concentrated_plan, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Density, Gaussian, Plan, Proved, Slot
@@ -51,6 +51,7 @@ from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box
 from dpalgos.models.shrinkage import james_stein, shrinkage_choice
 from dpalgos.params import positive
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import truncate
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,

@@ -46,7 +46,6 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import STEP_LEMMAS, dense, noisy_ht, planned_rounds, printed_rounds
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
@@ -57,6 +56,7 @@ from dpalgos.models.families import Family
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray

@@ -49,7 +49,7 @@ import numpy as np
 
 from dpalgos.catalog import Form, register
 from dpalgos.central.cumulative_counts import strategy
-from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
@@ -57,7 +57,7 @@ from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.params import checked
 from dpalgos.release.checks import for_columns
-from dpalgos.release.declared import Neighbors, lemma, pair
+from dpalgos.release.declared import Lemmas, Neighbors, lemma, pair
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray, is_number
 

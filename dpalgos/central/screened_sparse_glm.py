@@ -49,7 +49,6 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian, Plan, Selection, Slot
@@ -61,6 +60,7 @@ from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.params import checked, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design

@@ -45,7 +45,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan
@@ -54,7 +54,7 @@ from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import ball_sum, histogram_sum
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.declared import lemma
+from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.typing import BoolArray, FloatArray
 
 ROWS_IN_HALVES, ROWS_IN_BOXES = "rows in halves", "rows in boxes"

@@ -40,12 +40,13 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, FailureEvent
 from dpalgos.catalog import register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Block, Rows, second_moments
 from dpalgos.core.slots import Gaussian, Plan, Proved, Sketch, Slot, planned_events
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import count, positive
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.typing import FloatArray
 

@@ -35,7 +35,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import IntervalEstimator, Lemmas
+from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
@@ -47,6 +47,7 @@ from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_std_bounds
+from dpalgos.release.declared import Lemmas
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 SPREAD, CENTER, MEAN = "spread", "center", "mean"

@@ -51,7 +51,6 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import register
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan, Proved
 from dpalgos.core.spend import Spend
@@ -62,7 +61,7 @@ from dpalgos.models.ridge import reached_minimum
 from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import lemma
+from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.rows.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 

@@ -39,14 +39,14 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.slots import Peeling, Plan, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.params import count, positive
-from dpalgos.release.declared import lemma
+from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.rows.clipping import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design

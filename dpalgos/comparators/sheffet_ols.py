@@ -49,13 +49,14 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors, register
-from dpalgos.core.estimator import Lemmas, PrivateEstimator, Witnesses
+from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.core.slots import Laplace, Plan, Proved, Sketch
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import count, positive
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import BoolArray, FloatArray

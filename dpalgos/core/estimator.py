@@ -14,11 +14,10 @@ from dpalgos.core.slots import Cube, Laplace, Plan, planned_events, quantity
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import choice, interval_level
-from dpalgos.release.declared import Lemma, Release, Witness
+from dpalgos.release.declared import Lemma, Lemmas, Release, Witness
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-Lemmas = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]
 Witnesses = Mapping[str, Witness]
 
 

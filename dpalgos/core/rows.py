@@ -277,10 +277,9 @@ class Rows:
 
     def sum(self, part: Query) -> FloatArray:
         """Return the sum over blocks of a function of each."""
-        blocks = self.blocks
-        if blocks is None:
-            return np.asarray(total_of(self.partials(partial(_partial_sum, part))))
-        return np.asarray(sum(map(part, blocks)), dtype=float)
+        if self.blocks is None:
+            return np.asarray(total_of(self.partials(partial(_sum, part))))
+        return _sum(part, self)
 
     def mean(self, part: Query) -> FloatArray:
         """Return the sum over ``n``."""
@@ -453,7 +452,7 @@ def _block(
     )
 
 
-def _partial_sum(part: Query, rows: Rows) -> FloatArray:
+def _sum(part: Query, rows: Rows) -> FloatArray:
     return np.asarray(sum(map(part, rows.each())), dtype=float)
 
 

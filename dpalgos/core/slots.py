@@ -50,6 +50,10 @@ class Slot:
 
     def event(self, label: str, sensitivity: Number = 1.0) -> Event:
         """Return the event of one release."""
+        event = self._event(label, sensitivity)
+        return event if self.group is None else replace(event, group=self.group)
+
+    def _event(self, label: str, sensitivity: Number) -> Event:
         raise NotImplementedError
 
 
@@ -72,12 +76,9 @@ class Gaussian(Additive):
 
     noise_multiplier: float
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+    def _event(self, label: str, sensitivity: Number) -> Event:
         return kinds.GaussianEvent(
-            label=label,
-            group=self.group,
-            noise_multiplier=self.noise_multiplier,
-            l2_sensitivity=sensitivity,
+            label=label, noise_multiplier=self.noise_multiplier, l2_sensitivity=sensitivity
         )
 
     def draw(self, noise: Noise, size: int) -> FloatArray:
@@ -97,10 +98,9 @@ class SampledGaussian(Slot):
     has_exact_sampler = False
     instead = "choose another estimator, or one whose rows take turns"
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+    def _event(self, label: str, sensitivity: Number) -> Event:
         return kinds.SampledGaussianEvent(
             label=label,
-            group=self.group,
             noise_multiplier=self.noise_multiplier,
             l2_sensitivity=sensitivity,
             sampling_rate=self.sampling_rate,
@@ -121,17 +121,10 @@ class Laplace(Additive):
     def has_exact_sampler(self) -> bool:
         return self.n_entries == 1
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+    def _event(self, label: str, sensitivity: Number) -> Event:
         k = self.n_entries
         norm = 1.0 if k == 1 else np.inf
-        return kinds.PureEvent(
-            label=label,
-            group=self.group,
-            epsilon=self.epsilon,
-            sensitivity=sensitivity,
-            count=k,
-            norm=norm,
-        )
+        return kinds.PureEvent(label=label, epsilon=self.epsilon, sensitivity=sensitivity, count=k, norm=norm)
 
     def draw(self, noise: Noise, size: int) -> FloatArray:
         return noise.laplace(size)
@@ -150,10 +143,8 @@ class Cube(Additive):
 
     epsilon: float
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
-        return kinds.BoxNoiseEvent(
-            label=label, group=self.group, epsilon=self.epsilon, sensitivity=sensitivity
-        )
+    def _event(self, label: str, sensitivity: Number) -> Event:
+        return kinds.BoxNoiseEvent(label=label, epsilon=self.epsilon, sensitivity=sensitivity)
 
     def draw(self, noise: Noise, size: int) -> FloatArray:
         return noise.box(size)
@@ -175,10 +166,9 @@ class Selection(Slot):
     by_magnitude: bool = False
     support: tuple[float, ...] = ()
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+    def _event(self, label: str, sensitivity: Number) -> Event:
         return kinds.BoundedRangeEvent(
             label=label,
-            group=self.group,
             epsilon=self.epsilon,
             sensitivity=sensitivity,
             count=self.k,
@@ -193,14 +183,9 @@ class Peeling(Selection):
 
     has_exact_sampler = False
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+    def _event(self, label: str, sensitivity: Number) -> Event:
         return kinds.PureEvent(
-            label=label,
-            group=self.group,
-            epsilon=self.epsilon,
-            sensitivity=sensitivity,
-            count=self.k,
-            norm=np.inf,
+            label=label, epsilon=self.epsilon, sensitivity=sensitivity, count=self.k, norm=np.inf
         )
 
 
@@ -223,14 +208,10 @@ class Sketch(Slot):
 
     has_exact_sampler = False
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
+    def _event(self, label: str, sensitivity: Number) -> Event:
         bound = float(sensitivity)
         return kinds.GaussianSketchEvent(
-            label=label,
-            group=self.group,
-            n_rows=self.n_rows,
-            row_bound_squared=bound,
-            ridge=self.ridge * bound,
+            label=label, n_rows=self.n_rows, row_bound_squared=bound, ridge=self.ridge * bound
         )
 
 
@@ -244,8 +225,8 @@ class Proved(Slot):
     def has_exact_sampler(self) -> bool:
         return isinstance(self.proved, kinds.FailureEvent)  # it releases nothing
 
-    def event(self, label: str, sensitivity: Number = 1.0) -> Event:
-        return replace(self.proved, label=label, group=self.group)
+    def _event(self, label: str, sensitivity: Number) -> Event:
+        return replace(self.proved, label=label)
 
 
 Plan = Mapping[str, Slot]

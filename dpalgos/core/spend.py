@@ -16,7 +16,7 @@ their own have replicates along the last axis, also if there is only one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -40,14 +40,13 @@ from dpalgos.interval import Interval
 from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.mechanisms.top_k import gumbel_top_k
-from dpalgos.release.declared import Bounded, Lemma
+from dpalgos.release.declared import Bounded, Lemmas
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.symmetric import from_upper_triangles, svec_layout
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number, is_number
 
 A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
 S = TypeVar("S", bound=Slot)
-Accepted = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]  # label → lemmas whose sensitivities it accepts
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
 
 
@@ -86,7 +85,7 @@ class Spend:
         self.noise, self.record = noise, Record(relation)
         self.start({}, {})
 
-    def start(self, plan: Plan, lemmas: Accepted, *, is_batch: bool = False) -> Self:
+    def start(self, plan: Plan, lemmas: Lemmas, *, is_batch: bool = False) -> Self:
         """Plan the releases of a run; ``lemmas`` are those whose sensitivities each label accepts."""
         self.plan, self.is_batch = plan, is_batch
         self._formulas = {

@@ -44,7 +44,6 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
@@ -60,6 +59,7 @@ from dpalgos.local.rounds import (
 from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 

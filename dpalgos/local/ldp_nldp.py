@@ -38,7 +38,6 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
@@ -62,6 +61,7 @@ from dpalgos.local.randomizers import (
     report_sensitivity,
 )
 from dpalgos.local.rounds import People, ReportPart, report_plan
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
 

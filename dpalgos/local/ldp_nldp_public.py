@@ -37,7 +37,6 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
@@ -46,6 +45,7 @@ from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomize
 from dpalgos.local.rounds import People, ReportPart, report_plan
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.params import checked
+from dpalgos.release.declared import Lemmas
 from dpalgos.typing import FloatArray
 
 PRODUCTS = "xy"

@@ -1,7 +1,7 @@
 """Releases of an estimator, declared once, with their lemmas: the source of catalogs, budgets and tests."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, Protocol, cast
 
@@ -35,6 +35,11 @@ class Lemma(Protocol[P]):
 
     def of(self, value: FloatArray, *args: P.args, **kwargs: P.kwargs) -> Bounded:
         """Return a value with the bound."""
+
+
+Lemmas = Mapping[
+    str, Lemma[...] | tuple[Lemma[...], ...]
+]  # label of a release → whose sensitivities it accepts
 
 
 def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:

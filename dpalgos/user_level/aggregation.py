@@ -37,7 +37,7 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
-from dpalgos.core.estimator import Lemmas, PrivateEstimator
+from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
@@ -77,6 +77,7 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability
+from dpalgos.release.declared import Lemmas
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import public_positions
 from dpalgos.typing import FloatArray, IntArray

@@ -27,7 +27,6 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.estimator import Lemmas
 from dpalgos.core.plans import least_noise_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Plan, Proved, Selection
@@ -39,7 +38,7 @@ from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, Window, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import LARGEST_BOUND, check_probability
-from dpalgos.release.declared import lemma
+from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserLevelEstimator

@@ -10,8 +10,9 @@ from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.dp_glm import DPGLM
 from dpalgos.models.families import family_names, get_family
+from dpalgos.rows.sample import Sample
 from tests.builders import refused
-from tests.dpalgos.silence import estimated
+from tests.dpalgos.silence import estimated, recorded
 
 
 def problem(family, n=600, d=4, seed=0, scale=1.0):
@@ -153,3 +154,15 @@ def test_intervals_without_privacy_are_those_of_statsmodels():
     asked = {"family": "poisson", "offset_bounds": (-2, 1), "interval": 0.95, "rng": rng}
     ours = dpalgos.estimate("glm", X, y, **asked)
     np.testing.assert_allclose(ours.conf_int(), [[1, 1], *model.conf_int()], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("stated", "truncated_at"),
+    [({}, 1.0), ({"covariate_second_moment": 0.48}, 0.6), ({"screening_bound": 7.0}, 2.0)],
+)
+def test_entries_are_truncated_for_the_selection_within_the_public_bound(stated, truncated_at):
+    rng = np.random.default_rng(12)
+    X = rng.choice([-8.0, 8.0], (300, 3))  # each entry is beyond its bound
+    keywords = {"family": "gaussian", "covariate_bound": 2.0, "response_bound": 5.0, "sparsity": 1, **stated}
+    made, _ = recorded("screened_sparse_glm", Sample(X, np.sign(X[:, 0])), keywords)
+    assert np.abs(made.values[0][0]) == pytest.approx(truncated_at, rel=1e-6)

@@ -109,7 +109,7 @@ from dpalgos.central.preconditioned.queries import clipped_moments, counts_above
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.estimator import IntervalEstimator, Lemmas, Witnesses
+from dpalgos.core.estimator import IntervalEstimator, Witnesses
 from dpalgos.core.plans import gaussian_plan, laplace_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
@@ -123,6 +123,7 @@ from dpalgos.models.families import Family, check_labels, family_names, get_fami
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count
+from dpalgos.release.declared import Lemmas
 from dpalgos.typing import FloatArray
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval

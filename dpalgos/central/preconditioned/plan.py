@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.core.estimator import Lemmas, Witnesses
+from dpalgos.core.estimator import Witnesses
 from dpalgos.core.plans import Share
 from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
@@ -43,7 +43,7 @@ from dpalgos.mechanisms.sensitivity import (
 )
 from dpalgos.models.families import Family
 from dpalgos.models.families.poisson import HAZARD_LIMIT
-from dpalgos.release.declared import Neighbors
+from dpalgos.release.declared import Lemmas, Neighbors
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"
