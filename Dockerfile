@@ -12,4 +12,5 @@ COPY data data
 COPY reports reports
 RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[dask,postgres,s3]'
 USER dpcost
-ENV DPCOST_HOME=/var/lib/dpcost
+# The heaps as in `make serve`.
+ENV DPCOST_HOME=/var/lib/dpcost MALLOC_ARENA_MAX=2

@@ -129,9 +129,10 @@ def skipping_late_runs(tag: str) -> Iterator[None]:
     ending = threading.Event()
 
     def skip() -> None:
-        while not ending.wait(SKIP_EVERY):
-            with suppress(Exception), get_client(sync_client=True) as client:  # or the next time
-                skip_late_runs(client, tag)
+        with get_client(sync_client=True) as client:  # a new client costs ten times as much as its requests
+            while not ending.wait(SKIP_EVERY):
+                with suppress(Exception):  # or the next time
+                    skip_late_runs(client, tag)
 
     thread = threading.Thread(target=skip, name="late runs", daemon=True)
     thread.start()

@@ -7,12 +7,14 @@ environment contains the settings. Nothing of a study is imported, because the c
 import gc
 import logging
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from typing import Any
 
 GARBAGE = 10_000  # new objects before a collection: those of imports live as long as the process
+DATABASE_CACHE = 64_000_000  # bytes of SQLite's memory, of all connections; Prefect allows each one 80 MB
 
 
 def server_of(log_file: str, compose: Callable[[Any], Any] = lambda prefect: prefect) -> Any:
@@ -20,6 +22,7 @@ def server_of(log_file: str, compose: Callable[[Any], Any] = lambda prefect: pre
     import uvicorn
     from prefect.server.api.server import create_app
 
+    sqlite3.connect(":memory:").execute(f"PRAGMA soft_heap_limit = {DATABASE_CACHE}")  # of the process
     application = compose(create_app())
     log = RotatingFileHandler(log_file, maxBytes=5_000_000, backupCount=1)
     log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -1,18 +1,21 @@
 """Who may ask a local server and its pages: the string of a home, names of hosts, the password of reports."""
 
 import base64
+import logging
 import os
+import sqlite3
 import subprocess
 import sys
 from functools import partial
 
 import httpx
+import psutil
 import pytest
 from small_project import PROJECT, processes_of, until
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from flows import ServerError
+from flows import ServerError, server_process
 from flows import local_server as client
 from flows.website import with_reports
 from tasks.run.watch import watched
@@ -63,6 +66,31 @@ def test_what_is_lost_is_told_once_and_what_answers_is_not():
         lives[0] = False
         until(lambda: lost)
     assert len(lost) == 1
+
+
+def test_connections_to_the_database_share_a_bounded_cache(tmp_path, monkeypatch):
+    """Prefect allows each connection 80 MB; the server's memory would grow with the history."""
+    monkeypatch.setattr("prefect.server.api.server.create_app", lambda: None)
+    monkeypatch.setattr(server_process, "DATABASE_CACHE", 5_000_000)
+    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):  # their logs stay as they are
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", False)
+    rows = sqlite3.connect(tmp_path / "history.db")
+    rows.execute("CREATE TABLE log (message BLOB)")
+    rows.executemany("INSERT INTO log VALUES (?)", ((bytes(2_000),) for _ in range(15_000)))
+    rows.commit()
+    rows.close()
+    before = psutil.Process().memory_info().rss
+    server_process.server_of(str(tmp_path / "server.log"))
+    connections = [sqlite3.connect(tmp_path / "history.db") for _ in range(4)]
+    for each in connections:
+        each.execute("PRAGMA cache_size = 20000")  # as Prefect does
+        assert each.execute("SELECT count(DISTINCT length(message)) FROM log").fetchone() == (1,)
+        assert each.execute("SELECT sum(length(message)) FROM log").fetchone() == (30_000_000,)
+    assert psutil.Process().memory_info().rss - before < 40_000_000
+    connections[0].execute("PRAGMA soft_heap_limit = 0")
+    for each in connections:
+        each.close()
 
 
 OWNER = """

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -12,16 +13,17 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 import uuid
 from datetime import UTC, datetime
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from small_project import Standing, processes_of, until
 
-from flows import ServerError, serve
+from flows import ServerError, schedules, serve
 from flows.local_server import answers
 from flows.lock import LOCK, locked
 from tests.builders import copied_project
@@ -314,6 +316,23 @@ def test_while_the_runner_is_busy_only_the_last_late_run_is_kept(project, runnin
     time.sleep(3)
     assert begun() == ["COMPLETED"]
     assert serving.stop() == 0
+
+
+def test_one_client_skips_late_runs_and_repeats_what_failed(monkeypatch):
+    """Each new client loads certificates and writes a token to the database."""
+    opened, calls, enough = MagicMock(), itertools.count(1), threading.Event()
+
+    def skip(*_):
+        if next(calls) == 3:
+            enough.set()
+        raise ServerError("busy")
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", opened)
+    monkeypatch.setattr(schedules, "SKIP_EVERY", 0.01)
+    monkeypatch.setattr(schedules, "skip_late_runs", skip)
+    with schedules.skipping_late_runs("home-1"):
+        assert enough.wait(20)
+    assert opened.call_count == 1
 
 
 def test_a_run_that_waits_for_the_lock_says_so_on_its_page(project, start):
