@@ -129,9 +129,10 @@ def skipping_late_runs(tag: str) -> Iterator[None]:
     ending = threading.Event()
 
     def skip() -> None:
-        with get_client(sync_client=True) as client:  # a new client costs ten times as much as its requests
-            while not ending.wait(SKIP_EVERY):
-                with suppress(Exception):  # or the next time
+        while not ending.wait(SKIP_EVERY):
+            # A new client, which costs ten times as much as its requests, is opened after a failure alone.
+            with suppress(Exception), get_client(sync_client=True) as client:
+                while not ending.wait(SKIP_EVERY):
                     skip_late_runs(client, tag)
 
     thread = threading.Thread(target=skip, name="late runs", daemon=True)
