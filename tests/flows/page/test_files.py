@@ -38,6 +38,15 @@ def test_a_new_table_has_a_study_file_with_open_facts_and_no_value_of_a_column(f
     assert files.faults()
 
 
+def test_a_wrong_bound_is_named_by_its_column_while_others_are_open(files):
+    age = {"name": "age", "lower": "one", "upper": 90, "source": "a law"}
+    files.declared["data"]["columns"] = [{**COLUMNS[1], "categories": ["?"]}, age]
+    files.keep()
+    (fault,) = files.faults(besides_open=True)
+    assert fault.startswith("data.columns.age.lower: ")
+    assert "'one'" in fault
+
+
 def test_the_command_line_reads_what_the_page_wrote(files):
     declare(files)
     assert files.faults() == []
