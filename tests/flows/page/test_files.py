@@ -9,6 +9,7 @@ from flows.page.steps.questions import question_of, text_of_question
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
+from tests.flows.page.driving import people, served
 
 CSV = "age,group,code\n" + "\n".join(
     f"{18 + number % 60},{'ab'[number % 2]},0{number % 7}" for number in range(60)
@@ -45,6 +46,12 @@ def test_a_wrong_bound_is_named_by_its_column_while_others_are_open(files):
     (fault,) = files.faults(besides_open=True)
     assert fault.startswith("data.columns.age.lower: ")
     assert "'one'" in fault
+
+
+def test_ctrl_c_closes_the_page_without_a_fault(tmp_path):
+    with served(people(tmp_path)):
+        pass
+    assert "interrupted" not in (tmp_path / "page.log").read_text()
 
 
 def test_the_command_line_reads_what_the_page_wrote(files):
