@@ -162,4 +162,5 @@ def test_a_half_width_between_two_forecasts_is_interpolated():
 
 def test_pictures_show_names_as_text():
     assert "&lt;b&gt;" in str(chart({"<b>": [(1.0, 0.4), (2.0, 0.3)]}, 1.0))
+    assert ">120<" in str(chart({"b": [(1.0, 123.0), (2.0, 30.0)]}, 1.0))
     assert "1.5 of 2 is spent" in str(gauge(1.5, 1.0, 2.0))
