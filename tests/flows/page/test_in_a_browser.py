@@ -110,6 +110,16 @@ def test_the_forecast_follows_the_budget_and_a_guess(foreseen):
     assert "explained" not in (folder / "people.toml").read_text()
 
 
+def test_a_forecast_under_way_is_shown(foreseen):
+    tab, *_ = foreseen
+    click(tab, "4 Budget")
+    fill(tab, plan_epsilon="0.9")
+    click(tab, "Forecast all questions and divide ε")
+    until(lambda: "Forecasting …" in tab.text())
+    until(lambda: "All together" in tab.text())
+    fill(tab, plan_epsilon="1")
+
+
 def test_a_refused_question_is_explained_and_not_kept(foreseen):
     tab, folder, _ = foreseen
     click(tab, "2 Questions")
