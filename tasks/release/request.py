@@ -295,7 +295,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
         config = ReleaseConfig(**plain)
         faults += faults_of_settings(config.columns, config.bounds, config.params)
     except ValidationError as error:
-        faults += sentences(error, undeclared, plain)
+        faults += sentences(error, undeclared)
     dataset = plain.get("dataset")
     name = dataset.get("study") if isinstance(dataset, dict) else None
     if not isinstance(name, str) or not name or name == "?":

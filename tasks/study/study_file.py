@@ -42,7 +42,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     try:
         _fill_in_table(plain, path)
     except ValueError as error:
-        faults += sentences(error, undeclared, plain)
+        faults += sentences(error, undeclared)
         tables_are_right = False
         plain = {key: value for key, value in plain.items() if key not in ("data", "panels")}
     try:
@@ -53,7 +53,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
             if isinstance(problem, RegisteredTable) and problem.analyst_table:
                 problem.simulator(spec.guesses)
     except ValueError as error:
-        found = sentences(error, undeclared, plain)
+        found = sentences(error, undeclared)
         faults += [each for each in found if tables_are_right or not each.startswith("panels")]
     return spec, list(dict.fromkeys(faults))
 
