@@ -57,10 +57,11 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 DISTINCT = AfterValidator(_each_once)  # of the entries of a tuple
 
 
-def sentences(error: ValueError, undeclared: Iterable[str] = ()) -> list[str]:
+def sentences(error: ValueError, undeclared: Iterable[str] = (), plain: Any = None) -> list[str]:
     """Return each fault of a file as pydantic tells it: the key, what is wrong, and the value that is there.
 
-    Skip faults of ``undeclared`` keys and their tables. Another error is one fault.
+    With the ``plain`` content of the file, keys name columns and estimators in place of their numbers. Skip
+    faults of ``undeclared`` keys and their tables. Another error is one fault.
     """
     if not isinstance(error, ValidationError):
         return [str(error)]
@@ -73,8 +74,20 @@ def sentences(error: ValueError, undeclared: Iterable[str] = ()) -> list[str]:
         message = each["msg"].removeprefix("Value error, ")
         if each["type"] != "value_error" and isinstance(got, str | int | float | list):
             message += f", got {got!r}" if len(repr(got)) < _SHOWN else f", got {got!r:.{_SHOWN}}…"
-        faults.append(f"{where}: {message}" if where else message)
+        faults.append(f"{_label(each['loc'], plain)}: {message}" if where else message)
     return faults
+
+
+def _label(keys: Iterable[str | int], plain: Any) -> str:
+    """Return a place in a file, with the name of an entry of a list in place of its number."""
+    words = []
+    for key in keys:
+        try:
+            plain = plain[key]
+        except (KeyError, IndexError, TypeError):  # a missing key, or a key of pydantic's
+            plain = None
+        words.append(str(plain.get("name", key) if isinstance(key, int) and isinstance(plain, dict) else key))
+    return ".".join(words)
 
 
 def is_below(where: str, key: str) -> bool:

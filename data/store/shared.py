@@ -97,6 +97,11 @@ def read_shared(name: str) -> bytes | None:
         return None
 
 
+def shared_path(name: str) -> Path | None:
+    """Return a path below the shared store if its address is a local folder."""
+    return _local_path(_folder(shared_address()), name)
+
+
 @cache
 def _folder(address: str) -> Any:
     """Return fsspec's file system of the folder at an address."""

@@ -56,9 +56,9 @@ class PageFiles:
         found: list[dict[str, Any]] = self.declared["data"].setdefault("columns", [])
         return found
 
-    def faults(self) -> list[str]:
+    def faults(self, besides_open: bool = False) -> list[str]:
         """Return what is missing or wrong in the study file, in sentences; no row is read."""
-        return checked_data(self.study)[1]
+        return checked_data(self.study, besides_open)[1]
 
     def again(self) -> "PageFiles":
         """Return the files as another window reads them now."""

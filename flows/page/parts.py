@@ -9,6 +9,7 @@ from shiny import ui
 
 from flows.page.files import OPEN, text_of_list
 from reports.palette import HUES
+from reports.writing import short
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 52, 14, 330, 190
 
@@ -86,7 +87,7 @@ def chart(lines: Mapping[str, Sequence[tuple[float, float]]], epsilon: float) ->
     for each in sorted({e for e, _ in points}):
         marks.append(text(x(each), bottom + 16, f"{each:g}", text_anchor="middle"))
     for each in (low, high):
-        marks.append(text(_LEFT - 6, y(10**each), f"{10**each:.2g}", text_anchor="end"))
+        marks.append(text(_LEFT - 6, y(10**each), short(10**each), text_anchor="end"))
     below = -math.inf  # of the label above
     for number, (name, line) in enumerate(sorted(lines.items(), key=lambda each: -each[1][-1][1])):
         places = " ".join(f"{x(e)},{y(width)}" for e, width in line)

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -25,4 +26,5 @@ def serve(file: str, folder: Path, port: int, say: Callable[[str], object]) -> N
         app = Guarded(page_app(files), port)
         say(f"the page of {files.study.name}: http://127.0.0.1:{port}/?token={app.token}")
         say("it is seen on this machine alone; Ctrl-C closes it, and its files stay")
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[own])
+        with suppress(KeyboardInterrupt):  # the documented end
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[own])

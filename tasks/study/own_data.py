@@ -30,10 +30,10 @@ class OwnData(Strict):
     estimators: tuple[EstimatorSpec, ...] = ()  # of the headline's panel, or of the whole study
 
 
-def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
+def checked_data(path: Path, besides_open: bool = False) -> tuple[OwnData | None, list[str]]:
     """Return what a study file declares of its owner's table, and all that is missing or wrong in it.
 
-    Both are empty for a study without ``[data]``.
+    Both are empty for a study without ``[data]``. ``besides_open``: leave out the keys where "?" stands.
     """
     plain = read_study(path)[1]
     if not isinstance(plain.get("data"), dict):
@@ -44,13 +44,13 @@ def checked_data(path: Path) -> tuple[OwnData | None, list[str]]:
     parts: dict[str, Any] = {key: plain[key] for key in ("data", "formula", "guesses") if key in plain}
     parts["estimators"] = next(filter(None, of_panel), plain.get("estimators", ()))
     undeclared = dict(undeclared_keys(parts))
-    own, faults = None, undeclared_fault(undeclared)
+    own, faults = None, [] if besides_open else undeclared_fault(undeclared)
     try:
         own = OwnData(**parts)
         own = own.model_copy(update={"data": own_table(own, path)[0]})
         check_guesses(own.guesses, own.data.columns, [own.data.weights])
     except ValueError as error:
-        faults += sentences(error, undeclared)
+        faults += sentences(error, undeclared, parts)
     return own, list(dict.fromkeys(faults))
 
 

@@ -17,8 +17,9 @@ from data.store.code_digest import code_digest
 from data.store.folders import atomic_file, mirror_from_environment
 from data.store.folders import home as home_folder
 from data.store.shared import write_shared
+from tasks.blocks import run_block
 from tasks.cache import RECORDS, Target, clear_leftovers, prune, stored_results
-from tasks.kept import References, _asked
+from tasks.kept import References, _asked, kept
 from tasks.run.compute import table_with_metadata
 from tests.builders import refused
 from tests.tasks.blocks import results_table
@@ -177,6 +178,11 @@ def test_pruning_the_store_keeps_the_tables_that_were_used(home):
     assert prune(home, home.parent / "out", everything=False)[1] > size
     assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
     assert Path(raw.path).exists()
+
+
+def test_records_go_to_a_folder_that_machines_share(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/team")
+    assert kept(run_block).result_storage == tmp_path / "team" / RECORDS
 
 
 def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(in_shared_store, home):

@@ -93,6 +93,8 @@ def serve(input: Inputs, state: State) -> None:
     def split_so_far() -> ui.Tag:
         if found := state.forecast():
             return split_table(found)
+        if splitting.status() == "running":
+            return ui.p("Forecasting …", role="status")
         refusal = splitting.result()
         return banner(refusal if isinstance(refusal, str) else "The files changed; forecast all again.")
 

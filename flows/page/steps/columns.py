@@ -113,7 +113,8 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def column_faults() -> ui.Tag:
         state.changed()
-        return faults_of(_open(files.declared["data"]) or files.faults(), "Nothing. Go on with step 2.")
+        missing = _open(files.declared["data"])
+        return faults_of(missing + files.faults(besides_open=bool(missing)), "Nothing. Go on with step 2.")
 
 
 def _open(data: dict[str, Any]) -> list[str]:

@@ -139,9 +139,17 @@ def _serve_target(input: Inputs, state: State, series: Any) -> None:
         targets = {key: value for key, value in question.get("precision", {}).items() if key != input.term()}
         if input.wanted().strip():
             targets[input.term()] = number_of(input.wanted())
+        before = dict(question)
         with state.editing():
             question.pop("precision", None)
             question |= {"precision": targets} if targets else {}
+        with reactive.isolate():
+            refusal = state.plan()
+        if isinstance(refusal, str):
+            ui.notification_show(refusal, type="error", duration=None)
+            with state.editing():
+                question.clear()
+                question |= before
 
 
 def _serve_guess(input: Inputs, state: State, one: Any) -> None:

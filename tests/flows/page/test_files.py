@@ -9,6 +9,7 @@ from flows.page.steps.questions import question_of, text_of_question
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
+from tests.flows.page.driving import people, served
 
 CSV = "age,group,code\n" + "\n".join(
     f"{18 + number % 60},{'ab'[number % 2]},0{number % 7}" for number in range(60)
@@ -36,6 +37,21 @@ def test_a_new_table_has_a_study_file_with_open_facts_and_no_value_of_a_column(f
     assert files.kinds == {"age": "whole number", "group": "text", "code": "text"}
     assert files.declared["data"]["rows"] == 60
     assert files.faults()
+
+
+def test_a_wrong_bound_is_named_by_its_column_while_others_are_open(files):
+    age = {"name": "age", "lower": "one", "upper": 90, "source": "a law"}
+    files.declared["data"]["columns"] = [{**COLUMNS[1], "categories": ["?"]}, age]
+    files.keep()
+    (fault,) = files.faults(besides_open=True)
+    assert fault.startswith("data.columns.age.lower: ")
+    assert "'one'" in fault
+
+
+def test_ctrl_c_closes_the_page_without_a_fault(tmp_path):
+    with served(people(tmp_path)):
+        pass
+    assert "interrupted" not in (tmp_path / "page.log").read_text()
 
 
 def test_the_command_line_reads_what_the_page_wrote(files):
@@ -146,4 +162,5 @@ def test_a_half_width_between_two_forecasts_is_interpolated():
 
 def test_pictures_show_names_as_text():
     assert "&lt;b&gt;" in str(chart({"<b>": [(1.0, 0.4), (2.0, 0.3)]}, 1.0))
+    assert ">120<" in str(chart({"b": [(1.0, 123.0), (2.0, 30.0)]}, 1.0))
     assert "1.5 of 2 is spent" in str(gauge(1.5, 1.0, 2.0))

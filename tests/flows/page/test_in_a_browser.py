@@ -104,10 +104,26 @@ def test_the_forecast_follows_the_budget_and_a_guess(foreseen):
     assert tab.run("document.getElementById('half_widths').innerText") != before
     fill(tab, wanted="4")
     assert "needs ε of about" in tab.run("document.getElementById('needed_budget').innerText")
+    fill(tab, wanted="four")
+    click(tab, "Make it a target of the plan")
+    assert "'four'" in tab.run("document.querySelector('.shiny-notification').innerText")
+    assert "four" not in (folder / "people-plan.toml").read_text()
+    tab.run("document.querySelector('.shiny-notification-close').click()")
+    until(lambda: not tab.run("!!document.querySelector('.shiny-notification')"))
     fill(tab, guessed="explained", guess_explained="0.3")
     assert "explained = 0.3" in (folder / "people.toml").read_text()
     fill(tab, guess_explained="")
     assert "explained" not in (folder / "people.toml").read_text()
+
+
+def test_a_forecast_under_way_is_shown(foreseen):
+    tab, *_ = foreseen
+    click(tab, "4 Budget")
+    fill(tab, plan_epsilon="0.9")
+    click(tab, "Forecast all questions and divide ε")
+    until(lambda: "Forecasting …" in tab.text())
+    until(lambda: "All together" in tab.text())
+    fill(tab, plan_epsilon="1")
 
 
 def test_a_refused_question_is_explained_and_not_kept(foreseen):
