@@ -60,6 +60,15 @@ def registration_of(plan: PlanFile, account: Account | None) -> Registration:
     return Registration(name=next(name for name in names if name not in known))
 
 
+def is_released(plan: PlanFile, account: Account) -> bool:
+    """Whether the ledger has the answer to each question of a plan, from its file as it is now."""
+    charged = registration_of(plan, account).charged
+    last = [charged.get(each.name) for each in plan.plan.released]
+    return all(
+        each and each.answer and each.cost.facts.get("file", {}).get("digest") == plan.digest for each in last
+    )
+
+
 def _has_content(plan: PlanFile, known: Registration) -> bool:
     facts = [charge.cost.facts for charge in known.all_charges]
     return any(plan.sha256 == each.get(part, {}).get("sha256") for each in facts for part in ("plan", "file"))

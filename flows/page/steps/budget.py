@@ -11,6 +11,7 @@ from flows.page.parts import banner, gauge, grid, table, text_field
 from flows.page.state import REFUSED, State, count, telling
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.prepare import PreparedPlan, check_reservable, prepare_plan
+from tasks.protocol.registration import is_released
 from tasks.release.spending import account_if_open, spent_epsilon
 
 _FACTS = {"epsilon": "ε of all questions together", "delta": "δ, at most that of the budget"}
@@ -37,13 +38,12 @@ def serve(input: Inputs, state: State) -> None:
 
     @render.ui
     def budget() -> ui.Tag:
-        found = state.account()
-        asked = files.plan_facts.get("epsilon", 0.0)
-        return (
-            _opening(state)
-            if found is None
-            else _table_of_charges(found, asked if isinstance(asked, float) else 0.0)
-        )
+        if (found := state.account()) is None:
+            return _opening(state)
+        plan, asked = state.plan(), files.plan_facts.get("epsilon", 0.0)
+        if isinstance(plan, PlanFile) and is_released(plan, found):
+            asked = 0.0
+        return _table_of_charges(found, asked if isinstance(asked, float) else 0.0)
 
     @reactive.effect
     @reactive.event(input.open_budget)
@@ -149,7 +149,7 @@ def _table_of_charges(account: Account, asked: float) -> ui.Tag:
         gauge(spent, asked, budget.epsilon),
         ui.p(
             f"{budget.name}: ε {spent:.4g} of {budget.epsilon:g} is spent, at δ {budget.delta:g}. "
-            f"The plan asks for ε {asked:g}."
+            + (f"The plan asks for ε {asked:g}." if asked else "The plan asks for nothing more.")
         ),
         table(("charge", "ε", "state", "since (UTC)"), rows, "Charges so far") if rows else None,
     )

@@ -9,6 +9,7 @@ from flows.page.releasing import text_of_command
 from flows.page.state import State, count
 from flows.page.steps.budget import split_table
 from tasks.protocol.plan_file import PAGES
+from tasks.protocol.registration import is_released
 
 _SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".json")
 
@@ -28,15 +29,19 @@ def serve(input: Inputs, state: State) -> None:
     releasing = state.releasing
 
     @render.ui
-    def to_release() -> ui.Tag:
+    def to_release() -> ui.Tag | None:
         found = state.forecast()
         if found is None:
-            return ui.p("Forecast all questions and divide ε first, in step 4; again after each change.")
-        if state.account() is None:
+            needed = "Forecast all questions and divide ε first, in step 4; again after each change."
+            return None if progress_so_far()[0] else ui.p(needed)
+        if (account := state.account()) is None:
             return ui.p("Open the budget first, in step 4.")
         if found.split.refusal:
             return banner(found.split.refusal)
-        label = f"To charge ε {found.split.total:.4g} and release, type {state.files.dataset}"
+        does = f"charge ε {found.split.total:.4g} and release"
+        if is_released(found.plan, account):
+            does = "write the results again, which charges nothing"
+        label = f"To {does}, type {state.files.dataset}"
         return ui.div(
             split_table(found),
             ui.input_text("confirm", label, width="100%"),

@@ -193,6 +193,7 @@ def test_the_keyboard_alone_leads_from_columns_to_a_release(tmp_path):
         write(tab, "confirm", "people")
         press_on(tab, "Charge and release", " ", 32)
         until(lambda: "Released." in tab.text(), timeout=180)
+        until(lambda: "To write the results again, which charges nothing" in tab.text())
         assert 'formula = "cost ~ age + group"' in (tmp_path / "people-plan.toml").read_text()
         assert releases(tmp_path)
 
