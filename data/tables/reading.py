@@ -77,7 +77,7 @@ def cells_of(path: Source, batch: CanonicalBatch, name: str, levels: Collection[
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
     if absent := [repr(name) for name in wanted if name not in names]:
-        raise DataError(f"{path} lacks the column {', '.join(absent)}; {advice}")
+        raise DataError(f"{path} lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; {advice}")
 
 
 @contextmanager

@@ -255,8 +255,8 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str) 
     for words, column in (("--response", response), ("--user-id", user_id)):
         if column and column not in schema:
             raise SpecError(
-                f"{words} must be one of the {len(schema)} columns of the file, got {column!r}"
-                f"{nearest_name(column, schema) or '; check it'}"
+                f"{words} must be a column of the file, got {column!r}"
+                f"{nearest_name(column, schema) or '; check the spelling and --separator'}"
             )
         if column and schema[column] in UNUSABLE:
             raise SpecError(

@@ -124,7 +124,7 @@ def ledger_verify(
     from data.ledger import open_ledger
 
     report = open_ledger(home()).verify(noted)
-    lines = [f"the ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}"]
+    lines = [f"the ledger is complete; charges: {report.n_charges}, head {report.head or '(empty)'}"]
     if not report.ok:
         lines = ["the ledger is NOT complete:", *(f"  {problem}" for problem in report.problems)]
     show(report, lines, as_json)

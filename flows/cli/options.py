@@ -41,6 +41,9 @@ def _number(text: str | float) -> float:
 def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     if metavar == "NUMBER":
         settings["parser"] = _number
+    elif "min" in settings:  # typer shows the range in the help; its own message lacks the value
+        limits = Field(ge=settings["min"], le=settings.get("max"))
+        settings["parser"] = parser_of(Annotated[int, limits])
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 

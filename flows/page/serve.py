@@ -25,6 +25,6 @@ def serve(file: str, folder: Path, port: int, say: Callable[[str], object]) -> N
         port = own.getsockname()[1]
         app = Guarded(page_app(files), port)
         say(f"the page of {files.study.name}: http://127.0.0.1:{port}/?token={app.token}")
-        say("it is seen on this machine alone; Ctrl-C closes it, and its files stay")
+        say("only this machine can open it; Ctrl-C closes it, and its files stay")
         with suppress(KeyboardInterrupt):  # the documented end
             uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[own])

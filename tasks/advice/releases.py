@@ -123,9 +123,7 @@ class SimulatedRelease:
 
     def _releases(self, epsilon: float) -> list[Result | None]:
         """Return the release at an ε from each table; None if it is refused."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about budgets and units of synthetic rows
-            return [self.release(epsilon, number) for number in range(len(self.samples))]
+        return [self.release(epsilon, number) for number in range(len(self.samples))]
 
     def _guess(self, releases: Sequence[Result | None]) -> str:
         """Return the guess whose uncertainty decides most of the spread of the half-widths."""
@@ -140,10 +138,12 @@ class SimulatedRelease:
         keywords = {**self.request.keywords, "epsilon": epsilon}
         rng = np.random.default_rng(number)  # the same at every ε, which makes half-widths decrease in it
         keywords = keywords if self.request.by_group else {"interval": LEVEL, **keywords}
-        try:
-            return estimate(self.request.estimator.name, self.samples[number], rng=rng, **keywords)
-        except InputError:
-            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about seeds, budgets and units of synthetic rows
+            try:
+                return estimate(self.request.estimator.name, self.samples[number], rng=rng, **keywords)
+            except InputError:
+                return None
 
     @property
     def _unknown_shares(self) -> set[str]:

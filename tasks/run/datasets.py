@@ -128,10 +128,10 @@ def notes_on(spec: StudySpec, tables: Brought) -> Iterator[str]:
             continue
         if not spec.analyst_table or name != spec.name:
             if table.data_source != "real":
-                yield f"{name} is a {table.data_source}, since {'; '.join(table.reasons)}"
+                yield f"{name} is a {table.data_source}, not the real data: {'; '.join(table.reasons)}"
             continue
         for repair in table.repairs:
-            yield f"rows {repair.reason}: {repair.done}; the page counts them"  # a server records no count
+            yield f"rows {repair.reason}: {repair.done}; the report counts them"  # a server records no count
 
 
 def dropped_rows(table: DatasetRef) -> str:
