@@ -26,7 +26,7 @@ _HELPS = {
 }
 # A coordinate's code is the sum of 2^k over its reasons.
 REASONS = HIDDEN, CLIPPED, BENT, GROSS, FEW, OMITTED
-ABOUT = "intervals are centered at the estimate before it is shrunk"
+ABOUT = "Intervals are centered at the estimate before it is shrunk."
 
 
 class Combinable(Protocol):

@@ -57,7 +57,7 @@ _MISS = 0.05  # probability with which λ may come out too small; affects accura
     order=5,
     task="linear_regression",
     reference="Wang (2018), Algorithm 2",
-    summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
+    summary="Noisy second moments with a ridge that adapts to the released smallest eigenvalue.",
     example={"covariate_bound": 2.0, "response_bound": 3.0},
     no_interval="the estimate is biased by its ridge; use preconditioned_regression",
 )

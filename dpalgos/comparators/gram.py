@@ -10,7 +10,7 @@ from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, outer_product
 from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.typing import FloatArray
 
-SMALLEST_EIGENVALUE, GRAM = "least eigenvalue", "X'X"
+SMALLEST_EIGENVALUE, GRAM = "smallest eigenvalue", "X'X"
 
 
 def release_gram(

@@ -6,10 +6,10 @@
 
 with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, T = 3, as in the authors' code.
 
-    release             sensitivity (ℓ2)    share of ρ
-    least eigenvalue    B²                  0.05
-    residual product    2BC                 0.5
-    sketch              B²                  0.45
+    release              sensitivity (ℓ2)    share of ρ
+    smallest eigenvalue  B²                  0.05
+    residual product     2BC                 0.5
+    sketch               B²                  0.45
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
@@ -50,7 +50,7 @@ from dpalgos.release.declared import Lemmas
 from dpalgos.rows.clipping import clip_rows_l2
 from dpalgos.typing import FloatArray
 
-SMALLEST_EIGENVALUE, PRODUCT, SKETCH = "least eigenvalue", "residual product", "sketch"
+SMALLEST_EIGENVALUE, PRODUCT, SKETCH = "smallest eigenvalue", "residual product", "sketch"
 FAILURE = "the smallest eigenvalue is overestimated"
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
 _MISSED = 0.01  # of δ: the smallest eigenvalue is overestimated

@@ -64,7 +64,7 @@ from dpalgos.typing import BoolArray, FloatArray
 _LARGEST_LOG_RATIO = 300.0  # of a ridge and the squared bound of a row
 
 
-SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH = "least eigenvalue", "test passes wrongly", "sketch"
+SMALLEST_EIGENVALUE, FALSE_PASS, SKETCH = "smallest eigenvalue", "test passes wrongly", "sketch"
 
 
 def _direction_left_empty(estimator: "SheffetOLS", d: int) -> Neighbors:

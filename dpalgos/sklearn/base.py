@@ -180,10 +180,11 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
         asked = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
+        risk = self.risk_.sentence
         remarks = [
             guarantee_of(self.risk_.unit, *asked, seeded=self._seeded),
-            self.risk_.sentence,
-            f"public: {', '.join(public)}",
+            f"{risk[0].upper()}{risk[1:]}.",
+            f"Public: {', '.join(public)}.",
             *([self._interval_about] if self._interval_about else []),
             *([f"?: {self._interval_note}"] if self._interval_note else []),
         ]
