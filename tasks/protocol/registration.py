@@ -61,7 +61,7 @@ def registration_of(plan: PlanFile, account: Account | None) -> Registration:
 
 
 def is_released(plan: PlanFile, account: Account) -> bool:
-    """Whether the ledger has the answer to each question of a plan, from its file as it is now."""
+    """Whether the ledger has an estimate for each question of a plan, from its file as it is now."""
     charged = registration_of(plan, account).charged
     last = [charged.get(each.name) for each in plan.plan.released]
     return all(
