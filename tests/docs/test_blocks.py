@@ -5,11 +5,14 @@ import os
 import pkgutil
 import re
 import shlex
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,8 +28,8 @@ BLOCK = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CELL = "{code-cell}"  # runs when the site is built
 DIRECTIVES = {"{toctree}", "{include}", "{literalinclude}", "{eval-rst}", "{csv-table}"}
 ADDING = PROJECT / "docs" / "contributing" / "adding"  # its examples run in tests/test_adding.py
-# What the blocks call that needs other machines, a running server or an hour.
-ELSEWHERE = ("make", "prefect", "docker", "dask")
+# What the blocks call that needs other machines, a running server, a terminal or an hour.
+ELSEWHERE = ("make", "prefect", "docker", "dask", "pip", "ipython")
 MECHANISM = """
 import numpy as np
 
@@ -62,6 +65,10 @@ def folder(tmp_path, monkeypatch):
     people["cost"] = (people.age + rng.normal(20, 5, 4000)).round(1)
     people.to_csv("people.csv", index=False)
     people.to_csv("patients.csv", index=False)
+    with closing(sqlite3.connect("clinic.sqlite")) as clinic:
+        people.to_sql("people", clinic)
+    with duckdb.connect("school.duckdb") as school:
+        school.execute("CREATE TABLE students AS SELECT age / 30 AS colgpa, 10 * weight AS sat FROM people")
     people.assign(age=people.age / 90, weight=people.weight / 200, person=range(4000)).to_csv("rows.csv")
     return tmp_path
 
