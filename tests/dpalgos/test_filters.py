@@ -263,8 +263,9 @@ def test_rows_are_drawn_with_the_charged_probability_and_afresh():
 
 
 def test_a_row_adds_at_most_half_of_what_replacing_it_moves():
-    X, y = np.full((5, 2), 1e6), np.zeros(5)
-    first, others = sgd(X, y), np.arange(5)[:, None] != 2
+    others = np.arange(40)[:, None] != 2  # a batch has four of the rows on average
+    X, y = np.where(others, 0.0, np.full((40, 2), 1e6)), np.zeros(40)
+    first = sgd(X, y)
     second = sgd(X, y, first.published, [each * others for each in first.drawn])
     moved = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
     bound = first.record.events[0].l2_sensitivity / 2

@@ -10,6 +10,7 @@ from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.dp_glm import DPGLM
 from dpalgos.models.families import family_names, get_family
+from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.rows.sample import Sample
 from tests.builders import refused
 from tests.dpalgos.silence import estimated, recorded
@@ -112,11 +113,13 @@ def made(name):
     return get_family(name, **bounds.get(name, classes(name)))
 
 
-@by_name
+@pytest.mark.parametrize("name", [*family_names(), "truncated"])
 def test_the_radius_covers_all_pairs_of_gradients(name):
     """Global search over pairs of rows and responses; the logistic one must also be reached."""
-    family, rng = made(name), np.random.default_rng(1)
+    family = TruncatedGaussian(level=2.0, largest=2.0) if name == "truncated" else made(name)
+    rng = np.random.default_rng(1)
     labels = {"gaussian": [-1e3, 1e3], "logistic": [0.0, 1.0], "poisson": [0.0, 1.0, 1e3]}
+    labels["truncated"] = [-2.0, 2.0]
     y = family.encode(np.array(labels.get(name, [0.0, 1.0, 2.0])))
     for b in (0.0, 0.5, 2.0, 20.0, 500.0):
         coef = rng.standard_normal((2, *family.classes, 1))
