@@ -21,7 +21,7 @@ from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import check_reservable, prepare_plan, reserve_plan
-from tasks.protocol.registration import deviations, registered_plan, registration_of
+from tasks.protocol.registration import deviations, is_released, registered_plan, registration_of
 from tasks.question import release_question
 from tasks.release.release import draw_answer, public_plan
 from tasks.release.spending import room_in, spent_epsilon
@@ -254,10 +254,14 @@ def test_a_question_that_another_plan_has_asked_is_refused(file):
 
 
 def test_a_changed_target_and_a_changed_submodel_are_marked(file):
+    released = lambda: is_released(read_plan(file), open_ledger().account("trial"))  # noqa: E731
     reserve(file)
+    assert not released()
     run(file)
+    assert released()
     edit(file, ("= 2.5", "= 2.0"), ('formula = "systolic ~ C(arm)"', 'formula = "systolic ~ baseline"'))
     assert not asks(file)
+    assert not released()
     found, names = found_deviations(file), ["'primary'", "'unadjusted'"]
     assert [name for name in names for line in found if name in line] == names
 
