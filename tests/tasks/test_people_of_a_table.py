@@ -158,8 +158,8 @@ def test_forecasts_simulate_the_rows_of_people_as_guessed(tmp_path, family, resp
         assert sizes.std() > sizes.mean() / 2
     y, codes = simulated.samples[0].y, simulated.samples[0].user_codes
     between = np.bincount(codes, y) / np.bincount(codes)
-    alone = np.var(y) / np.bincount(codes).mean()
-    assert np.var(between) > 1.5 * alone
+    of_unlike_rows = np.var(y) * (1 / np.bincount(codes)).mean()
+    assert np.var(between) > 1.5 * of_unlike_rows
 
 
 def test_without_guesses_of_their_rows_the_range_is_wide_and_says_so(
