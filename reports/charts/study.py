@@ -128,10 +128,12 @@ def pictures_of(
 ) -> Pictures:
     """Return a chart's pictures: large, as a thumbnail, and live, with the lines that each begins with."""
     page, source = chart.page, chart.page.source_of(head.where.panel)
+    silent = {*map(noise_off_name, lines)}
+    of_card = [each for each in lines if each not in silent]  # whose names would not fit a card
     return Pictures(
         draw_chart(chart.of_lines(lines), "main", alt, source, title=title),
         draw_chart(
-            chart.of_lines(lines, width=NARROW, height=230, labeled=False), "card", alt, source, png=False
+            chart.of_lines(of_card, width=NARROW, height=230, labeled=False), "card", alt, source, png=False
         ),
         certified_picture(page, head),
         live={metric_words(name, page)[0]: chart.with_menus(name, live) for name in chart.values("metric")},

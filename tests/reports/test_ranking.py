@@ -301,7 +301,10 @@ def test_methods_that_privacy_noise_does_not_limit_are_listed_in_each_panel(resu
     rows.loc[at_least, "value"] = 0.88
     off = rows[rows["estimator"].isin(parts)].assign(metric=noise_off_metric("l2_error"))
     off["value"] *= off["estimator"].map(parts)
-    _, cells, _ = measured(pd.concat([rows, off], ignore_index=True), page)
+    _, cells, head = measured(pd.concat([rows, off], ignore_index=True), page)
+    pictures = draw_study(page, cells, head)
+    assert b"without noise" in pictures.main.svg
+    assert b"without noise" not in pictures.card.svg  # its name would be cut
     found = limited_in_panels(cells, page)
     assert [(where.panel, where.epsilon) for where, _ in found] == [("public", 0.5), ("paper", 0.5)]
     assert {(where.epsilon, each.label) for where, each in found} == {
