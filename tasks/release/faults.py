@@ -97,12 +97,14 @@ def stated_by_column(bound: str, study: str) -> str:
     return f"bounds.{bound} must be left out: {study} declares it by column"
 
 
-def check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
+def check_columns(estimator: Estimator, columns: ReleaseColumns, *, by_group: bool) -> None:
     if not columns.x:
         raise SpecError(NO_COVARIATE)
     name = estimator.name
-    if estimator.task in ("mean", "counts", "sums") and columns.y:
-        raise InputError(f"columns.y must be left out for {name}, which estimates {estimator.task}s")
+    if estimator.task in ("counts", "sums") and not by_group:
+        raise SpecError(f"{name} is for numbers by group: state survival or table1 in place of columns")
+    if estimator.task == "mean" and columns.y:
+        raise InputError(f"columns.y must be left out for {name}, which estimates means")
     if columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
     if columns.weights and not estimator.takes(MAX_WEIGHT):

@@ -233,7 +233,7 @@ def complete_request(
     if numbers and estimator != numbers.estimator:
         raise SpecError(f"{numbers.kind} is for {numbers.estimator}, got {estimator}; release that")
     private = releasable(estimator, params).for_unit(people=bool(columns.user_id or survival))
-    check_columns(private, columns)
+    check_columns(private, columns, by_group=bool(numbers))
     if survival and not private.takes_people:
         raise SpecError(
             f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"

@@ -14,7 +14,6 @@ from data.ledger import open_ledger
 from tasks.release.faults import is_bound
 from tests.independent.accountant import epsilon_of_rho, rho_of
 
-HEADER = '[dataset]\nname = "people"\n[columns]\n'
 RESERVED = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
 CENTRAL = [e.name for e in dpalgos.catalog() if e.private and e.privacy_model == "central"]
 NAMES = (*(estimator.name for estimator in dpalgos.catalog()), "dp_men", "", "mean")
@@ -85,7 +84,9 @@ class Configurations:
         body = ""
         for table, content in self.settings(name).items():
             body += f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in content.items())
-        return f"{HEADER}{self.columns(name)}\n{body}"
+        columns = self.columns(name)
+        dataset = "users" if "user_id" in columns else "rows"  # a budget protects one unit
+        return f'[dataset]\nname = "{dataset}"\n[columns]\n{columns}\n{body}'
 
 
 def toml(value):
@@ -98,8 +99,6 @@ def toml(value):
 def ask(command_line, tmp_path, monkeypatch):
     """Return a function that asks for a release: exit status, printed JSON or None, errors, events drawn."""
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.uniform(0, 1, (120, 3)), columns=COLUMNS[:3])
-    table.assign(sick=rng.integers(0, 2, 120), id=np.arange(120) // 4).to_csv(tmp_path / "d.csv", index=False)
     drawn, real = [], tasks.release.release.draw_release
 
     def watched(plan, sample):
@@ -108,12 +107,17 @@ def ask(command_line, tmp_path, monkeypatch):
         return made
 
     monkeypatch.setattr(tasks.release.release, "draw_release", watched)
-    assert command_line("ledger", "open", "people", "--epsilon", 1e6, "--delta", 0.1)[0] == 0
+    for name in ("rows", "users"):
+        table = pd.DataFrame(rng.uniform(0, 1, (120, 3)), columns=COLUMNS[:3])
+        table = table.assign(sick=rng.integers(0, 2, 120), id=np.arange(120) // 4)
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        assert command_line("ledger", "open", name, "--epsilon", 1e6, "--delta", 0.1)[0] == 0
 
     def release(name, text, epsilon, delta):
         (tmp_path / "release.toml").write_text(text)
         drawn.clear()
-        options = ["--data", tmp_path / "d.csv", "--config", tmp_path / "release.toml"]
+        data = tmp_path / ("users.csv" if 'name = "users"' in text else "rows.csv")
+        options = ["--data", data, "--config", tmp_path / "release.toml"]
         budget = [f"--epsilon={epsilon}", f"--delta={delta}"]
         status, out, err = command_line("release", name, *options, *budget, "--json")
         return status, json.loads(out) if status == 0 else out, err, list(drawn)
@@ -150,7 +154,7 @@ def try_configurations(ask, home, seeds):
                 assert spent <= epsilon * (1 + 1e-9), (case, spent)
         if status or ledger["replayed"]:
             assert len(seen) == charges_before
-    charges = open_ledger(home).account("people").charges
+    charges = [each for name in ("rows", "users") for each in open_ledger(home).account(name).charges]
     # Nothing refused was charged, and nothing shown was not.
     assert {charge.id for charge in charges} == set(seen)
     for charge in charges:
