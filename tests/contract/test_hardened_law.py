@@ -256,6 +256,21 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
 RELEASES = {"gaussian": Gaussian(1.0), "laplace": Laplace(1.0), "box": Cube(1.0)}
 
 
+@pytest.mark.parametrize(("kind", "norm"), [("gaussian", 2), ("laplace", 1), ("box", np.inf)])
+def test_noise_covers_a_row_that_moves_as_far_as_it_may_and_the_rounding(kind, norm, monkeypatch):
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        value, moved = rng.standard_normal((2, 3, 1))
+        indices = []
+        for each in (value, value + moved / np.linalg.norm(moved, norm, axis=0)):
+            grid = Grid(monkeypatch)
+            released(grid, RELEASES[kind], each, 1.0)
+            ((event, scale, index),) = grid.asked
+            indices.append(index)
+        covered = scale / event.noise_multiplier if kind == "gaussian" else scale * event.epsilon
+        assert 0.99 * covered < np.linalg.norm(indices[0] - indices[1], norm) <= covered
+
+
 def selecting(spend, slot):
     return spend.start({"v": replace(slot, times=100)}, {"v": (count,)})
 
