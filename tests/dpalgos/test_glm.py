@@ -105,7 +105,6 @@ RESPONSES = {
     "poisson": np.array([0.0, 2.0, 30.0]),
     "multinomial": np.array([0.0, 1.0, 2.0]),
 }
-by_name = pytest.mark.parametrize("name", family_names())
 
 
 def made(name):
