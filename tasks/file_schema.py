@@ -71,7 +71,7 @@ def sentences(error: ValueError, undeclared: Iterable[str] = (), plain: Any = No
         is_table = len(each["loc"]) < 2
         if any(is_below(where, key) or (not is_table and is_below(key, where)) for key in undeclared):
             continue
-        message = each["msg"].removeprefix("Value error, ")
+        message = each["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if each["type"] != "value_error" and isinstance(got, str | int | float | list):
             message += f", got {got!r}" if len(repr(got)) < _SHOWN else f", got {got!r:.{_SHOWN}}…"
         faults.append(f"{_label(each['loc'], plain)}: {message}" if where else message)

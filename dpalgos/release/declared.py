@@ -37,9 +37,8 @@ class Lemma(Protocol[P]):
         """Return a value with the bound."""
 
 
-Lemmas = Mapping[
-    str, Lemma[...] | tuple[Lemma[...], ...]
-]  # label of a release → whose sensitivities it accepts
+# Label of a release → whose sensitivities it accepts.
+Lemmas = Mapping[str, Lemma[...] | tuple[Lemma[...], ...]]
 
 
 def lemma(formula: str) -> Callable[[Callable[P, FloatArray]], Lemma[P]]:

@@ -1,9 +1,10 @@
 """Random mutants of estimators, sums over rows, lemmas and spending: the tests must notice each.
 
 ``python -m tests.mutants.random_mutants 40 --seed 1`` changes one place after the other in a copy of the
-project: an operator, a comparison, a number, a condition, a call or a statement. The nearest tests then run:
-the stored estimates, the contract of the estimators of that file, and the tests of `dpalgos`. A mutant that
-no test notices is printed as a survivor. It is a gap in the tests, or a change without an effect.
+project: an operator, a comparison, a number, a condition, a call or a statement. The tests that enter the
+changed function then run, the fastest first. A run of all tests says once which these are. A change outside
+of functions meets all tests. A mutant that no test notices is printed as a survivor. It is a gap in the
+tests, or a change without an effect.
 """
 
 import argparse
@@ -13,14 +14,18 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from shutil import copytree
+from time import process_time
+from types import CodeType
 from typing import NamedTuple
 
-import dpalgos
-from tests.mutants.test_planted_faults import LEFT_OUT, PROJECT, run_tests
+import pytest
+
+from tests.mutants.test_planted_faults import LEFT_OUT, MARKS, PROJECT, run_tests
 
 FOLDERS = ("core", "rows", "mechanisms", "central", "comparators", "local", "user_level", "tuning")
 _SWAPPED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.Pow: "*", ast.MatMult: "+"}
@@ -28,8 +33,8 @@ _COMPARED = {ast.Lt: ">=", ast.LtE: "<", ast.Gt: "<=", ast.GtE: ">", ast.Eq: "!=
 _COMPARED |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
 _OTHERS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "all": "any", "any": "all"}
 
-
-TIMEOUT = 1800  # seconds of each of the three suites: a mutant may loop for ever
+SUITES = ("tests/golden", "tests/contract", "tests/dpalgos")
+TIMEOUT = 1800  # seconds: a mutant may loop for ever
 
 
 class Mutant(NamedTuple):
@@ -114,31 +119,57 @@ def _others(node: ast.AST) -> Iterator[str]:
         yield "pass"
 
 
-def estimators_in(file: str) -> list[str]:
-    """Return the estimators whose class is in a file."""
-    module = file.removesuffix(".py").replace("/", ".")
-    return [each.name for each in dpalgos.catalog() if each.parameters.__module__.endswith(module)]
+class Entered:
+    """A plugin of pytest: which functions of the library each test enters, and its CPU seconds."""
+
+    def __init__(self) -> None:
+        self.tests: dict[tuple[str, int], set[str]] = defaultdict(set)  # by file and first line of a function
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        entered: set[CodeType] = set()
+        start = process_time()
+        sys.settrace(lambda frame, event, argument: entered.add(frame.f_code))
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            self.seconds[item.nodeid] = process_time() - start
+            for code in entered:
+                if code.co_filename.startswith(f"{PROJECT}/dpalgos"):
+                    file = Path(code.co_filename).relative_to(PROJECT).as_posix()
+                    self.tests[file, code.co_firstlineno].add(item.nodeid)
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that enter the function with a mutant, the fastest first; else all tests."""
+        tree = ast.parse((PROJECT / mutant.file).read_bytes())
+        around = [
+            min(each.lineno for each in (node, *node.decorator_list))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.lineno <= mutant.line <= (node.end_lineno or 0)
+        ]
+        entering = self.tests.get((mutant.file, max(around, default=0)), ())
+        return sorted(entering, key=self.seconds.__getitem__) or list(SUITES)
 
 
-def noticed_by(folder: Path, mutant: Mutant) -> str:
-    """Return which tests fail in the copy of the project with a mutant; "" if none."""
-    names = estimators_in(mutant.file)
-    contract = ["tests/contract", *(["-k", " or ".join(names)] if names else [])]
+def noticed_by(folder: Path, mutant: Mutant, tests: list[str]) -> str:
+    """Return which of the tests fails in the copy of the project with a mutant; "" if none."""
     path = folder / mutant.file
     whole = path.read_bytes()
     path.write_bytes(mutant.planted(whole))
+    chosen = folder / "chosen_tests"
+    chosen.write_text("\n".join(tests))
     try:
-        for tests in (["tests/golden"], contract, ["tests/dpalgos"]):
-            try:
-                status, printed = run_tests(folder, tests, timeout=TIMEOUT)
-            except subprocess.TimeoutExpired:
-                return "time"
-            if status:
-                failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
-                return failed[0].split(" ", 1)[1][:100] if failed else f"{tests[0]}, exit status {status}"
+        status, printed = run_tests(folder, [f"@{chosen}"], timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return "time"
     finally:
         path.write_bytes(whole)
-    return ""
+    if not status:
+        return ""
+    failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" ", 1)[1][:100] if failed else f"exit status {status}"
 
 
 def main() -> None:
@@ -150,12 +181,15 @@ def main() -> None:
     every = [one for path in files for one in mutants(path)]
     random.Random(given.seed).shuffle(every)
     chosen = list(islice((one for one in every if one.compiles), given.n))
+    entered = Entered()
+    if pytest.main(["-q", "-p", "no:cacheprovider", "-m", MARKS, *SUITES], plugins=[entered]):
+        sys.exit("The tests fail without a mutant: mend them first.")
     survivors = 0
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "project"
         copytree(PROJECT, folder, ignore=LEFT_OUT)
         for k, one in enumerate(chosen, 1):
-            seen = noticed_by(folder, one)
+            seen = noticed_by(folder, one, entered.tests_of(one))
             survivors += not seen
             print(f"{k}: {one.file}:{one.line}: {one.old!r} → {one.new!r}: {seen or 'SURVIVES'}", flush=True)
     share = (given.n - survivors) / given.n

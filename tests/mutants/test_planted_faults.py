@@ -26,6 +26,7 @@ from tests.mutants.changes import changed
 
 PROJECT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(".venv", ".git", ".dpcost", "out", "__pycache__", ".*_cache")
+MARKS = "not slow and not server and not browser and not audit"
 TABLES = [tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))]
 
 
@@ -54,8 +55,7 @@ def copy(tmp_path_factory):
 
 
 def run_tests(folder, tests, timeout=None):
-    marks = "not slow and not server and not browser and not audit"
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=timeout
