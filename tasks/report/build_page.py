@@ -166,7 +166,7 @@ def _risk(spec: StudySpec) -> str:
     ]
     if not risks:
         return ""
-    risk, name = max(risks, key=lambda each: each[0].log_odds)
+    risk, name = max(risks, key=lambda each: float(f"{each[0].log_odds:.3g}"))  # ties: the study's first
     sentence = risk.sentence.replace(f"{risk.delta:.2g}", num(risk.delta))
     return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
 
