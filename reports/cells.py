@@ -54,7 +54,7 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", cells["certified"] == math.inf]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
     cells["se"] = cells["se"].mask(cells["se"] < _ROUNDING * cells["mean"].abs(), 0.0)
-    cells["error"] = cells["se"].where(np.isfinite(cells["se"]), 0.0)  # of a single repetition: unknown
+    cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)  # of a single repetition: unknown
     cells["answered"] = (cells["n_ok"] > 0) & np.isfinite(cells["mean"])
     keys = list(dict.fromkeys(cells[_KEYS].itertuples(index=False, name=None)))
     forms = {name: sorted({key[2] for key in keys if key[0] == name}) for name, *_ in keys}
@@ -155,7 +155,7 @@ def size_at(rows: Sequence[Row], page: StudyPage) -> float | None:
 
 def nearest_value(values: Iterable[float], wanted: float) -> float | None:
     """Return the value whose logarithm is nearest to that of the wanted one, the smaller of two."""
-    return min(map(float, values), key=lambda v: (abs(math.log(v / wanted)), v), default=None)
+    return min(map(float, values), key=lambda v: (round(abs(math.log(v / wanted)), 9), v), default=None)
 
 
 def repetitions(errors: pd.DataFrame) -> tuple[int, int]:

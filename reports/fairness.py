@@ -15,7 +15,7 @@ import pandas as pd
 
 from reports.cells import Row, Setting, errors_of, is_private, lines_of, rows_at, settings_of, size_at
 from reports.page import StudyPage
-from reports.ranking import rank
+from reports.ranking import PageHeadline, rank
 
 _LARGE_PART = 0.5  # of the error, from which a method is listed
 _LEAST_FALL = 0.9  # of the error at the smallest ε, which that at the largest ε should not exceed
@@ -49,6 +49,12 @@ def is_mostly_bias(row: Row, without: float) -> bool:
     """Return whether more than half of a row's error remains without noise, except sampling error."""
     part = math.sqrt(max(row.noise_off**2 - without**2, 0.0)) if math.isfinite(row.noise_off) else 0.0
     return bool(row.answered and part > _LARGE_PART * abs(row.mean))
+
+
+def noisy_lines(head: PageHeadline) -> list[str]:
+    """Return the private lines of a headline of whose error at most half remains without noise."""
+    rows = [row for row in head.at_x if row.role == "private" and row.answered]
+    return [row.label for row in rows if row.noise_off <= _LARGE_PART * abs(row.mean)]
 
 
 def sampling_error(rows: Sequence[Row], x: float) -> float:

@@ -1,6 +1,7 @@
 """Rank estimators at one size, and measure the cost of privacy there: values, no words.
 
-An error is *clearly below* another if it lies more than two standard errors of the difference below it.
+An error is *clearly below* another if it lies more than two standard errors of the difference below it. An
+unknown standard error, that of a single repetition, is infinite: nothing is clearly below or above.
 
 m of N rows, drawn without replacement, miss the estimate from all N rows by e(m). A new sample of m rows
 misses its population's value by s(m) = e(m) / √(1 − m/N), which falls with the root of m. Where m is most of
@@ -28,8 +29,11 @@ SHARES = ("misclassification",)  # metrics that are shares of rows, which people
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
 _NOTHING = 1.15  # a factor surely below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
+_FEW_FAILED = 0.1  # of the repetitions: with more, the mean over the others is not compared
+_ROUNDING = 1e-9  # a smaller relative difference is none, because processors round differently
 _STRONGEST_FIRST = ("local", "user", "central")
 _SMALL = 0.25  # the maximum share of rows at which the error of a subsample estimates that of a new sample
+_LEAST_PART = 1e-3  # of the sampling error: what privacy adds is not told from nothing below it
 HALF = 0.5  # of the rows: beyond it, an error without privacy is no measure of sampling error
 MOST_LINES = 5  # of a chart, before its reader adds more
 
@@ -57,7 +61,9 @@ class Estimate(NamedTuple):
 
     def is_below(self, other: Estimate) -> bool:
         """Return whether it is clearly below another estimate."""
-        return self.value + 2 * math.hypot(self.error, other.error) < other.value
+        return other.value - self.value > 2 * math.hypot(self.error, other.error) + _ROUNDING * abs(
+            other.value
+        )
 
 
 UNKNOWN = Estimate(math.nan)
@@ -71,8 +77,9 @@ def measured(row: Row) -> Estimate:
 class Ranking:
     """The ranking at one size: private rows from best to worst, the best non-private one, the zero vector.
 
-    If some estimators have a stronger guarantee than others, `private` holds only those with the strongest.
-    Local is stronger than user-level, and user-level than central.
+    If some estimates have a stronger guarantee than others, `private` holds only those with the strongest.
+    Local is stronger than user-level, and user-level than central. An estimator that fails in more than a
+    tenth of the repetitions is ranked only if all do.
     """
 
     private: tuple[Row, ...]
@@ -93,9 +100,7 @@ class Ranking:
         if self.best is None:
             return ()
         best = self.best
-        return tuple(
-            row for row in self.private[1:] if row.mean - best.mean <= 2 * math.hypot(row.error, best.error)
-        )
+        return tuple(row for row in self.private[1:] if not measured(best).is_below(measured(row)))
 
     @property
     def best_or_tied(self) -> tuple[Row, ...]:
@@ -112,17 +117,25 @@ class Ranking:
 
 def rank(rows: Sequence[Row], x: float) -> Ranking:
     """Rank the rows of a setting by mean error at size `x`."""
-    ordered = sorted((row for row in rows if row.x == x and row.answered), key=lambda row: row.mean)
-    models = {row.privacy_model for row in rows if row.role == "private"}
+    ordered = sorted(
+        (row for row in rows if row.x == x and row.answered), key=lambda row: float(f"{row.mean:.9g}")
+    )
+    models = {row.privacy_model for row in ordered if row.role == "private"}
     strongest = next((model for model in _STRONGEST_FIRST if model in models), "")
-    without = [row for row in ordered if row.role == "nonprivate"]
+    private = [row for row in ordered if row.role == "private" and row.privacy_model == strongest]
+    without = _seldom_failed([row for row in ordered if row.role == "nonprivate"])
     zero = [row for row in ordered if row.role == "zero"]
     zero = zero or [row for row in rows if row.role == "zero" and row.answered]
     return Ranking(
-        tuple(row for row in ordered if row.role == "private" and row.privacy_model == strongest),
+        tuple(_seldom_failed(private)),
         without[0] if without else None,
         measured(zero[0]) if zero else UNKNOWN,
     )
+
+
+def _seldom_failed(rows: list[Row]) -> list[Row]:
+    """Return the rows with few failures, or all if there are none."""
+    return [row for row in rows if row.n_failed <= _FEW_FAILED * (row.n_ok + row.n_failed)] or rows
 
 
 def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
@@ -193,7 +206,7 @@ def first_below(
         for x, error, se in points
         if math.isfinite(error) and error > 0
     )
-    if len(known) < 2 or not target > 0:
+    if not known or not target > 0:
         return math.inf, math.inf
     level = math.log(target)
     if known[0][1] <= level:
@@ -234,6 +247,11 @@ class CostOfPrivacy:
     @property
     def is_negligible(self) -> bool:
         return self.factor.limits[1] < _NOTHING
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether the error with privacy may be no larger than without it."""
+        return self.factor.limits[0] <= 1
 
     @property
     def can_be_learned(self) -> bool:
@@ -323,9 +341,12 @@ def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, 
 
 
 def best_by_size(head: PageHeadline) -> dict[str, Any]:
-    """Return the sizes at which each private line wins alone, several tie, and zero wins or ties."""
+    """Return the sizes at which each private line wins alone, several tie, and zero wins or ties.
+
+    Sizes at which the best error has an unknown standard error are left out.
+    """
     ranks = {size: rank(head.rows, size) for size in sorted({row.x for row in head.rows})}
-    best = {size: (at.best, at) for size, at in ranks.items() if at.best is not None}
+    best = {size: (at.best, at) for size, at in ranks.items() if at.best and math.isfinite(at.best.se)}
     runs: dict[str, list[float]] = {}
     for size, (row, at) in best.items():
         if not at.tied:
@@ -380,12 +401,11 @@ def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> 
             parts[each.epsilon] = privacy_part(rows, best)
     if not parts:
         return {}
-    # An ε counts only if no larger one adds more.
-    largest = {e: max(parts[other].value for other in parts if other >= e) for e in parts}
+    # An ε counts only if no larger one adds more. Where privacy adds nothing, logarithms need a number.
+    least = _LEAST_PART * sample.value
+    largest = {e: max(least, *(parts[other].value for other in parts if other >= e)) for e in parts}
     points = [(e, value, parts[e].error) for e, value in largest.items()]
     epsilon_range = first_below(sample.value, points, sample.deviation)
-    if len(parts) == 1 and all(part.value <= sample.value for part in parts.values()):
-        epsilon_range = (min(parts), min(parts))
     return {"sample": sample, "needed": epsilon_range, "first": min(parts), "last": max(parts)}
 
 

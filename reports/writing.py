@@ -122,8 +122,9 @@ def between(limits: tuple[float, float], write: Callable[[float], str]) -> str:
 
 
 def slope_text(fit: tuple[float, float]) -> str:
-    """Write a slope and its standard error: "−0.51 ± 0.02"."""
-    return f"{fit[0]:.2f} ± {fit[1]:.2f}".replace("-", "−")
+    """Write a slope and its standard error, if it is known: "−0.51 ± 0.02"."""
+    known = f" ± {fit[1]:.2f}" if math.isfinite(fit[1]) else ""
+    return f"{fit[0]:.2f}{known}".replace("-", "−")
 
 
 def count_of(number: int, singular: str, plural: str = "") -> str:

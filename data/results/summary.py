@@ -71,7 +71,7 @@ class Mean(NamedTuple):
 
 
 def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """Return the slope of log value against log size by least squares, and its standard error.
+    """Return the slope of log value against log size by least squares, and its standard error or NaN.
 
     Points are (size, value, standard error of the value); None for fewer than three sizes.
     """
@@ -81,4 +81,4 @@ def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, f
     x, y, se = (np.array(column, dtype=float) for column in zip(*usable, strict=True))
     centered = np.log(x) - np.log(x).mean()
     weights = centered / (centered**2).sum()
-    return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))
+    return float(weights @ np.log(y)), float(np.sqrt(((weights * se / y) ** 2).sum()))

@@ -20,7 +20,8 @@ def certified_picture(page: StudyPage, head: PageHeadline) -> Picture | None:
         first, known = line[0], [row.certified for row in line if math.isfinite(row.certified)]
         if first.role != "private" or not known:
             continue
-        smallest, audited = epsilon / 1000, max(row.audited for row in line)  # a log axis has no place for 0
+        smallest = epsilon / 1000  # a log axis has no place for 0
+        audited = max((row.audited for row in line if math.isfinite(row.audited)), default=math.nan)
         limits = {"low": max(min(known), smallest), "high": max(*known, smallest)}
         rows.append({"name": first.line, **limits, "audited": audited if audited > 0 else None,
                      "c": first.look.color, "fill": first.look.fill})  # fmt: skip

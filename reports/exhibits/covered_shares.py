@@ -20,7 +20,7 @@ def draw(
 ) -> tuple[Section, ...]:
     """Return a sentence; ``content`` names the metrics. The study's file declares the table of estimators."""
     measured = cells[cells["epsilon"].notna()].pivot(index="cell", columns="metric", values=["mean", "se"])
-    if content["coverage"] not in measured["mean"]:
+    if content["coverage"] not in measured["mean"] or measured["mean"][content["coverage"]].isna().all():
         return ()
     flagged, covered, naive = (measured["mean"][content[key]] for key in ("flagged", "coverage", "naive"))
     low = covered < _TOO_LOW - 3 * measured["se"][content["coverage"]].fillna(np.inf)

@@ -38,6 +38,8 @@ def draw(
         best = [_best(rows[epsilon], m) if epsilon in rows else TableCell("not run", kind="missing")
                 for epsilon in epsilons]  # fmt: skip
         lines.append([page.panel_title(panel), setting(m), num(zero.value), *known, *best])
+        if math.isnan(zero.value):
+            continue
         epsilon = nearest_value(rows, head.where.epsilon)
         first += [(page.panel_title(panel), e, _first_size(rows[e])) for e in rows if e == epsilon]
     if not lines:
@@ -56,9 +58,9 @@ def _best(rows: Sequence[Row], m: float) -> TableCell:
     """Return the best private error, bold if clearly below the zero baseline."""
     ranking = rank(rows, m)
     if ranking.best is None:
-        return TableCell("none", kind="missing")
-    note = f"± {error_bar(ranking.best.error, ranking.best.mean)}" if ranking.best.error > 0 else ""
-    kind = "best" if ranking.beats_zero(measured(ranking.best)) else ""
+        return TableCell("none" if any(row.x == m for row in rows) else "not run", kind="missing")
+    note = f"± {error_bar(ranking.best.se, ranking.best.mean)}" if ranking.best.se > 0 else ""
+    kind = "best" if measured(ranking.best).is_below(ranking.zero) else ""
     return TableCell(num(ranking.best.mean), note, kind, ranking.best.label)
 
 

@@ -21,13 +21,13 @@ def draw(
     """Return the errors of ``estimator`` over those of ``baseline`` in the headline's panel.
 
     The rule fails at a setting if a ratio exceeds ``factor`` by more than two standard errors. Errors of the
-    two count as independent, although they share their rows.
+    two count as independent, although they share their rows. There is no ratio to an error of 0.
     """
     errors, factor = errors_of(cells, page), content["factor"]
     found: list[tuple[str, Row, Estimate]] = []
     for where in settings_of(errors, page):
         rows = [row for row in rows_at(errors, where) if row.answered and where.panel == head.where.panel]
-        base = {row.x: measured(row) for row in rows if row.estimator == content["baseline"]}
+        base = {row.x: measured(row) for row in rows if row.estimator == content["baseline"] and row.mean > 0}
         at = f"ε = {setting(where.epsilon)}, δ = {rule_text(where.delta_rule, page.axis.rows_symbol)}"
         ours = (row for row in rows if row.estimator == content["estimator"] and row.x in base)
         found += [(at, row, measured(row).over(base[row.x])) for row in ours]

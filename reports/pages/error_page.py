@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from data.results.summary import fitted_slope
-from reports.cells import errors_of, repetitions, rows_at, settings_of
+from reports.cells import errors_of, rows_at, settings_of
 from reports.charts.study import Pictures, draw_study
 from reports.error_table import error_table, setting_title
 from reports.exhibits import draw_exhibits
-from reports.fairness import limited_lines
+from reports.fairness import limited_lines, noisy_lines
 from reports.page import Section, StudyPage
 from reports.printed_figures import Repeated, repeat_figures
 from reports.ranking import (
@@ -88,13 +88,17 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         for each in settings_of(errors, page)
     ]
     limited = limited_lines(cells, page, head.where)
-    has_errors = repetitions(errors)[1] > 1  # one repetition has no standard error
+    best = head.cost.ranking.best
+    has_errors = best is None or math.isfinite(best.se)  # one repetition has no standard error
     compared = index_errors(head, page) if has_errors else {}
     rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
     fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
     sections = [
         Section("numbers", {"theory": [(label, value) for label, value in theory if math.isfinite(value)]}),
-        Section("errors", {"best": best_by_size(head), "tables": tables, "limited": limited}),
+        Section(
+            "errors",
+            {"best": best_by_size(head), "tables": tables, "limited": limited, "noisy": noisy_lines(head)},
+        ),
         *exhibits,
         *([Section("slopes", {"fits": fits, "rates": rates})] if fits else []),
         *([Section("enough", enough)] if enough else []),

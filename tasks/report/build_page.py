@@ -166,7 +166,8 @@ def _risk(spec: StudySpec) -> str:
     ]
     if not risks:
         return ""
-    risk, name = max(risks, key=lambda each: float(f"{each[0].log_odds:.3g}"))  # ties: the study's first
+    most = max(risk.log_odds for risk, _ in risks)
+    risk, name = next(each for each in risks if each[0].log_odds >= (1 - 1e-9) * most)  # not by rounding
     sentence = risk.sentence.replace(f"{risk.delta:.2g}", num(risk.delta))
     return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
 

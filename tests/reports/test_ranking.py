@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 
 from data.results.table import noise_off_metric
+from reports.cells import nearest_value
+from reports.charts.certified import certified_picture
 from reports.charts.study import NEW_SAMPLE, StudyChart, draw_study
 from reports.error_table import error_table
-from reports.fairness import limited_in_panels
+from reports.exhibits import covered_shares, group_panels, own_table
+from reports.fairness import limited_in_panels, limited_lines, noisy_lines
 from reports.page import Axis
 from reports.pages.error_page import headline_sentence, number_to_quote
 from reports.ranking import (
@@ -21,8 +24,9 @@ from reports.ranking import (
     first_lines,
     index_errors,
     rows_for_the_same,
+    slopes,
 )
-from reports.writing import num, render_sentence, times
+from reports.writing import num, render_sentence, slope_text, times
 from tests.reports.synthetic import measured
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
@@ -63,6 +67,8 @@ def test_the_wanted_error_is_found_between_points_and_never_beyond():
     low, high = first_below(1.5, [(x, error, 0.1 * error) for x, error, _ in points])
     assert low < 4 * (2 / 1.5) ** 2 < high
     assert first_below(8.0, points) == (1.0, 1.0)
+    assert first_below(8.0, points[:1]) == (1.0, 1.0)
+    assert first_below(2.0, points[:1]) == (math.inf, math.inf)
     assert first_below(0.5, points) == (math.inf, math.inf)
     assert first_below(0.5, [(1.0, math.nan, 0.0)]) == (math.inf, math.inf)
 
@@ -137,6 +143,8 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_sampling(rows_of_chance
     assert needed(1.2) == pytest.approx((1.2, 1.2), rel=0.02)
     assert needed(1e-6) == pytest.approx((0.2, 0.2))  # the smallest ε
     assert needed(6) == (math.inf, math.inf)  # above the largest ε
+    page, cells, head = rows_of_chance(lambda m, e: 9 * chance(m) * (e < 1))
+    assert 0.5 < enough_epsilon(head, page, cells)["needed"][0] < 1  # nothing is added from 1 on
 
 
 def test_rows_that_make_up_for_privacy_are_counted_between_sizes(rows_of_chance):
@@ -229,6 +237,54 @@ def test_the_best_private_estimate_has_the_strongest_guarantee(results, page):
     assert weak.name not in bold
 
 
+def test_only_estimates_at_the_size_count_for_the_strongest_guarantee(results, page):
+    """A locally private estimator that fails there hides no central estimate."""
+    rows = results.copy()
+    of_local = rows["estimator"].eq("adassp")
+    rows.loc[of_local, "privacy_model"] = "local"
+    rows.loc[of_local & rows["n"].eq(20_000), ["value", "status"]] = math.nan, "refused"
+    page, _, head = measured(rows, page)
+    assert head.cost.ranking.best.privacy_model == "central"
+    assert "no private estimator" not in headline_sentence(page, head)
+
+
+@pytest.mark.parametrize("survivors", [1, 3])
+def test_the_survivors_of_many_failures_are_not_the_best(results, page, survivors):
+    rows = results.copy()
+    of_sketched = rows["estimator"].eq("sheffet_ols") & rows["calibration"].eq("tight")
+    failed = of_sketched & rows["replicate"].ge(survivors)
+    rows.loc[of_sketched, "value"] = 0.001 + 1e-5 * rows["replicate"]
+    rows.loc[failed, ["value", "status"]] = math.nan, "failed"
+    page, _, head = measured(rows, page)
+    assert head.cost.ranking.best.estimator != "sheffet_ols"
+    assert all(row.estimator != "sheffet_ols" for row in head.cost.ranking.best_or_tied)
+
+
+def test_nothing_is_better_if_one_repetition_ran(results, page):
+    page, _, head = measured(results[results["replicate"] == results["replicate"].min()], page)
+    assert not head.cost.ranking.any_beats_zero
+    assert not head.cost.is_useful
+    assert best_by_size(head) == {"runs": {}, "unsure": [], "zero_wins": [], "zero_ties": []}
+    assert names_in_bold(page, head) == []
+    assert all("±" not in slope_text(fit) for _, fit, _ in slopes(head, page))
+
+
+@pytest.mark.parametrize("off", [1 - 2e-16, 1.0, 1 + 2e-16])
+def test_no_comparison_hangs_on_rounding(results, page, off):
+    rows = with_zero_at(results, 0.3)
+    rows.loc[rows["privacy_model"] != "none", "value"] = 0.3 * off
+    page, _, head = measured(rows, page)
+    assert not head.cost.ranking.any_beats_zero
+    assert not best_by_size(head)["zero_wins"]
+    first = [row.label for row in head.at_x if row.role == "private"]
+    assert [row.label for row in head.cost.ranking.best_or_tied] == first
+
+
+def test_a_size_between_two_is_the_smaller_one():
+    assert nearest_value([225, 100], 150) == 100
+    assert nearest_value([4.5, 2], 3) == 2
+
+
 def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page):
     """Bold and the sentence on sizes name those that tie, and nothing not clearly better than zero."""
     page, _, head = measured(with_adassp_near_the_best(results, 0.001), page)
@@ -277,8 +333,9 @@ def test_privacy_costs_next_to_nothing_only_if_its_limits_say_so(results, page):
     private = rows["privacy_model"] != "none"
     for spread, negligible in ((0.0, True), (0.5, False)):
         rows.loc[private, "value"] = (1.01 + spread * (-1.0) ** rows["replicate"])[private]
-        *_, head = measured(rows, page)
+        page, _, head = measured(rows, page)
         assert head.cost.is_negligible is negligible
+        assert "instead of" not in headline_sentence(page, head)  # it may cost nothing
 
 
 def test_a_chart_begins_with_the_papers_own_method_in_both_calibrations(results, page):
@@ -313,3 +370,64 @@ def test_methods_that_privacy_noise_does_not_limit_are_listed_in_each_panel(resu
     for _, each in found:
         assert each.noise_off == pytest.approx(0.9 * each.mean)
         assert each.flat == pytest.approx((0.88, 0.8))
+
+
+@pytest.mark.parametrize(("kept", "dominates", "samples"), [(0.3, True, False), (0.9, False, True)])
+def test_noise_dominates_only_where_less_than_half_remains_without_it(
+    results, page, kept, dominates, samples
+):
+    """Where the error without privacy is as large, sampling explains what remains."""
+    rows = results[
+        results["estimator"].isin(("adassp", "zero", "ols")) & results["calibration"].ne("paper")
+    ].copy()
+    rows.loc[rows["estimator"].isin(("adassp", "ols")), "value"] = 1.0
+    off = rows[rows["estimator"].eq("adassp")].assign(metric=noise_off_metric("l2_error"), value=kept)
+    page, cells, head = measured(pd.concat([rows, off], ignore_index=True), page)
+    limited, noisy = limited_lines(cells, page, head.where), noisy_lines(head)
+    sentence = render_sentence("noise_or_bias", page=page, head=head, limited=limited, noisy=noisy)
+    assert ("privacy noise dominates the error of every private estimator" in sentence) is dominates
+    assert ("sampling error is a large part of the error of 1 private estimator" in sentence) is samples
+    assert "Early stopping" not in sentence
+
+
+@pytest.mark.parametrize("audited", [(math.nan, 0.3), (0.3, math.nan)])
+def test_audits_at_any_size_are_in_the_picture(results, page, audited):
+    page, _, head = measured(results, page)
+    sizes = {head.rows[0].x: audited[0], head.x: audited[1]}
+    rows = [row._replace(audited=sizes.get(row.x, math.nan)) for row in head.rows]
+    assert "audited ≥ 0.300" in certified_picture(page, replace(head, rows=rows)).alt
+
+
+def test_panels_without_zero_are_compared_with_nothing(results, page):
+    page, cells, head = measured(results[results["estimator"] != "zero"], page)
+    (section,) = group_panels.draw(page, cells, head, {})
+    assert "zero baseline in panel" not in section.context["text"]
+    assert all(cell.kind != "best" for row in section.context["table"].cells for cell in row)
+
+
+def test_a_sign_of_rounding_is_none(page, results):
+    page, cells, head = measured(results, page)
+    signs = set()
+    for exact in (3e-18, -3e-18, 0.0):
+        rows = [("age", 0.2, 0.1, 0.3, exact), ("rooms", 0.2, None, None, exact)]
+        content = {
+            "rows": rows,
+            "numbers": "terms",
+            "estimator": "adassp",
+            "n": 5,
+            "epsilon": 1.0,
+            "left_out": 0,
+            "missing": "",
+        }
+        section = own_table.draw(page, cells, head, content)[0]
+        signs.add((section.context["same"], *(row[-1] for row in section.context["rows"])))
+    assert len(signs) == 1
+
+
+def test_no_cell_with_intervals_has_no_sentence_on_coverage(page, results):
+    coverage = results[results["privacy_model"] != "none"].assign(
+        metric="coverage", value=math.nan, status="failed"
+    )
+    content = {"coverage": "coverage", "naive": "coverage", "flagged": "coverage"}
+    page, cells, head = measured(pd.concat([results, coverage], ignore_index=True), page)
+    assert covered_shares.draw(page, cells, head, content) == ()
