@@ -1,6 +1,7 @@
 """Measured figures of the documentation: when they were measured, and their commands."""
 
 import importlib
+import re
 import sys
 
 import dpalgos
@@ -42,6 +43,11 @@ def test_what_was_measured_before_an_estimate_changed_or_by_an_older_version_is_
 
 def test_the_last_release_is_that_of_the_changelog():
     assert stored.last_release() <= stored.Version(dpalgos.__version__)
+
+
+def test_the_version_to_cite_is_that_of_the_library():
+    text = (PROJECT_ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", text, re.MULTILINE) == [dpalgos.__version__]
 
 
 def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path, monkeypatch, capfd):

@@ -26,6 +26,7 @@ FILE = re.compile(r"[\w-]+\.(?:py|toml|jinja|css|js)")
 DOTTED = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 NAME = re.compile(r"_*[A-Za-z]\w*(?:\.\w+)*(?:\(\))?")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+KEY = re.compile(r'diagnostics\["(\w+)"\]')
 
 
 def tracked():
@@ -72,6 +73,11 @@ def known_names():
         ):
             found |= set(re.findall(r"\w+", (PROJECT / name).read_text(encoding="utf-8")))
     return found
+
+
+@cache
+def library_names():
+    return set().union(*(identifiers(name) for name in FILES if re.fullmatch(r"dpalgos/.*\.py", name)))
 
 
 @cache
@@ -140,6 +146,8 @@ def fault_of(code):
         return fault_of_command(code)
     if re.fullmatch(r"--[a-z-]+", code):
         return "" if code in all_options() or code in ALLOWED["options"] else "no such option"
+    if unknown := [key for key in KEY.findall(code) if key not in library_names()]:
+        return f"no key {unknown[0]} of diagnostics"
     if PATH.fullmatch(code):
         return fault_of_path(code)
     if FILE.fullmatch(code):
@@ -220,6 +228,7 @@ FAULTS = [
     ("dpalgos.frob", "dpalgos.frob has no frob"),
     ("frob_nicate", "no name frob_nicate"),
     ("FrobNicate.of", "no name FrobNicate"),
+    ('result.diagnostics["frob"]', "no key frob of diagnostics"),
 ]
 
 
