@@ -101,9 +101,9 @@ LAWS: dict[str, Law] = {
     "a column 1 in 2 % of rows": rare_column,
     "medical costs, simulated": costs,
     "log-normal errors": log_normal_errors,
-    ".1 % of y at +30": gross_errors(0.001),
-    ".2 % of y at +30": gross_errors(0.002),
-    ".3 % of 15-fold rows, y + 8": leverage(0.003),
+    "0.1% of y at +30": gross_errors(0.001),
+    "0.2% of y at +30": gross_errors(0.002),
+    "0.3% of 15-fold rows, y + 8": leverage(0.003),
     "half events": events(0.0),
     "4 % events": events(-3.6),
 }
