@@ -98,14 +98,14 @@ LAWS: dict[str, Law] = {
     "normal": normal,
     "uniform, 3 columns": uniform(3),
     "uniform, 8 columns": uniform(8),
-    "a column 1 in 2 % of rows": rare_column,
+    "a column 1 in 2% of rows": rare_column,
     "medical costs, simulated": costs,
     "log-normal errors": log_normal_errors,
     "0.1% of y at +30": gross_errors(0.001),
     "0.2% of y at +30": gross_errors(0.002),
     "0.3% of 15-fold rows, y + 8": leverage(0.003),
     "half events": events(0.0),
-    "4 % events": events(-3.6),
+    "4% events": events(-3.6),
 }
 Case = tuple[str, str, str, int, float, dict[str, Any]]
 CASES: list[Case] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["cases"]
