@@ -18,7 +18,8 @@ from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, words
 
-_NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the target ε
+CERTIFIED_LIMIT = 1.001  # of the certified ε over the target ε; above it the noise is too small
+_TOO_MUCH_NOISE = 0.8  # the same; below it the noise is too large
 _CERTIFIED, _AUDITED, _NOISE_OFF = "certified ε", "audited ε ≥", "without noise"
 
 
@@ -114,9 +115,9 @@ def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
         return []
     remarks = [_remark("prepared")] if where.panel in page.unprotected_panels else []
     largest = max((row.certified for row in line if math.isfinite(row.certified)), default=where.epsilon)
-    if largest > where.epsilon * _NOISE_LIMITS["too small"]:
+    if largest > where.epsilon * CERTIFIED_LIMIT:
         remarks.append(_remark("too small"))
-    if largest < where.epsilon * _NOISE_LIMITS["too large"]:
+    if largest < where.epsilon * _TOO_MUCH_NOISE:
         remarks.append(_remark("too large"))
     return remarks
 

@@ -50,6 +50,8 @@ def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | No
         rows = rows[rows["role"] != "zero"].fillna({"epsilon": np.inf})
     else:
         rows = rows[rows["calibration"] != "none"]
+    if about["columns"] == "form":  # forms are compared with the same calibration
+        rows = rows[rows["calibration"] != "paper"]
     if rows.empty:
         return None
     if about["columns"] != "form":
@@ -57,14 +59,13 @@ def _of_results(cells: pd.DataFrame, about: Mapping[str, Any]) -> PageTable | No
         names = [comma(name, CALIBRATION_WORDS["paper"] * (noise == "paper")) for name, noise in pairs]
         rows = rows.assign(code=rows["estimator"], estimator=names)
     groups = rows.groupby([*about["rows"], about["columns"]], dropna=False)
-    wide = groups[["mean", "se"]].mean().unstack()
-    columns = list(wide["mean"].columns)
+    mean, se = (groups[name].mean().unstack() for name in ("mean", "se"))
+    columns = list(mean.columns)
+    is_bold = about["columns"] in _COMPETING and len(columns) > 1
     lines: list[list[str | TableCell]] = []
-    for place, line in wide.iterrows():
-        means, errors = line["mean"], line["se"]
+    for (place, means), (_, errors) in zip(mean.iterrows(), se.iterrows(), strict=True):
         places = place if isinstance(place, tuple) else (place,)
         labels = [_label(key, value) for key, value in zip(about["rows"], places, strict=True)]
-        is_bold = about["columns"] in _COMPETING
         numbers = [_cell(means, errors, each, bold=is_bold) for each in columns]
         lines.append([*labels, *numbers, *(_summary(each, means, errors) for each in about["summaries"])])
     headings = [_name(about, about["columns"], value) for value in columns]
@@ -93,10 +94,11 @@ def _cell(means: pd.Series, errors: pd.Series, at: Any, *, bold: bool) -> TableC
 
 
 def _summary(name: str, means: pd.Series, errors: pd.Series) -> str:
-    known = means.dropna()
     if name == "slope":
         fit = fitted_slope(list(zip(means.index.astype(float), means, errors, strict=True)))
         return slope_text(fit) if fit else ""
     if name == "at most 1":
-        return f"{int((known <= 1).sum())} of {len(known)}"
-    return num(float(np.exp(np.log(known).mean())))  # the geometric mean
+        return f"{int((means <= 1).sum())} of {len(means)}"
+    positive = means[means > 0]
+    left_out = f" ({len(means) - len(positive)} left out)" if len(positive) < len(means) else ""
+    return num(float(np.exp(np.log(positive).mean()))) + left_out  # the geometric mean

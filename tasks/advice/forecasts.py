@@ -214,9 +214,8 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
 def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
     """Return twice the smallest error without privacy at the headline's size, about an endless population."""
     head, n_units = spec.headline, spec.head_panel.problem.traits.population[0]
-    without = [
-        each.error for each in forecasts if not each.private and each.estimator != ZERO and each.n == head.n
-    ]
+    at_head = [each for each in forecasts if each.n == head.n and not each.refused]
+    without = [each.error for each in at_head if not each.private and each.estimator != ZERO]
     return 2 * min(without) / math.sqrt(1 - head.n / n_units) if without and head.n < n_units else math.nan
 
 

@@ -76,13 +76,12 @@ class SimulatedRelease:
 
     def forecast(self, epsilon: float) -> ReleaseForecast:
         releases = self._releases(epsilon)
-        # (tables, 2, k), without the intercept
-        ends = np.array(self._limits(releases)).reshape(-1, 2, len(self.names))
+        ends = self._limits(releases)
         widths = (ends[:, 1] - ends[:, 0]) / 2
         middle, range_ends, none = self.summary(widths)
         signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
         range_ends[:, self._levels_of_unknown_shares()] = np.nan
-        beyond = _BEYOND * bool(len(ends))
+        beyond = _BEYOND * any(releases)
         in_file = self._in_units_of_file(np.stack([range_ends[0], middle, range_ends[1]]))
         return ReleaseForecast(
             names=self.names,
@@ -90,17 +89,16 @@ class SimulatedRelease:
             ends=range_ends,
             terms=tuple((name, *each) for name, each in in_file.items()),
             intervals=middle_and_ends(np.isfinite(widths).sum(axis=1)),
-            guess=self._guess(releases),
+            guess=matters_most(self.drawn, np.log(widths).mean(axis=1)),
             signs=(signs, max(least - beyond, 0.0), min(most + beyond, float(widths.shape[1]))),
             none=1.0 if np.isnan(middle).all() else none,
         )
 
     def half_widths(self, epsilon: float) -> dict[str, np.ndarray]:
         """Return half-widths (tables,) by term in the units of the file, infinite without an interval."""
-        widths = np.full((len(self.samples), len(self.names)), np.inf)
-        for row, (low, high) in zip(widths, self._limits(self._releases(epsilon)), strict=False):
-            row[:] = np.where(np.isnan(high - low), np.inf, (high - low) / 2)
-        return self._in_units_of_file(widths)
+        ends = self._limits(self._releases(epsilon))
+        widths = (ends[:, 1] - ends[:, 0]) / 2
+        return self._in_units_of_file(np.where(np.isnan(widths), np.inf, widths))
 
     def _in_units_of_file(self, widths: np.ndarray) -> dict[str, np.ndarray]:
         """Return half-widths (…, k) by term in the units of the file."""
@@ -113,25 +111,19 @@ class SimulatedRelease:
         """Return the releases at an ε from all tables that are not refused."""
         return [result for result in self._releases(epsilon) if result is not None]
 
-    def _limits(self, releases: Sequence[Result | None]) -> list[np.ndarray]:
-        """Return the limits (2, k) of the intervals of releases that have any."""
-        if numbers := self.request.by_group:
-            return [_limits_by_group(numbers, each) for each in releases if each is not None]
-        last = self._first + len(self.names)
-        limits = [result.interval for result in releases if result is not None]
-        return [ends[:, self._first : last] for ends in limits if ends is not None]
+    def _limits(self, releases: Sequence[Result | None]) -> np.ndarray:
+        """Return the limits (tables, 2, k) without the intercept; NaN without an interval, and if refused."""
+        limits = np.full((len(releases), 2, len(self.names)), np.nan)
+        for number, result in enumerate(releases):
+            if result and (numbers := self.request.by_group):
+                limits[number] = _limits_by_group(numbers, result)
+            elif result and result.interval is not None:
+                limits[number] = result.interval[:, self._first : self._first + len(self.names)]
+        return limits
 
     def _releases(self, epsilon: float) -> list[Result | None]:
         """Return the release at an ε from each table; None if it is refused."""
         return [self.release(epsilon, number) for number in range(len(self.samples))]
-
-    def _guess(self, releases: Sequence[Result | None]) -> str:
-        """Return the guess whose uncertainty decides most of the spread of the half-widths."""
-        widths = np.full(len(releases), np.inf)
-        for number, release in enumerate(releases):
-            for low, high in self._limits([release]):
-                widths[number] = np.exp(np.log(high - low).mean())
-        return matters_most(self.drawn, widths)
 
     def release(self, epsilon: float, number: int) -> Result | None:
         """Release all rows of a table; return None if it is refused: without intervals, or too few rows."""
@@ -160,11 +152,12 @@ class SimulatedRelease:
     def summary(self, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the median (k,) of half-widths (tables, k), their range (2, k), and the share without any.
 
-        The median is NaN where most tables have no interval. Terms of a formula combine columns, and curves
-        share one release: none has a range if the shares of a category are not stated.
+        Tables without a row have no interval. The median is NaN where most tables have none. Terms of a
+        formula combine columns, and curves share one release: none has a range if the shares of a category
+        are not stated.
         """
         known = np.isfinite(widths)
-        has_most = 2 * known.sum(axis=0) > len(widths)
+        has_most = 2 * known.sum(axis=0) > len(self.samples)
         middle = np.full(widths.shape[1], np.nan)
         middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
         ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
@@ -289,10 +282,13 @@ def needed_epsilon(request: ReleaseRequest) -> float | None:
 
 
 def range_of(errors: np.ndarray) -> tuple[float, float, float]:
-    """Return the geometric mean, and the 90% prediction interval of one more table; NaN of none."""
+    """Return the geometric mean, and the 90% prediction interval of one more table; NaN of none.
+
+    An error of 0 counts as the smallest other error.
+    """
     if not len(errors):
         return (math.nan,) * 3
-    logs = np.log(np.maximum(errors, 1e-300))
+    logs = np.log(np.maximum(errors, min(errors[errors > 0], default=1e-300)))
     spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
     t = float(scipy.special.stdtrit(max(1, len(logs) - 1), _UPPER))
     reach = t * spread * math.sqrt(1 + 1 / len(logs))

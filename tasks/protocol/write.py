@@ -84,6 +84,8 @@ def write_protocol(plan: PlanFile, account: Account, folder: Path, failures: Map
         plan=forecast_table(plan, epsilons, forecasts, released),
         charges=_charge_table(plan, registration),
         estimates=estimates,
+        n_answered=len(records),
+        n_questions=len(plan.plan.questions),
         tests={
             each.name: _test_table(each, records[each.name])
             for each in plan.plan.questions

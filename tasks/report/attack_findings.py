@@ -24,7 +24,6 @@ from tasks.size_rules import delta_at
 from tasks.study.spec import Panel, StudySpec
 
 _FINE = 20  # points of a ceiling's curve
-_NORMAL_95 = 1.959964
 _ERROR = 0.01  # of all tests of certificates together
 
 
@@ -88,20 +87,25 @@ def _exceeds(
     A rate's bound is taken at the highest false positive rate that the non-members' counts leave open.
     """
     if rate is None:
-        if len(values) < 2:
-            return False
-        reach = scipy.stats.t.isf(level, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
-        return bool(values.mean() - reach > auc_ceiling(epsilon, delta))
+        ceiling = auc_ceiling(epsilon, delta)
+        if values.std() <= 1e-9 * values.mean():  # equal values have no standard error: the sign test
+            return bool(values.mean() > ceiling) and 0.5 ** len(values) <= level
+        return bool(values.mean() - _reach(values, level) > ceiling)
     trials = n * len(values)
     above = clopper_pearson(math.floor(rate * trials + 1e-9), trials, confidence=1 - level).high
     hits = clopper_pearson(round(float(values.sum()) * n), trials, confidence=1 - level)
     return hits.low > float(tpr_ceiling(above, epsilon, delta))
 
 
+def _reach(values: np.ndarray, level: float) -> float:
+    """Return how far a one-sided confidence limit of the mean, Student's, lies from it."""
+    return float(scipy.stats.t.isf(level, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+
+
 def _mean_interval(values: np.ndarray) -> tuple[float, float]:
     if len(values) < 2:
         return math.nan, math.nan
-    reach = _NORMAL_95 * values.std(ddof=1) / math.sqrt(len(values))
+    reach = _reach(values, 0.025)
     return max(0.0, float(values.mean() - reach)), min(1.0, float(values.mean() + reach))
 
 

@@ -1,8 +1,8 @@
 """Claims of papers, each with the test that decides it from the results of a study.
 
-A claim is judged at a confidence of 99%, with the paper's calibration and with the smallest noise that proves
-the same guarantee. The verdict is 1 (holds), 0 (does not hold) or NaN (can't be tested), with a sentence of
-measured numbers.
+A claim is judged with the paper's calibration, and with the smallest noise that proves the same guarantee.
+The confidence is 99%; where any of several sizes decides, it is that of all of them together. The verdict is
+1 (holds), 0 (does not hold) or NaN (can't be tested), with a sentence of measured numbers.
 """
 
 import math
@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from reports.writing import num, setting, span, words
+from reports.error_table import CERTIFIED_LIMIT
+from reports.writing import num, num_in, setting, span, words
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
 from tasks.papers import CLAIMS_FILE
@@ -69,11 +70,12 @@ class Guarantee(Strict):
         if shares.max() == math.inf:
             return Judgment(FAILS, "The noise proves no finite ε.")
         proved = f"The noise proves {span((100 * shares.min(), 100 * shares.max()))}% of the requested ε"
-        if shares.max() <= 1 + 1e-9:
+        if shares.max() <= CERTIFIED_LIMIT:
             return Judgment(HOLDS, f"{proved}.")
-        worst = rows.iloc[int(shares.to_numpy().argmax())]
+        worst = rows[shares >= shares.max() * (1 - 1e-9)].iloc[0]  # equal up to rounding: the first
         where = f"{evidence.symbol} = {setting(worst['n'])}"
-        epsilon = f"ε = {num(worst['estimator_epsilon'])} for {setting(worst['epsilon'])}"
+        certified, requested = worst["estimator_epsilon"], worst["epsilon"]
+        epsilon = f"ε = {num_in(certified, requested, certified)} for {setting(requested)}"
         return Judgment(FAILS, f"{proved}: at {where} only {epsilon}.")
 
 
@@ -101,17 +103,17 @@ class ErrorRatio(Strict):
             return _NO_PAIR
         if self.somewhere:
             return self._somewhere(pairs, evidence.span_of_sizes(ours))
-        useful = {each.size for one in (ours, theirs) for each in compared(one, zero) if each.high < 0}
+        useful = {each.size for one in (ours, theirs) for each in compared(one, zero) if each.interval[1] < 0}
         intervals = [each for each in pairs if each.size in useful or each.size not in zero]
         ratios = [each.ratio for each in intervals or pairs]
         sizes = {each.size: ours[each.size] for each in intervals or pairs}
         text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(sizes)}"
         if not intervals:
             return Judgment(OPEN, f"{text}; neither is better than the zero vector.", _BOTH_NOISE)
-        above = [setting(each.size) for each in intervals if each.low > 0]
+        above = [setting(each.size) for each in intervals if each.joint[0] > 0]
         if above:
             return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {words(above)}.")
-        if all(each.high < 0 for each in intervals):
+        if all(each.interval[1] < 0 for each in intervals):
             return Judgment(HOLDS, f"{text}.")
         return Judgment(
             OPEN, f"{text}, which these repetitions cannot distinguish from {setting(self.factor)}."
@@ -121,9 +123,9 @@ class ErrorRatio(Strict):
         other = "zero vector's" if self.than == "zero" else "other's"
         at = "" if self.than_epsilon is None else f" at ε = {setting(self.than_epsilon)}"
         text = f"Mean errors are {span([each.ratio for each in pairs])} times the {other}{at} over {sizes}."
-        if any(each.high < 0 for each in pairs):
+        if any(each.joint[1] < 0 for each in pairs):
             return Judgment(HOLDS, text)
-        return Judgment(FAILS if all(each.low > 0 for each in pairs) else OPEN, text)
+        return Judgment(FAILS if all(each.interval[0] > 0 for each in pairs) else OPEN, text)
 
 
 class GapShrinks(Strict):
@@ -135,16 +137,17 @@ class GapShrinks(Strict):
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim, calibration)
         without = evidence.values(claim.of(self.baseline), calibration)
-        gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
-        if len(gaps) < 2:
+        pairs = list(common_replicates(ours, without))
+        if len(pairs) < 2:
             return Judgment(OPEN, "The study has fewer than two sizes with both estimates.", NO_SUCH_ANSWER)
-        (first, early), (last, late) = gaps[0], gaps[-1]
+        (first, *before), (last, mine, other) = pairs[0], pairs[-1]
+        early, late = before[0] - before[1], mine - other
         text = (
             f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "
             f"{num(float(late.mean()))} at {evidence.symbol} = {setting(last)}"
         )
         low, high = difference_interval(late, early)
-        least, most = mean_interval(late)
+        least, most = mean_interval(mine, other)
         return _judged(text, holds=high < 0 and least > 0, fails=low > 0 or most < 0)
 
 
@@ -192,12 +195,11 @@ class Level(Strict):
         sign, rule = (1, self.at_least) if self.at_most is None else (-1, self.at_most)
         assert rule is not None  # checked when the file was read
         levels = [evaluate_rule(rule, evidence.sizes_at(claim.panel, n), what="level") for n in ours]
-        leads = [sign * (values - level) for values, level in zip(ours.values(), levels, strict=True)]
-        intervals = [mean_interval(lead) for lead in leads]
+        pairs = [(sign * values, sign * level) for values, level in zip(ours.values(), levels, strict=True)]
         means = span([float(values.mean()) for values in ours.values()])
         text = f"Means are {means} over {evidence.span_of_sizes(ours)}, against {span(levels)}"
-        fails = any(high < 0 for _, high in intervals)
-        return _judged(text, holds=all(low > 0 for low, _ in intervals), fails=fails)
+        fails = any(mean_interval(*pair, len(pairs))[1] < 0 for pair in pairs)
+        return _judged(text, holds=all(mean_interval(*pair)[0] > 0 for pair in pairs), fails=fails)
 
 
 AnyTest = Annotated[
@@ -233,7 +235,8 @@ class Claim(Place):
         if self.panel != "*" or evidence is None:
             yield self
             return
-        for panel in evidence.results["panel"].unique():
+        there = set(evidence.results["panel"])
+        for panel in (each.name for each in evidence.spec.panels if each.name in there):
             name, text = f"{self.id}-{panel.replace(' ', '-')}", self.text.replace("*", panel)
             yield self.model_copy(update={"id": name, "panel": panel, "text": text})
 

@@ -15,11 +15,21 @@ from data.results.table import COLUMNS, to_parquet_bytes, validate_results
 from data.store.folders import atomic_write
 from reports.cells import comma
 from reports.pages.scorecard import Judged, LimitedRow, render_scorecard, tally
-from reports.writing import render_sentence, when, words
+from reports.writing import render_sentence, setting, when, words
 from tasks.errors import guarded
 from tasks.report.manifest import MANIFEST, sealed
-from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Judgment, Scorecard
-from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.claims import (
+    NO_RUN,
+    NO_SUCH_ANSWER,
+    NO_TEST,
+    OPEN,
+    AnyTest,
+    Claim,
+    Guarantee,
+    Judgment,
+    Scorecard,
+)
+from tasks.scorecard.evidence import Evidence, TooFewAnswers
 from tasks.scorecard.figures import printed_figures
 from tasks.size_rules import delta_at
 from tasks.study.spec import SCORECARD, StudySpec
@@ -97,12 +107,30 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
         return dict.fromkeys(("paper", "tight"), missing)
     if claim.test is None:
         return dict.fromkeys(("paper", "tight"), Judgment(OPEN, claim.untestable, NO_TEST))
-    verdicts = {each: claim.test.judge(claim, evidence, each) for each in ("paper", "tight")}
+    verdicts = {each: _judge_at(claim, claim.test, evidence, each) for each in ("paper", "tight")}
     sources = evidence.results.loc[claim.rows_of(evidence.results), "data_source"]
     if not (sources == "stand-in").any():
         return verdicts
     caution = "On simulated data in place of the real ones."
     return {each: replace(judgment, text=f"{judgment.text} {caution}") for each, judgment in verdicts.items()}
+
+
+def _judge_at(claim: Claim, test: AnyTest, evidence: Evidence, calibration: str) -> Judgment:
+    """Return a verdict whose text names the ε, and the number of estimates if repetitions have none."""
+    try:
+        verdict = test.judge(claim, evidence, calibration)
+    except TooFewAnswers as error:
+        return Judgment(OPEN, str(error), "too few estimates")
+    if isinstance(test, Guarantee) or verdict.why_open == NO_SUCH_ANSWER:
+        return verdict
+    epsilon = getattr(test, "epsilon", None) or evidence.epsilon_at(claim.panel)
+    sentences = [verdict.text]
+    if dpalgos.get_estimator(claim.estimator).private:
+        sentences.append(f"The claim is judged at ε = {setting(epsilon)}.")
+    n_answered, n_repetitions = evidence.answers(claim, calibration, epsilon)
+    if n_answered < n_repetitions:
+        sentences.append(f"There is an estimate on {n_answered} of {n_repetitions} repetitions.")
+    return replace(verdict, text=" ".join(sentences))
 
 
 def verdict_table(

@@ -288,6 +288,45 @@ def test_a_declared_table_has_the_means_of_its_groups(results, page):
     assert row[-3].text.startswith("−0.4")  # the slope
 
 
+def declared(page, cells, **about):
+    """Return a declared table of some mean errors: (panel, form, mean), or with a calibration."""
+    columns = ["panel", "form", "mean", "calibration"]
+    cells = pd.DataFrame([(*each, "tight")[:4] for each in cells], columns=columns)
+    same = {"metric": "l2_error", "estimator": "adassp", "role": "private", "se": 0.01, "name": "AdaSSP"}
+    about = {**TABLE, "metric": "l2_error", "names": {}, "summaries": (), **about}
+    (section,) = draw(page, cells.assign(**same), None, {"tables": [about]})
+    return section.context["table"]
+
+
+def test_forms_are_compared_with_the_same_calibration(page):
+    rows = [("a", "", 1.0), ("a", "", 5.0, "paper"), ("a", "other", 2.0)]
+    (row,) = declared(page, rows, rows=("panel",), columns="form").cells
+    assert [(cell.text, cell.kind) for cell in row[1:]] == [("1.00", "best"), ("2.00", "")]
+
+
+def test_a_form_without_a_rival_is_not_the_best(page):
+    (row,) = declared(page, [("a", "", 1.0)], rows=("panel",), columns="form").cells
+    assert [(cell.text, cell.kind) for cell in row] == [("a", ""), ("1.00", "")]
+
+
+def test_a_summary_says_on_how_many_tables_a_row_has_no_number(page):
+    rows = [
+        ("easy", "A", 0.5),
+        ("hard", "A", 50.0),
+        ("easy", "B", 0.6),
+        ("easy", "C", 0.0),
+        ("hard", "C", 2.0),
+    ]
+    summaries = ("at most 1", "geometric mean")
+    table = declared(page, rows, rows=("form",), columns="panel", summaries=summaries)
+    expected = {
+        "A": ["1 of 2", "5.00"],
+        "B": ["1 of 2", "0.600 (1 left out)"],
+        "C": ["1 of 2", "2.00 (1 left out)"],
+    }
+    assert {row[0]: row[-2:] for row in table.texts} == expected
+
+
 def test_a_declared_table_shows_rows_of_an_exhibit_that_fit_it(results, page):
     rows = [["a", 0.12345], ["b", 12], ["of an earlier version", 1, 2]]
     about = {**TABLE, "exhibit": "spread", "rows": ("what", "value"), "content": rows}

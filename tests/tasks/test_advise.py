@@ -9,9 +9,15 @@ import pytest
 from data.tables import declared, reading
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
-from tasks.advice import releases
+from tasks.advice import forecasts, releases
 from tasks.advice.forecasts import advise, tables_of_study
-from tasks.advice.releases import forecast_release, needed_epsilon
+from tasks.advice.releases import (
+    SimulatedRelease,
+    forecast_release,
+    needed_epsilon,
+    range_of,
+    simulate_release,
+)
 from tasks.own_table import row_simulator
 from tasks.own_table.guesses import Guesses
 from tasks.release.request import read_request
@@ -67,6 +73,41 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
         assert (foreseen.intervals[0], len(foreseen.names)) == (wanted, 5)
         assert np.isfinite(foreseen.half_widths).sum() == wanted
         assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
+
+
+def test_a_table_whose_release_is_refused_has_no_interval(tmp_path, monkeypatch):
+    study(tmp_path, 4000, response="cost")
+    simulated = simulate_release(regression(tmp_path, 1000.0, 1e-7), 4)
+    assert simulated.forecast(1000.0).intervals[0] == 5
+    release = SimulatedRelease.release
+    monkeypatch.setattr(SimulatedRelease, "release", lambda *args: release(*args) if args[-1] == 3 else None)
+    forecast = simulated.forecast(1000.0)
+    assert np.isnan(forecast.half_widths).all()
+    assert (forecast.intervals[0], forecast.signs[0]) == (0, 0)
+    for widths in simulated.half_widths(1000.0).values():
+        assert list(np.isinf(widths)) == [True, True, True, False]
+
+
+def test_an_error_of_zero_counts_as_the_smallest_other_one():
+    assert range_of(np.array([0.2, 0.0, 0.1])) == range_of(np.array([0.2, 0.1, 0.1]))
+
+
+def test_twice_the_sampling_error_is_that_of_the_estimators_that_answer(tmp_path, monkeypatch, few_tables):
+    file = small(study(tmp_path, 400, response="cost"))
+    compute = forecasts.compute_block
+    expected = advise(find_study(str(file))).wanted
+
+    def computed(block, prepared):
+        rows = compute(block, prepared)
+        return rows.assign(value=rows["value"].mask(rows["estimator"] == "iht_linear_regression"))
+
+    edited(
+        file,
+        'name = "ols"',
+        'name = "iht_linear_regression"\nparams = { sparsity = 2 }\n\n[[estimators]]\nname = "ols"',
+    )
+    monkeypatch.setattr(forecasts, "compute_block", computed)
+    assert advise(find_study(str(file))).wanted == pytest.approx(expected)
 
 
 def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys, few_tables):

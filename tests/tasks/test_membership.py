@@ -92,6 +92,17 @@ def test_a_certificate_that_an_attack_contradicts_is_named(study):
     assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
 
 
+def test_two_values_of_an_attack_have_the_interval_of_student(study):
+    rows = pd.concat([compute_block(block) for block in study.blocks("smoke", replicates=2, seed=1)])
+    is_auc = (rows["cell"] == PRIVATE) & (rows["metric"] == "auc")
+    assert is_auc.sum() == 2
+    for values, interval in (([0.7, 0.7], (0.7, 0.7)), ([0.69, 0.71], (0.573, 0.827))):
+        rows.loc[is_auc, "value"] = values
+        found = attack_findings(study, rows)
+        assert (PRIVATE, "auc") not in found.exceeding
+        assert found.intervals[PRIVATE, "auc"] == pytest.approx(interval, abs=1e-3)
+
+
 PROBLEM = find_study("intervals").panels[0].problem
 
 

@@ -179,6 +179,59 @@ def test_nothing_holds_against_its_own_evidence(test):
 RATIO = {"kind": "error_ratio", "than": "karwa_vadhan_mean"}
 GUARANTEE = {"kind": "guarantee"}
 ONE = {100: 1.0}
+BETTER = {"dp_mean": ONE, "karwa_vadhan_mean": {100: 2.0}}
+
+
+@pytest.mark.parametrize("offset", [-3e-16, 3e-16])
+def test_what_differs_by_rounding_is_left_open(offset):
+    table = results({"dp_mean": ONE, "karwa_vadhan_mean": ONE})
+    table["value"] = 1.0 + offset * (table["estimator"] == "dp_mean")
+    assert math.isnan(judge(claim_of(RATIO), Evidence(SPEC, table))["tight"].value)
+
+
+@pytest.mark.parametrize(("replicates", "expected"), [(2, math.nan), (7, math.nan), (8, 1.0)])
+def test_equal_values_decide_if_they_are_many(replicates, expected):
+    level = {"kind": "level", "metric": "l2_error", "at_most": 0.005}
+    found = verdict(level, {"dp_mean": {100: 0.0}}, replicates=replicates)
+    assert found.value == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("test", [RATIO, RATIO | {"somewhere": True}])
+def test_one_size_of_three_decides_at_the_confidence_of_all(test):
+    """The t value of 3 is beyond the limit of one size, 2.9, and within that of three, 3.4."""
+    tens = dict.fromkeys((100, 1000, 5000), 10.0)
+    table = results(dict.fromkeys(("dp_mean", "karwa_vadhan_mean"), tens))
+    numbers = np.arange(20) - 9.5
+    lead = 3 / math.sqrt(20) + numbers / numbers.std(ddof=1)
+    table["value"] = 10.0
+    table.loc[(table["estimator"] == "dp_mean") & (table["n"] == 1000), "value"] += lead * (
+        -1 if "somewhere" in test else 1
+    )
+    assert math.isnan(judge(claim_of(test), Evidence(SPEC, table))["tight"].value)
+
+
+@pytest.mark.parametrize(("n_failed", "expected"), [(1, 1.0), (27, math.nan)])
+def test_a_verdict_counts_the_repetitions_without_an_estimate(n_failed, expected):
+    table = results(BETTER, replicates=30)
+    failed = (table["estimator"] == "dp_mean") & (table["replicate"] < n_failed)
+    table.loc[failed, ["value", "status", "message"]] = [math.nan, "failed", "x"]
+    found = judge(claim_of(RATIO), Evidence(SPEC, table))["tight"]
+    assert found.value == pytest.approx(expected, nan_ok=True)
+    assert f"{30 - n_failed} of 30" in found.text
+
+
+@pytest.mark.parametrize(("epsilon", "expected"), [(0.5, 1.0), (5.0, math.nan)])
+def test_a_claim_is_judged_at_the_epsilon_of_the_headline_alone(epsilon, expected):
+    table = results(BETTER).replace({"epsilon": {0.5: epsilon}})
+    found = judge(claim_of(RATIO), Evidence(SPEC, table))["tight"]
+    assert found.value == pytest.approx(expected, nan_ok=True)
+    assert ("ε = 0.5" in found.text) is (epsilon == 0.5)
+
+
+def test_the_size_with_the_least_noise_is_no_matter_of_rounding():
+    table = results({"dp_mean": {100: 1.0, 1000: 1.0}}, calibration="paper", certified=0.52)
+    table.loc[table["n"] == 1000, "estimator_epsilon"] += 3e-16
+    assert "n = 100 " in judge(claim_of(GUARANTEE), Evidence(SPEC, table))["paper"].text
 
 
 VERDICTS = tomllib.loads(Path(__file__).with_name("verdicts.toml").read_text(encoding="utf-8"))
@@ -202,9 +255,10 @@ def test_calibrations_are_compared_like_with_like():
 
 def test_errors_of_two_panels_are_compared():
     table = results({"dp_mean": ONE})
-    worse = table.assign(panel="other", value=2 * table["value"], cell=table["cell"] + "+")
+    second = "high-dimensional"
+    worse = table.assign(panel=second, value=2 * table["value"], cell=table["cell"] + "+")
     evidence = Evidence(SPEC, pd.concat([table, worse]))
-    for panel, other, expected in (("other", PANEL, 1.0), (PANEL, "other", 0.0)):
+    for panel, other, expected in ((second, PANEL, 1.0), (PANEL, second, 0.0)):
         test = {"kind": "larger_than_in", "panel": other}
         assert judge(claim_of(test, panel), evidence)["tight"].value == expected
 
@@ -216,6 +270,9 @@ def test_a_level_needs_a_bound():
 
 def test_a_guarantee_is_what_the_noise_proves():
     assert verdict(GUARANTEE, {"dp_mean": ONE}, certified=0.5).value == 1.0
+    assert (
+        verdict(GUARANTEE, {"dp_mean": ONE}, calibration="paper", certified=0.5001).value == 1.0
+    )  # as in the table of errors
     assert verdict(GUARANTEE, {"dp_mean": ONE}, calibration="paper", certified=0.52).value == 0.0
     assert math.isnan(verdict(GUARANTEE, {"zero": ONE}).value)
 
@@ -229,7 +286,8 @@ def test_intervals_against_scipy():
     assert mean_interval(first) == pytest.approx((expected.low, expected.high))
     low, high = difference_interval(first, pd.Series(rng.normal(0, 3, 9)))
     assert low < 1 < high
-    assert difference_interval(pd.Series([3.0, 3.0]), pd.Series([1.0, 1.0])) == (2, 2)
+    assert difference_interval(pd.Series([3.0, 3.0]), pd.Series([1.0, 1.0])) == (-math.inf, math.inf)
+    assert difference_interval(pd.Series([3.0] * 8), pd.Series([1.0] * 8)) == (2, 2)
 
 
 @pytest.mark.parametrize("profile", ["smoke", "standard"])

@@ -355,6 +355,8 @@ def test_every_charge_of_a_registration_is_on_the_page_whether_in_the_file_or_no
     file.write_text(first)
     assert not asks(file)
     text = run(file).with_suffix(".md").read_text()
+    n_questions = len(tomllib.loads(first)["question"])
+    assert f"with an estimate: {n_questions} of {n_questions}." in text
     spent = spent_epsilon(open_ledger().account("trial").charges, 1e-6)
     assert f"{spent:.4g}" in text
     for name, column in (("fish1", "age"), ("fish2", "bmi")):
