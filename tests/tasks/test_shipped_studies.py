@@ -87,8 +87,8 @@ def page_of(estimators, headline, **facts):
     return StudyPage(headline={"delta_rule": "0.001", **headline}, **about, **facts)
 
 
-RATIOS = [([0.30, 0.31, 0.29], "fails in 1 of 1 settings"), ([0.20, 0.21, 0.19], "holds in all 1 settings")]
-RATIOS += [([0.26, 0.31, 0.21], "holds in 0 of 1 settings; the others are undecided")]
+RATIOS = [([0.30, 0.31, 0.29], "fails in 1 of 1 setting."), ([0.20, 0.21, 0.19], "holds in the only setting")]
+RATIOS += [([0.26, 0.31, 0.21], "holds in 0 of 1 setting; the others are undecided")]
 
 
 @pytest.mark.parametrize(("ours", "verdict"), RATIOS)
