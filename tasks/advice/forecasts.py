@@ -192,7 +192,10 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
     error, low, high = range_of(errors) if not refused else (math.nan,) * 3
     if one["calibration"] != "none":
         low, high = low / (1 if spec.guesses.model_fields_set else _FARTHER), high * _FARTHER
-    of_tables = [each for each in widths.get(one["cell"], []) if each.size]
+    each_table = widths.get(one["cell"], [])
+    of_tables, most = [], max((each.size for each in each_table), default=0)
+    if most:  # a refused table has no interval
+        of_tables = [each if each.size else np.full(most, math.nan) for each in each_table]
     counts = np.array([np.isfinite(each).sum() for each in of_tables] or [0.0])
     widths_or_none = np.nan_to_num(np.concatenate([np.zeros(0), *of_tables]), nan=math.inf)
     return Forecast(

@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from data.tables import declared, reading
@@ -14,6 +15,7 @@ from tasks.advice.forecasts import advise, tables_of_study
 from tasks.advice.releases import (
     SimulatedRelease,
     forecast_release,
+    middle_and_ends,
     needed_epsilon,
     range_of,
     simulate_release,
@@ -73,6 +75,19 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
         assert (foreseen.intervals[0], len(foreseen.names)) == (wanted, 5)
         assert np.isfinite(foreseen.half_widths).sum() == wanted
         assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
+
+
+def test_refused_tables_count_for_half_widths_and_intervals():
+    """Of five tables, two have intervals: most have none."""
+    of_cell = pd.DataFrame({"value": [1.0, 1.0, 1.0, np.nan, np.nan], "message": "refused"})
+    of_cell = of_cell.assign(
+        cell="a", calibration="none", estimator="adassp", form="", steps=None, n=9, epsilon=1
+    )
+    widths = {"a": [np.array([1.0, 2.0]), np.array([1.0, np.nan]), *[np.zeros(0)] * 3]}
+    forecast = forecasts._forecast(None, of_cell, widths)
+    assert forecast.half_width == np.inf
+    assert forecast.intervals == middle_and_ends(np.array([2, 1, 0, 0, 0]))
+    assert forecast.coordinates == 2
 
 
 def test_a_table_whose_release_is_refused_has_no_interval(tmp_path, monkeypatch):
