@@ -16,7 +16,8 @@ from reports.palette import look
 
 CALIBRATION_WORDS = {"tight": "tight calibration", "paper": "paper's calibration"}
 _BRIEF_WORDS = {"tight": "tight", "paper": "paper's"}
-_ROUNDING = 1e-12  # relative; a spread below it is that of rounding
+ROUNDING = 1e-9  # a smaller relative difference is none, because processors round differently
+_NO_SPREAD = 1e-12  # relative; a spread below it is that of rounding
 _ROLES = ("private", "unprotected", "nonprivate", "zero")
 _NOISE = ("tight", "paper", "none")
 _KEYS = ["estimator", "calibration", "form", "role"]
@@ -53,7 +54,7 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     cells["noise_off"] = cells["cell"].map(without_noise).where(cells["metric"] == page.metric)
     roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", cells["certified"] == math.inf]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
-    cells["se"] = cells["se"].mask(cells["se"] < _ROUNDING * cells["mean"].abs(), 0.0)
+    cells["se"] = cells["se"].mask(cells["se"] < _NO_SPREAD * cells["mean"].abs(), 0.0)
     cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)  # of a single repetition: unknown
     cells["answered"] = (cells["n_ok"] > 0) & np.isfinite(cells["mean"])
     keys = list(dict.fromkeys(cells[_KEYS].itertuples(index=False, name=None)))

@@ -22,7 +22,7 @@ import pandas as pd
 
 from data.results.summary import fitted_slope
 from data.results.table import SIGNS
-from reports.cells import Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
+from reports.cells import ROUNDING, Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
 from reports.page import Guide, StudyPage
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
@@ -30,7 +30,6 @@ LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a powe
 _NOTHING = 1.15  # a factor surely below it is said to cost next to nothing
 _LOST_SIGNS = 0.05  # on average, which is next to none
 _FEW_FAILED = 0.1  # of the repetitions: with more, the mean over the others is not compared
-_ROUNDING = 1e-9  # a smaller relative difference is none, because processors round differently
 _STRONGEST_FIRST = ("local", "user", "central")
 _SMALL = 0.25  # the maximum share of rows at which the error of a subsample estimates that of a new sample
 _LEAST_PART = 1e-3  # of the sampling error: what privacy adds is not told from nothing below it
@@ -61,9 +60,8 @@ class Estimate(NamedTuple):
 
     def is_below(self, other: Estimate) -> bool:
         """Return whether it is clearly below another estimate."""
-        return other.value - self.value > 2 * math.hypot(self.error, other.error) + _ROUNDING * abs(
-            other.value
-        )
+        least = 2 * math.hypot(self.error, other.error) + ROUNDING * abs(other.value)
+        return other.value - self.value > least
 
 
 UNKNOWN = Estimate(math.nan)

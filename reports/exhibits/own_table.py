@@ -7,11 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from reports.cells import ROUNDING
 from reports.page import Section, StudyPage
 from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
 from reports.writing import num, num_in
-
-_RESIDUE = 1e-9  # of the number that it is compared with: a smaller one is rounding, and counts as 0
 
 
 def draw(
@@ -32,8 +31,8 @@ def _coefficients(page: StudyPage, content: Mapping[str, Any]) -> Section | None
         return None
     has_limits, rows, same = any(row[2] is not None for row in content["rows"]), [], 0
     for column, coef, low, high, exact in content["rows"]:
-        coef = coef if low is not None or abs(coef) > _RESIDUE * abs(exact) else 0.0
-        exact = exact if abs(exact) > _RESIDUE * max(map(abs, (coef, low or 0.0, high or 0.0))) else 0.0
+        coef = coef if low is not None or abs(coef) > ROUNDING * abs(exact) else 0.0
+        exact = exact if abs(exact) > ROUNDING * max(map(abs, (coef, low or 0.0, high or 0.0))) else 0.0
         is_sure, is_same = low is not None and low * high > 0, coef * exact > 0  # zero has no sign
         same += is_same
         limits = "none" if low is None else f"{num_in(low, low, high)} to {num_in(high, low, high)}"

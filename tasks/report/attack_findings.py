@@ -10,6 +10,7 @@ import scipy
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from dpalgos.accounting.composition import exact_mu
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from reports.cells import ROUNDING
 from reports.page import AttackFindings, Guide
 from tasks.problems.attack_rates import (
     auc_ceiling,
@@ -88,7 +89,7 @@ def _exceeds(
     """
     if rate is None:
         ceiling = auc_ceiling(epsilon, delta)
-        if values.std() <= 1e-9 * values.mean():  # equal values have no standard error: the sign test
+        if values.std() <= ROUNDING * values.mean():  # equal values have no standard error: the sign test
             return bool(values.mean() > ceiling) and 0.5 ** len(values) <= level
         return bool(values.mean() - _reach(values, level) > ceiling)
     trials = n * len(values)

@@ -12,7 +12,7 @@ from data.results.table import with_form
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.catalog import Estimator
 from dpalgos.tuning.descent import BY_FORECAST
-from reports.cells import CALIBRATION_WORDS, nearest_value
+from reports.cells import CALIBRATION_WORDS, ROUNDING, nearest_value
 from reports.page import ZERO, Axis, DataCard, Guide, Section, StudyPage
 from reports.writing import num
 from tasks.papers import paper_names
@@ -167,7 +167,7 @@ def _risk(spec: StudySpec) -> str:
     if not risks:
         return ""
     most = max(risk.log_odds for risk, _ in risks)
-    risk, name = next(each for each in risks if each[0].log_odds >= (1 - 1e-9) * most)  # not by rounding
+    risk, name = next(each for each in risks if each[0].log_odds >= (1 - ROUNDING) * most)  # not by rounding
     sentence = risk.sentence.replace(f"{risk.delta:.2g}", num(risk.delta))
     return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from reports.cells import ROUNDING
 from reports.error_table import CERTIFIED_LIMIT
 from reports.writing import num, num_in, setting, span, words
 from tasks.errors import SpecError
@@ -72,7 +73,7 @@ class Guarantee(Strict):
         proved = f"The noise proves {span((100 * shares.min(), 100 * shares.max()))}% of the requested ε"
         if shares.max() <= CERTIFIED_LIMIT:
             return Judgment(HOLDS, f"{proved}.")
-        worst = rows[shares >= shares.max() * (1 - 1e-9)].iloc[0]  # equal up to rounding: the first
+        worst = rows[shares >= shares.max() * (1 - ROUNDING)].iloc[0]  # equal up to rounding: the first
         where = f"{evidence.symbol} = {setting(worst['n'])}"
         certified, requested = worst["estimator_epsilon"], worst["epsilon"]
         epsilon = f"ε = {num_in(certified, requested, certified)} for {setting(requested)}"

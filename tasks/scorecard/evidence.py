@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 import scipy
 
+from reports.cells import ROUNDING
 from reports.writing import setting
 from tasks.file_schema import Strict
 from tasks.problems.kinds import measure_of
@@ -14,7 +15,6 @@ from tasks.study.spec import StudySpec
 
 CONFIDENCE = 0.99
 _TAIL = (1 - CONFIDENCE) / 2
-_ROUNDING = 1e-9  # relative; values that differ by less are equal
 _LEAST_ANSWERED = 0.9  # share of the repetitions
 
 
@@ -124,7 +124,7 @@ def mean_interval(
     """
     difference, tail = values - other, _TAIL / n_intervals
     mean, std, n = float(difference.mean()), float(difference.std()), len(values)
-    rounding = _ROUNDING * max(values.abs().max(), difference.abs().max())
+    rounding = ROUNDING * max(values.abs().max(), difference.abs().max())
     if std > rounding:
         half = float(scipy.stats.t.isf(tail, n - 1)) * std / math.sqrt(n)
     else:
@@ -135,7 +135,7 @@ def mean_interval(
 def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, float]:
     """Return Welch's confidence interval of a difference of means; infinite for one value."""
     n, mean = min(len(first), len(second)), float(first.mean() - second.mean())
-    rounding = _ROUNDING * max(first.abs().max(), second.abs().max())
+    rounding = ROUNDING * max(first.abs().max(), second.abs().max())
     if n < 2 or max(first.std(), second.std()) <= rounding:
         half = _half_width_of_equal(mean, rounding, n, _TAIL)
         return mean - half, mean + half
