@@ -11,9 +11,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.cautions import cautions
 from dpalgos.coefficients import SEEDED
-from dpalgos.core.record import Record
+from dpalgos.core.record import Record, cautions
 from dpalgos.core.spend import Spend
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
+from dpalgos.mechanisms.sensitivity import Neighbors, Release, witnesses_of
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
-from dpalgos.release.declared import Neighbors, Release, witnesses_of
 from dpalgos.rows.sample import Sample
 
 if TYPE_CHECKING:  # commands that list estimators load less

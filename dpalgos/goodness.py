@@ -23,7 +23,8 @@ import numpy as np
 
 from dpalgos.errors import InputError, shown
 from dpalgos.interval import normal_quantile
-from dpalgos.typing import FloatArray, is_number
+from dpalgos.release.checks import is_number
+from dpalgos.typing import FloatArray
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
 # Diagnostics: released moments (p, p) of clipped rows [x, y] in coordinates, their noise, and the threshold.

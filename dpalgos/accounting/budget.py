@@ -53,7 +53,7 @@ from dpalgos.accounting.composition import Spending, certified_epsilon, spending
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, shown
-from dpalgos.typing import is_number
+from dpalgos.release.checks import is_number
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
 # The default part of δ that a budget sets aside for failures; it costs about half a percent of ε.

@@ -54,6 +54,8 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     if any(event.group is not None for event in events):
         groups = by_group(events)
         return max(certified_epsilon(those, delta) for those in groups)
+    if (mu := exact_mu(events)) is not None:
+        return gaussian_epsilon(delta, mu)
     delta -= sum(event.failure for event in events)
     releases = [event for event in events if not isinstance(event, FailureEvent)]
     sum_of_epsilons = sum(event.pure_epsilon for event in releases)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError, shown
-from dpalgos.typing import is_number
+from dpalgos.release.checks import is_number
 
 # Calibration keeps this relative margin: rounding never raises the certified ε above the requested one.
 _MARGIN = 1e-10

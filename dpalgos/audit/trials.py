@@ -28,7 +28,7 @@ from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import secure_spend
-from dpalgos.release.declared import Bounded
+from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.release.noise_source import FILLS, Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray

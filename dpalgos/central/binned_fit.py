@@ -26,17 +26,15 @@ import numpy as np
 
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.mechanisms.sensitivity import histogram_sum
+from dpalgos.mechanisms.sensitivity import Lemmas, histogram_sum, lemma
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

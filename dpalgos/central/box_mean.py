@@ -47,9 +47,8 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Cube, Plan, Slot
+from dpalgos.core.slots import Cube, Plan, Share, Slot, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
@@ -65,10 +64,9 @@ from dpalgos.intervals.means import (
     pure_slots,
 )
 from dpalgos.intervals.spread import TruncatedEntries
-from dpalgos.mechanisms.sensitivity import box, interval
+from dpalgos.mechanisms.sensitivity import Lemmas, box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
-from dpalgos.release.declared import Lemmas
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

@@ -56,18 +56,16 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.core.ball import Ball, counts_above, mean_squares
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
-from dpalgos.mechanisms.sensitivity import ball_mean, count, outer_product
-from dpalgos.models.shrinkage import james_stein, shrinkage_choice
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, count, outer_product
+from dpalgos.models.newton_steps import james_stein, shrinkage_choice
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.typing import FloatArray
 
 CENTER, OUTSIDE_LEVEL, SPREAD = "center", "rows outside a level", "spread"

@@ -48,17 +48,15 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.slots import Gaussian, Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.gradients import mean_gradient
 from dpalgos.params import choice, count, positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_rows_l2, project_l2_ball
+from dpalgos.rows.products import clip_rows_l2, project_l2_ball
 from dpalgos.tuning.descent import CANDIDATES, ClippedLoss
 from dpalgos.typing import FloatArray, Number
 

@@ -41,16 +41,14 @@ from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import after_selections
 from dpalgos.core.rows import Block, Rows, clipped_moments
-from dpalgos.core.slots import Density, Plan, Proved
+from dpalgos.core.slots import Density, Plan, Proved, after_selections
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_rows_l2, truncate
+from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.tuning.descent import ClippedLoss
 from dpalgos.tuning.truncation import (
     LABEL,

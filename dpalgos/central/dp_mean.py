@@ -40,19 +40,27 @@ import numpy as np
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.plans import Share, after_selections, concentrated_plan, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Density, Gaussian, Plan, Proved, Slot
+from dpalgos.core.slots import (
+    Density,
+    Gaussian,
+    Plan,
+    Proved,
+    Share,
+    Slot,
+    after_selections,
+    concentrated_plan,
+    gaussian_plan,
+)
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, interval_of_entries
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
-from dpalgos.mechanisms.sensitivity import box
-from dpalgos.models.shrinkage import james_stein, shrinkage_choice
+from dpalgos.mechanisms.sensitivity import Lemmas, box
+from dpalgos.models.newton_steps import james_stein, shrinkage_choice
 from dpalgos.params import positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,

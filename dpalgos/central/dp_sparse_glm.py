@@ -50,14 +50,13 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import unmet_conditions
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import SparseFamilyEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import project_l2_ball
+from dpalgos.rows.products import project_l2_ball
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray
 

@@ -47,14 +47,13 @@ from dpalgos.central import printed_cross_validation
 from dpalgos.central.dp_linear_regression import TruncatedRegression
 from dpalgos.central.dp_sparse_glm import sparse_descent
 from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
-from dpalgos.core.plans import after_selections, concentrated_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Density, Gaussian, Plan, Proved
+from dpalgos.core.slots import Density, Gaussian, Plan, Proved, after_selections, concentrated_plan
 from dpalgos.core.spend import Spend
-from dpalgos.models.shrinkage import prune_noise
+from dpalgos.mechanisms.sensitivity import Lemmas
+from dpalgos.models.newton_steps import prune_noise
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Lemmas
 from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray

@@ -44,17 +44,27 @@ from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.plans import after_selections, concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Density, Gaussian, Laplace, Peeling, Plan, Proved, Selection, Slot
+from dpalgos.core.slots import (
+    Density,
+    Gaussian,
+    Laplace,
+    Peeling,
+    Plan,
+    Proved,
+    Selection,
+    Slot,
+    after_selections,
+    concentrated_plan,
+    least_noise_plan,
+)
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier, unmet_conditions
-from dpalgos.mechanisms.sensitivity import ball_mean, box
-from dpalgos.models.shrinkage import james_stein, prune_noise, shrinkage_choice
+from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean, box
+from dpalgos.models.newton_steps import james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Bounded, Lemmas
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,

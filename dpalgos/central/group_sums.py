@@ -50,16 +50,15 @@ import numpy as np
 from dpalgos.catalog import Form, register
 from dpalgos.central.cumulative_counts import strategy
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
+from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, lemma, pair
 from dpalgos.params import checked
-from dpalgos.release.checks import for_columns
-from dpalgos.release.declared import Lemmas, Neighbors, lemma, pair
+from dpalgos.release.checks import for_columns, is_number
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray, IntArray, is_number
+from dpalgos.typing import FloatArray, IntArray
 
 N_CELLS = 128
 MISSING = 2.0  # and more: a missing cell of a number that may lack cells

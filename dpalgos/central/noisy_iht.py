@@ -25,14 +25,21 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.record import Noisy
-from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
+from dpalgos.core.slots import (
+    Gaussian,
+    Laplace,
+    Peeling,
+    Plan,
+    Selection,
+    Slot,
+    concentrated_plan,
+    least_noise_plan,
+)
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean
 from dpalgos.mechanisms.top_k import selected_l2_sensitivity
-from dpalgos.release.declared import Bounded, Lemmas
 from dpalgos.typing import FloatArray, IntArray
 
 SELECTION, VALUES = "step: selection", "step: values"

@@ -28,9 +28,9 @@ from dpalgos.core.slots import Plan, Proved, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.models.families import Family
+from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.risk import wide_gradient
-from dpalgos.models.shrinkage import hard_threshold
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.tuning.sparsity import SparsityEstimator

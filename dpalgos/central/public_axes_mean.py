@@ -48,16 +48,14 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.params import checked, choice
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_factor
+from dpalgos.rows.products import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

@@ -49,19 +49,17 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, Selection, Slot
+from dpalgos.core.slots import Gaussian, Plan, Selection, Slot, concentrated_plan, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import SparseFamilyEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.params import checked, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_factor
+from dpalgos.rows.products import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray, IntArray

@@ -29,20 +29,18 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.cautions import UNRESOLVED
 from dpalgos.central.noisy_iht import dense
 from dpalgos.central.screened_sparse_glm import SCORES, screened
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import concentrated_plan, least_noise_plan
+from dpalgos.core.record import UNRESOLVED
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, Selection, Slot
+from dpalgos.core.slots import Gaussian, Plan, Selection, Slot, concentrated_plan, least_noise_plan
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray, Number

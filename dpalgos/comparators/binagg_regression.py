@@ -46,15 +46,13 @@ import numpy as np
 
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.mechanisms.sensitivity import ball_sum, histogram_sum
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, histogram_sum, lemma
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
-from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.typing import BoolArray, FloatArray
 
 ROWS_IN_HALVES, ROWS_IN_BOXES = "rows in halves", "rows in boxes"

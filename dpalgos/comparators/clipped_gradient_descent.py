@@ -31,15 +31,13 @@ import numpy as np
 from dpalgos.accounting.budget import printed_rho
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.slots import Gaussian, Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.families import get_family
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import row_lengths
+from dpalgos.rows.products import row_lengths
 from dpalgos.tuning.descent import CANDIDATES, ClippedLoss
 from dpalgos.typing import FloatArray
 

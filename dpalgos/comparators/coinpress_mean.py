@@ -39,14 +39,12 @@ from dpalgos.accounting.budget import printed_rho
 from dpalgos.catalog import Form, register
 from dpalgos.core.ball import Ball
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.slots import Gaussian, Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas
 from dpalgos.typing import FloatArray
 
 CENTER, MEAN = "center", "mean"

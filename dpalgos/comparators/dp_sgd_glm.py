@@ -37,17 +37,15 @@ import numpy as np
 
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.catalog import Form, register
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, SampledGaussian
+from dpalgos.core.slots import Gaussian, Plan, SampledGaussian, Share, gaussian_plan
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import check_labels
 from dpalgos.models.gradients import mean_gradient
 from dpalgos.params import choice, positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_rows_l2
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.descent import ClippedLoss
 from dpalgos.typing import BoolArray, FloatArray

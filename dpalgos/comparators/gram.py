@@ -7,7 +7,7 @@ import numpy as np
 
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, outer_product_sum
-from dpalgos.release.symmetric import from_upper_triangles
+from dpalgos.rows.products import from_upper_triangles
 from dpalgos.typing import FloatArray
 
 SMALLEST_EIGENVALUE, GRAM = "smallest eigenvalue", "X'X"

@@ -44,10 +44,9 @@ from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Block, Rows, second_moments
 from dpalgos.core.slots import Gaussian, Plan, Proved, Sketch, Slot, planned_events
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_sum, eigenvalue_sensitivity, failure_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_rows_l2
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.typing import FloatArray
 
 SMALLEST_EIGENVALUE, PRODUCT, SKETCH = "smallest eigenvalue", "residual product", "sketch"

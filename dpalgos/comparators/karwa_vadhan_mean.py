@@ -36,18 +36,25 @@ import numpy as np
 
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian, Laplace, Peeling, Plan, Selection, Slot
+from dpalgos.core.slots import (
+    Gaussian,
+    Laplace,
+    Peeling,
+    Plan,
+    Selection,
+    Slot,
+    concentrated_plan,
+    least_noise_plan,
+)
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread, entry_interval
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
-from dpalgos.mechanisms.sensitivity import box, count, interval
+from dpalgos.mechanisms.sensitivity import Lemmas, box, count, interval
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_std_bounds
-from dpalgos.release.declared import Lemmas
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 SPREAD, CENTER, MEAN = "spread", "center", "mean"

@@ -54,15 +54,14 @@ from dpalgos.catalog import register
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan, Proved
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, lemma
 from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import check_labels
+from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.ridge import reached_minimum
-from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Lemmas, lemma
-from dpalgos.rows.clipping import project_l2_ball
+from dpalgos.rows.products import project_l2_ball
 from dpalgos.typing import FloatArray
 
 MINIMUM = "minimum"

@@ -36,16 +36,15 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import register
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import Lemmas, lemma
 from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import Family, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas, lemma
-from dpalgos.rows.clipping import clip_rows_l2
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.tuning.descent import ClippedLoss, Course, SyntheticTable
 from dpalgos.typing import FloatArray, Number
 

@@ -40,14 +40,13 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Peeling, Plan, Selection
+from dpalgos.core.slots import Peeling, Plan, Selection, concentrated_plan, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import Lemmas, lemma
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas, lemma
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray, IntArray, Number

@@ -54,10 +54,9 @@ from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.core.slots import Laplace, Plan, Proved, Sketch
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import eigenvalue_sensitivity, failure_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import count, positive
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_rows_l2, truncate
+from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import BoolArray, FloatArray
 

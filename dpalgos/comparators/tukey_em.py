@@ -52,11 +52,10 @@ import scipy
 from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
-from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Laplace, Plan, Proved
+from dpalgos.core.slots import Laplace, Plan, Proved, part_of_epsilon
 from dpalgos.core.spend import Spend
-from dpalgos.release.declared import Lemmas, lemma
+from dpalgos.mechanisms.sensitivity import Lemmas, lemma
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 

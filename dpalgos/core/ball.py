@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.core.rows import Block, Rows
-from dpalgos.rows.clipping import clip_factor
+from dpalgos.rows.products import clip_factor
 from dpalgos.typing import FloatArray
 
 

@@ -37,7 +37,7 @@ from dpalgos.accounting.events import DiscreteGaussianEvent, Event, GaussianEven
 from dpalgos.core.slots import Additive, Cube, Gaussian, SampledGaussian, Selection, Slot
 from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
-from dpalgos.release.declared import Bounded
+from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 

@@ -27,9 +27,8 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows
-from dpalgos.rows.clipping import clip_rows_l2, truncate
 from dpalgos.rows.partitions import total_of
-from dpalgos.rows.products import products_of_columns, row_products, sums_by_unit
+from dpalgos.rows.products import clip_rows_l2, products_of_columns, row_products, sums_by_unit, truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -277,9 +276,9 @@ class Rows:
 
     def sum(self, part: Query) -> FloatArray:
         """Return the sum over blocks of a function of each."""
-        if self.blocks is None:
-            return np.asarray(total_of(self.partials(partial(_sum, part))))
-        return _sum(part, self)
+        if self.sample.partitions is not None and self.mapped is None:
+            return np.asarray(total_of(self.partials(partial(Rows.sum, part=part))))
+        return np.asarray(sum(map(part, self.each())), dtype=float)
 
     def mean(self, part: Query) -> FloatArray:
         """Return the sum over ``n``."""
@@ -450,10 +449,6 @@ def _block(
         offset=offset,
         moved=None if sample.moved is None else sample.moved[rows],
     )
-
-
-def _sum(part: Query, rows: Rows) -> FloatArray:
-    return np.asarray(sum(map(part, rows.each())), dtype=float)
 
 
 def _of_partition(

@@ -38,12 +38,12 @@ from dpalgos.core.slots import (
 )
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.peeling import peeling
-from dpalgos.mechanisms.sensitivity import count
+from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, count
 from dpalgos.mechanisms.top_k import gumbel_top_k
-from dpalgos.release.declared import Bounded, Lemmas
+from dpalgos.release.checks import is_number
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.symmetric import from_upper_triangles, svec_layout
-from dpalgos.typing import BoolArray, FloatArray, IntArray, Number, is_number
+from dpalgos.rows.products import from_upper_triangles, svec_layout
+from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
 A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
 S = TypeVar("S", bound=Slot)
@@ -139,10 +139,13 @@ class Spend:
 
         ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
         """
-        released, scale = self._noisy(label, query, form)
-        size = released.size // self.noise.n_replicates
-        std, shape = self.slot(label, Additive).unit_std(size) * scale, np.shape(query.sensitivity)
-        return Noisy(released, np.asarray(std) if std.shape == shape else np.full(shape, std))
+        self._take(label, query, form)
+        slot, (columns, shape) = self.slot(label, Additive), self._columns(query.value)
+        if isinstance(slot, Laplace) and 1 < slot.n_entries < len(columns):
+            raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
+        noisy, scale = self._add_noise(slot, form or quantity(label), columns, query.sensitivity)
+        std, each = slot.unit_std(len(columns)) * scale, np.shape(query.sensitivity)
+        return Noisy(noisy.T.reshape(shape), np.asarray(std) if std.shape == each else np.full(each, std))
 
     def columns(self, label: str, query: Bounded) -> Noisy:
         """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
@@ -154,7 +157,7 @@ class Spend:
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
 
-        The upper triangles are released. svec is an isometry (:mod:`dpalgos.release.symmetric`): the noise
+        The upper triangles are released. svec is an isometry (:mod:`dpalgos.rows.products`): the noise
         has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
         """
         p = query.value.shape[-1]
@@ -175,8 +178,7 @@ class Spend:
         for _ in range(counts_needed(m)):
             middle = (low + high) >> 1
             above = flat[searches, middle].reshape(shape)
-            noisy, _ = self._noisy(label, query._replace(value=above))
-            too_many = (noisy > target).ravel()
+            too_many = (self(label, query._replace(value=above)).value > target).ravel()
             low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
             high = np.where(too_many, high, middle)
         return np.asarray(high.reshape(shape))
@@ -364,15 +366,6 @@ class Spend:
             return value.reshape(-1, 1), value.shape
         shape = self.noise.n_replicates, *value.shape[1:]
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
-
-    def _noisy(self, label: str, query: Bounded, form: str = "") -> tuple[FloatArray, FloatArray]:
-        """Release a query with the planned noise, in its shape; return the scale of the noise, too."""
-        self._take(label, query, form)
-        slot, (columns, shape) = self.slot(label, Additive), self._columns(query.value)
-        if isinstance(slot, Laplace) and 1 < slot.n_entries < len(columns):
-            raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
-        noisy, scale = self._add_noise(slot, form or quantity(label), columns, query.sensitivity)
-        return noisy.T.reshape(shape), scale
 
     def _add_noise(
         self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number

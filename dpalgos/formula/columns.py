@@ -13,9 +13,16 @@ import scipy
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import read_formula
-from dpalgos.release.checks import as_levels, check_by_column, check_levels, check_positive, unmasked
+from dpalgos.release.checks import (
+    as_levels,
+    check_by_column,
+    check_levels,
+    check_positive,
+    is_number,
+    unmasked,
+)
 from dpalgos.spelling import as_spelled, check_look_different, composed
-from dpalgos.typing import FloatArray, is_number
+from dpalgos.typing import FloatArray
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
 _QUANTILES = 4096

@@ -21,7 +21,7 @@ from dpalgos.answers.names import cut_names
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
-from dpalgos.release.checks import as_levels
+from dpalgos.release.checks import as_levels, is_number
 from dpalgos.survival.periods import (
     JoinedPeriods,
     cell_rows,
@@ -29,7 +29,7 @@ from dpalgos.survival.periods import (
     joined_periods,
     person_periods,
 )
-from dpalgos.typing import BoolArray, FloatArray, IntArray, is_number
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _PERIODS = {2_000.0: 1, 8_000.0: 2, 30_000.0: 4, np.inf: 8}  # of a regression, below nμ
 _ROUNDING = 1e-9

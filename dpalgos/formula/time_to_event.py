@@ -10,8 +10,8 @@ import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
-from dpalgos.cautions import UNRESOLVED
 from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
+from dpalgos.core.record import UNRESOLVED
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT

@@ -11,9 +11,8 @@ import numpy as np
 
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
-from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot
+from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot, part_of_epsilon
 from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, part_along

@@ -16,7 +16,7 @@ import numpy as np
 from dpalgos.core.rows import Block, Rows, clipped_mean
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.tails import FAR, LEVELS
-from dpalgos.release.declared import Release
+from dpalgos.mechanisms.sensitivity import Release
 from dpalgos.typing import FloatArray
 
 SCORE_MOMENTS = "score moments"

@@ -41,7 +41,7 @@ from dpalgos.core.ball import Ball
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian
 from dpalgos.core.spend import Spend
-from dpalgos.release.declared import Release, lemma
+from dpalgos.mechanisms.sensitivity import Release, lemma
 from dpalgos.typing import BoolArray, FloatArray, Number
 
 TAIL = "shares by size"

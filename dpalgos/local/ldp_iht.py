@@ -56,11 +56,11 @@ from dpalgos.local.rounds import (
     mechanism_choice,
     report_plan,
 )
-from dpalgos.models.shrinkage import hard_threshold
+from dpalgos.mechanisms.sensitivity import Lemmas
+from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import project_l2_ball, truncate
+from dpalgos.rows.products import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 GRADIENT = "gradient"

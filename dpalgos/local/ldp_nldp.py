@@ -38,9 +38,8 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
+from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.local.noisy_moments import (
     GramReport,
@@ -61,8 +60,8 @@ from dpalgos.local.randomizers import (
     report_sensitivity,
 )
 from dpalgos.local.rounds import People, ReportPart, report_plan
-from dpalgos.release.declared import Lemmas
-from dpalgos.rows.clipping import clip_rows_l2, truncate
+from dpalgos.mechanisms.sensitivity import Lemmas
+from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01

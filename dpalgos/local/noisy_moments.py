@@ -48,11 +48,10 @@ from dpalgos.interval import CLIPPED, HIDDEN, Interval
 from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
 from dpalgos.local.rounds import LocalEstimator, check_printed, mechanism_choice
-from dpalgos.models.shrinkage import hard_threshold
+from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
-from dpalgos.release.symmetric import unsvec
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 

@@ -29,8 +29,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
-from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
-from dpalgos.release.declared import lemma
+from dpalgos.mechanisms.sensitivity import ball_mean, lemma, outer_product
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 

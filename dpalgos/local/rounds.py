@@ -22,7 +22,7 @@ from dpalgos.errors import InputError, shown
 from dpalgos.local.randomizers import Randomizer
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_bound
-from dpalgos.rows.clipping import clip_rows_l2, truncate
+from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20

@@ -29,7 +29,7 @@ Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 
 import numpy as np
 
-from dpalgos.release.declared import lemma
+from dpalgos.mechanisms.sensitivity import lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpalgos.core.rows import Block, Query, Rows
 from dpalgos.models.families import Family
-from dpalgos.rows.clipping import clip_rows_l2
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.typing import FloatArray
 
 

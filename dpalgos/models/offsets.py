@@ -13,8 +13,9 @@ from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError, shown
 from dpalgos.models.families import Family
 from dpalgos.params import checked
+from dpalgos.release.checks import is_number
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray, is_number
+from dpalgos.typing import FloatArray
 
 _LARGEST = 100.0  # e^100 and its square are numbers
 

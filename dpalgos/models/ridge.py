@@ -17,7 +17,7 @@ from dpalgos.core.rows import Rows
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family
 from dpalgos.models.risk import Risk, Step, curvatures, minimize, newton_descent
-from dpalgos.rows.clipping import clip_factor, row_lengths
+from dpalgos.rows.products import clip_factor, row_lengths
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray

@@ -31,8 +31,8 @@ from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.models.families import Family, get_family
+from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.risk import Risk, wide_gradient
-from dpalgos.models.shrinkage import hard_threshold
 from dpalgos.nonprivate.glm import LikelihoodEstimator
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many

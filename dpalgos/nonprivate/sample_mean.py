@@ -11,7 +11,7 @@ from dpalgos.catalog import register
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
 from dpalgos.nonprivate.robust_intervals import RobustIntervalEstimator, mean_half_widths, robust_interval
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.typing import FloatArray
 
 

@@ -11,10 +11,10 @@ from dpalgos.catalog import register
 from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
-from dpalgos.models.shrinkage import hard_threshold
+from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.params import count
 from dpalgos.release.checks import check_how_many
-from dpalgos.rows.clipping import truncate
+from dpalgos.rows.products import truncate
 from dpalgos.typing import FloatArray
 
 

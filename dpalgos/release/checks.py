@@ -3,18 +3,26 @@
 from collections.abc import Collection, Iterable, Mapping, Set
 from numbers import Number
 from sys import float_info
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from dpalgos.errors import InputError, shown
 from dpalgos.spelling import check_look_different, composed
-from dpalgos.typing import FloatArray, is_number
+from dpalgos.typing import FloatArray
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
 # Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
 LARGEST_VALUE = 1e60
+
+
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number; a truth value is none."""
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool)
 
 
 def unmasked(name: str, values: Any) -> Any:

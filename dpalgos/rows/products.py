@@ -2,13 +2,82 @@
 
 Where people are protected, only :func:`row_products` multiplies rows of data with a matrix, and only
 :func:`sums_by_unit` adds the rows of a person.
+
+Clipping of rows, responses and coefficients.
+
+Clipping is a part of the guarantee, not an assumption on the data: estimators always clip.
+
+Symmetric matrices as vectors.
+
+svec(M) = (M_ii, √2 M_ij for i < j) is an isometry from the Frobenius norm to ℓ2. Gaussian noise of standard
+deviation σ on svec(M) has standard deviation σ on the diagonal of M and σ/√2 off it. The matrix stays
+symmetric.
 """
+
+from functools import cache
 
 import numpy as np
 import scipy
 
-from dpalgos.release.symmetric import from_upper_triangles
 from dpalgos.typing import FloatArray, IntArray
+
+
+def row_lengths(X: FloatArray) -> FloatArray:
+    """Return the ℓ2 norms of the rows of X (..., d), (...), in double precision and without arrays like X."""
+    return np.asarray(np.sqrt(np.einsum("...j,...j->...", X, X, dtype=float)))
+
+
+def clip_factor(norms: FloatArray, level: float | FloatArray) -> FloatArray:
+    """Return min(1, level / norm), the factor that clips a vector of that norm."""
+    return np.asarray(level / np.maximum(norms, level))
+
+
+def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
+    """Scale the rows of X (…, d) whose ℓ2 norm exceeds ``bound`` down to it, in double precision."""
+    return np.asarray(np.multiply(X, clip_factor(row_lengths(X), bound)[..., None], dtype=float))
+
+
+def truncate(values: FloatArray, bound: float | FloatArray) -> FloatArray:
+    """Clip every entry to [-bound, bound] (Π_R of paper A for scalars); bounds may be one per replicate.
+
+    NaN counts as 0. Therefore no row makes a release NaN.
+    """
+    clipped = np.clip(values, -np.asarray(bound), bound)
+    # A sum is much faster than a search for NaN.
+    return np.nan_to_num(clipped, copy=False) if np.isnan(clipped.sum()) else clipped
+
+
+def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:
+    """Project the columns of ``coef`` (d, R) onto the ℓ2 ball (Π_C of paper A)."""
+    norms = np.linalg.norm(coef, axis=0)
+    return np.asarray(coef * (radius / np.maximum(norms, radius)))
+
+
+def svec(matrices: FloatArray) -> FloatArray:
+    """Turn (R, p, p) symmetric matrices into (p(p+1)/2, R) vectors."""
+    first, second, scale = svec_layout(matrices.shape[-1])
+    return (matrices[:, first, second] * scale).T
+
+
+def unsvec(vectors: FloatArray, p: int) -> FloatArray:
+    """Turn (p(p+1)/2, R) vectors back into (R, p, p) symmetric matrices."""
+    return from_upper_triangles(vectors.T / svec_layout(p)[2], p)
+
+
+def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
+    """Return the symmetric matrices (…, p, p) with upper triangles (…, p(p + 1)/2), row by row."""
+    first, second, _ = svec_layout(p)
+    matrices = np.empty((*entries.shape[:-1], p, p))
+    matrices[..., first, second] = matrices[..., second, first] = entries
+    return matrices
+
+
+@cache
+def svec_layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return rows, columns and scales of the entries of svec, for p rows."""
+    first, second = np.triu_indices(p)
+    return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
+
 
 _CACHED_ROWS = 2**12
 _PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again

@@ -32,6 +32,7 @@ budget : dpalgos.Budget, optional
     The budget that counts this fit with others.
 """
 
+from dpalgos.sklearn.checked import PublicScaler
 from dpalgos.sklearn.means import DPBoundedMean, DPMean
 from dpalgos.sklearn.regressions import (
     DPLinearRegression,
@@ -40,7 +41,6 @@ from dpalgos.sklearn.regressions import (
     DPPoissonRegressor,
 )
 from dpalgos.sklearn.sparse import DPSparseLinearRegression, DPSparseMean
-from dpalgos.sklearn.units import PublicScaler
 
 __all__ = [
     "DPBoundedMean",

@@ -1,6 +1,14 @@
-"""The base of the scikit-learn classes: it calls an estimator and keeps the cost of a fit."""
+"""The base of the scikit-learn classes: it calls an estimator and keeps the cost of a fit.
 
-from collections.abc import Callable, Mapping, Sequence
+scikit-learn's meta-estimators around a private fit, and whether its guarantee covers their result.
+
+A fit examines its callers. It refuses callers that repeat rows. It warns about callers that may fit several
+times, or that learn from the private rows without noise. docs/guide/library.md has the table.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import wraps
@@ -8,23 +16,117 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.risk import AttackRisk
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
-from dpalgos.core.units import EQUAL
-from dpalgos.errors import InputError
+from dpalgos.core.estimator import EQUAL
+from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import check_labels, check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.sklearn.guards import check_callers
+from dpalgos.sklearn.checked import PublicScaler, Units, units_of_bounds
 from dpalgos.sklearn.levels import level_columns
-from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
+
+# Attributes of fitted transformers that follow from the shape of X.
+_SHAPE = ("n_features_in_", "feature_names_in_", "n_samples_seen_", "n_output_features_")
+
+# These fit once on unchanged rows; the other steps of the first four are examined.
+_SAFE = {
+    *("Pipeline", "ColumnTransformer", "FeatureUnion", "TransformedTargetRegressor"),
+    *("SelectFromModel", "FixedThresholdClassifier", "FrozenEstimator"),
+}
+_REPEATS_ROWS = {"BaggingClassifier", "BaggingRegressor", "AdaBoostClassifier", "AdaBoostRegressor"}
+_NOT_COVERED = (
+    "which may fit several times and learn from the rows without noise: the guarantee of one fit does not "
+    "cover what it returns; pass one dpalgos.Budget as budget= with n_jobs=1 to sum fits, choose settings on "
+    "public data, and see docs/guide/library.md"
+)
+
+
+def check_callers(*, has_weights: bool = False) -> None:
+    """Refuse or warn if scikit-learn calls ``fit`` in a way that one fit's guarantee does not cover."""
+    frame, known, in_parallel, gaps = inspect.currentframe(), False, False, list[str]()
+    while frame is not None:
+        owner = frame.f_locals.get("self", frame.f_locals.get("ensemble"))
+        module = str(frame.f_globals.get("__name__", ""))
+        if isinstance(owner, BaseEstimator) and type(owner).__module__.startswith("sklearn."):
+            known = True
+            gaps += _about(owner, has_weights)
+        elif module == "sklearn.model_selection._validation":
+            known = True
+            gaps.append(f"fit is called by cross-validation, {_NOT_COVERED}")
+        in_parallel |= module == "sklearn.utils.parallel"
+        frame = frame.f_back
+    if in_parallel and not known:
+        gaps.append(f"fit is called in parallel, {_NOT_COVERED}")
+    for sentence in dict.fromkeys(gaps):
+        warnings.warn(sentence, PrivacyWarning, stacklevel=5)
+
+
+def _about(owner: BaseEstimator, has_weights: bool) -> Iterator[str]:
+    """Yield the gaps in the guarantee of one fit if this meta-estimator calls it."""
+    kinds = {kind.__name__ for kind in type(owner).__mro__}
+    if isinstance(owner, Pipeline):
+        for step_name, step in owner.steps[:-1]:
+            yield from _about_step(f"step {step_name!r} of the pipeline", step, "pipeline")
+    elif isinstance(owner, TransformedTargetRegressor):
+        transformer = getattr(owner, "transformer_", None)
+        yield from _about_step("the transformer of the TransformedTargetRegressor", transformer, "regressor")
+    elif kinds & _REPEATS_ROWS and getattr(owner, "bootstrap", True):
+        raise InputError(
+            f"{type(owner).__name__} must not draw rows with replacement: a person whose row is drawn "
+            "several times counts several times, which the noise does not cover; pass bootstrap=False to a "
+            "Bagging class, or fit the private model by itself"
+        )
+    elif kinds & _REPEATS_ROWS and has_weights:
+        raise InputError(
+            f"{type(owner).__name__} must not request sample_weight: it passes the rows that it draws as "
+            "weights; call set_fit_request(sample_weight=False), or fit the private model by itself"
+        )
+    elif not kinds & _SAFE:
+        yield f"fit is called by {type(owner).__name__}, {_NOT_COVERED}"
+
+
+def _about_step(what: str, step: object, whole: str) -> Iterator[str]:
+    if learned := learned_attributes(step):
+        yield (
+            f"{what} learned {', '.join(learned)} from the private rows without noise, so the guarantee of "
+            f"this fit does not hold for the {whole}; use dpalgos.sklearn.PublicScaler, or public constants"
+        )
+
+
+def learned_attributes(step: object) -> list[str]:
+    """Return the attributes that a transformer learned from data, other than the shape of X.
+
+    Transformers inside pipelines, unions and column transformers are examined one by one. The function of a
+    FunctionTransformer cannot be examined.
+    """
+    if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
+        lists = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers_"}
+        inner = next(getattr(step, name) for kind, name in lists.items() if isinstance(step, kind))
+        return [f"{name}.{attribute}" for name, each, *_ in inner for attribute in learned_attributes(each)]
+    if isinstance(step, PublicScaler | FunctionTransformer | str) or step is None:
+        return []
+    if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
+        counted = step.min_frequency is not None or step.max_categories is not None
+        return ["infrequent_categories_"] if counted else []
+    if isinstance(step, SimpleImputer) and step.strategy == "constant" and step.keep_empty_features:
+        return ["indicator_"] if step.add_indicator else []
+    learned = [name for name, each in vars(step).items() if name.endswith("_") and each is not None]
+    learned = [name for name in learned if name[0] != "_"]
+    return [name for name in learned if name not in _SHAPE]
+
 
 _UNITS = ("bounds", "y_bounds")
 _NOISE = ("random_state", "budget")
@@ -70,8 +172,6 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     ----------
     privacy_spent_ : (float, float)
         The ε that the releases prove, and δ. Fits on the same data add up (:class:`dpalgos.Budget`).
-    risk_ : dpalgos.accounting.risk.AttackRisk
-        Bounds on what an attacker can learn about one row or user from the releases.
     interval_ : (2, d) array or None
         Lower confidence limits in the first row, upper ones in the second, at the confidence level
         ``interval``; the intercept is last. NaN if there is no valid interval. `conf_int` returns a row per
@@ -122,11 +222,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         moved = clipped_cells() if clipped_cells and self.interval is not None else None
         sample = Sample(X, y, moved=moved, user_ids=user_ids, row_weights=weights)
         result = estimate(self._estimator, sample, rng=rng, **settings, **public)
-        self._seeded = result.about.seeded
-        self.privacy_spent_ = (result.certified_epsilon, result.delta)
-        self.risk_ = result.risk
-        self.interval_, self._interval_note, self._interval_about = result.interval, "", ""
+        self._result, self.privacy_spent_ = result, (result.certified_epsilon, result.delta)
+        self.interval_, self._interval_note, self._interval_about = None, "", ""
         if (intervals := result.intervals) is not None:
+            self.interval_ = result.interval
             sentences = [
                 covered(result.about.target, self._family) if result.about.target else "",
                 intervals.about,
@@ -143,6 +242,12 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             return [f"x{j}" for j in range(self.n_features_in_)]
         coded = level_columns(self.levels_)
         return [column for name in given for column in coded.get(name, (str(name),))]
+
+    @property
+    def risk_(self) -> AttackRisk:
+        """Bounds on what an attacker can learn about one row or user from the releases."""
+        check_is_fitted(self)
+        return self._result.risk
 
     def _rows(self) -> list[tuple[str, float]]:
         raise NotImplementedError
@@ -182,7 +287,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         asked = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
         risk = self.risk_.sentence
         remarks = [
-            guarantee_of(self.risk_.unit, *asked, seeded=self._seeded),
+            guarantee_of(self.risk_.unit, *asked, seeded=self._result.about.seeded),
             f"{risk[0].upper()}{risk[1:]}.",
             f"Public: {', '.join(public)}.",
             *([self._interval_about] if self._interval_about else []),

@@ -1,24 +1,29 @@
 """scikit-learn's checks of rows and responses, without messages that quote cells.
 
 The checks get an array of numbers. For such arrays, messages name only shapes, columns and types.
+
+Public units of columns, (X − center) / scale, by constants that were not computed from the data.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from dpalgos.coefficients import frame_of
+from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
-from dpalgos.release.checks import unmasked
+from dpalgos.release.checks import check_labels, unmasked
 from dpalgos.sklearn.levels import coded_levels
 from dpalgos.spelling import as_spelled, check_look_different
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 
 class _NoNumbersError(InputError, TypeError):
@@ -147,3 +152,162 @@ def _quietly(name: str, convert: Callable[[Any], Any], values: Any) -> Any:
             f"{name} must hold numbers of one kind: each argument must be a string or a number"
         )
     raise InputError(f"{name} must hold numbers of one kind, got other values; convert or drop them")
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Center and scale of d columns, and the bounds to which their entries are clipped, each (d,)."""
+
+    center: FloatArray
+    scale: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def apply(self, X: FloatArray, *, ones: int = 0) -> FloatArray:
+        """Return the columns of X (n, d), clipped to the bounds, in these units, and columns of ones."""
+        rows = np.ones((len(X), X.shape[1] + ones))
+        columns = rows[:, : X.shape[1]]
+        np.clip(X, self.lower, self.upper, out=columns)
+        columns -= self.center
+        columns /= self.scale
+        return rows
+
+    def clip(self, X: FloatArray) -> FloatArray:
+        """Return X, clipped to the bounds."""
+        return np.clip(X, self.lower, self.upper)
+
+    def clipped_sides(self, X: FloatArray) -> IntArray:
+        """Return −1 for entries of X (n, d) clipped at the lower bound, 1 at the upper, otherwise 0."""
+        return np.asarray((self.upper < X).astype(np.int8) - (self.lower > X))
+
+    def undo(self, Z: FloatArray) -> FloatArray:
+        """Return columns in these units, (n, d), in raw units."""
+        return Z * self.scale + self.center
+
+
+def units_of_bounds(
+    d: int,
+    bounds: object,
+    *,
+    name: str = "bounds",
+    centered: bool = True,
+    columns: Sequence[str] | None = None,
+) -> Units:
+    """Check the bounds of d columns, and return units in which they are −2 and 2.
+
+    Without bounds, columns do not change. Bounds are for all columns, by position, or a dictionary by the
+    names of ``columns``. ``name`` is that of the argument. If not ``centered``, 0 stays 0.
+    """
+    if bounds is None:
+        return Units(np.zeros(d), np.ones(d), np.full(d, -np.inf), np.full(d, np.inf))
+    ends = _by_position(name, bounds, columns)
+    if isinstance(ends, list) and len(ends) == d and all(np.shape(pair) == (2,) for pair in ends):
+        ends = tuple(zip(*ends, strict=True))
+    pairs = isinstance(bounds, list)  # a list of two has tuples, a tuple of two has none
+    if (
+        isinstance(bounds, tuple | list)
+        and d == len(bounds) == 2
+        and any(np.ndim(each) and isinstance(each, tuple) != pairs for each in bounds)
+    ):
+        raise InputError(
+            f"{name} of two columns must be like ([0, 0], [100, 9]) or [(0, 100), (0, 9)], got "
+            + shown(bounds)
+        )
+    if not isinstance(ends, tuple | list) or len(ends) != 2:
+        raise InputError(f"{name} must be a pair (lower, upper), got {shown(bounds)}; pass e.g. (0, 100)")
+    lower, upper = _constants(name, ends[0], d), _constants(name, ends[1], d)
+    if not (lower < upper).all():
+        raise InputError(f"{name} must have lower < upper in every column, got {shown(bounds)}")
+    around = (lower, upper) if centered else (-np.maximum(-lower, upper), np.maximum(-lower, upper))
+    center, scale = zip(*map(unit_of_bounds, *around), strict=True)
+    return Units(np.array(center), np.array(scale), lower, upper)
+
+
+def _by_position(name: str, value: object, columns: Sequence[str] | None) -> object:
+    """Return a dictionary by column as a list in the order of columns; other values unchanged."""
+    if not isinstance(value, Mapping):
+        return value
+    if columns is None:
+        raise InputError(
+            f"{name} by column needs X as a data frame whose columns have names of text; pass one"
+        )
+    value = as_spelled(value, columns)
+    missing = [column for column in columns if column not in value]
+    unknown = [column for column in value if column not in columns]
+    if missing or unknown:
+        wrong = f"no {missing[0]!r}" if missing else f"{unknown[0]!r}, which is no column"
+        raise InputError(
+            f"{name} must name every column of X, got {wrong}; name each of {', '.join(map(repr, columns))}"
+        )
+    return [value[column] for column in columns]
+
+
+def _constants(name: str, value: object, d: int) -> FloatArray:
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must hold numbers, got {shown(value)}") from None
+    if numbers.shape not in ((), (d,)) or not np.isfinite(numbers).all():
+        raise InputError(
+            f"{name} must be one finite number, or one for each of {d} columns, got {shown(value)}"
+        )
+    return np.broadcast_to(numbers, (d,))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scale columns to public units, at no privacy cost: a `StandardScaler` that learns nothing.
+
+    Parameters
+    ----------
+    center, scale : float, (d,) array_like or dict, optional
+        Public constants, for all columns, by position, or by name (``{"age": 50, …}``); by default 0 and 1.
+    bounds : (lower, upper) or dict, optional
+        Instead of the two: public bounds of all columns, of each, or by name (``{"age": (18, 90), …}``).
+        Entries outside are clipped. The range becomes −2 to 2.
+
+    Examples
+    --------
+    >>> PublicScaler(bounds=([0, 0], [100, 1e5])).fit_transform([[50.0, 2e5]])
+    array([[0., 2.]])
+    """
+
+    center: object = None
+    scale: object = None
+    bounds: object = None
+
+    def fit(self, X: object, y: object = None) -> "PublicScaler":
+        """Check the constants against the number of columns; y is ignored."""
+        d, columns = checked_rows(self, X).shape[1], getattr(self, "feature_names_in_", None)
+        for name, value in self.get_params().items():
+            check_labels(name, value, getattr(X, "columns", ()), "the columns of X")
+        units = units_of_bounds(d, self.bounds, columns=columns)
+        if self.bounds is not None and (self.center is not None or self.scale is not None):
+            raise InputError("bounds replace center and scale, got both; leave out one of them")
+        for name in ("center", "scale"):
+            if (given := getattr(self, name)) is not None:
+                units = replace(units, **{name: _constants(name, _by_position(name, given, columns), d)})
+        if not (units.scale > 0).all():
+            raise InputError(f"scale must be positive, got {shown(self.scale)}")
+        self._units = units
+        return self
+
+    def transform(self, X: object) -> FloatArray:
+        """Return X (n, d) in the units."""
+        check_is_fitted(self, "_units")
+        return self._units.apply(checked_rows(self, X, reset=False))
+
+    def inverse_transform(self, X: object) -> FloatArray:
+        """Return columns in these units, (n, d), in raw units; clipped entries stay clipped."""
+        check_is_fitted(self, "_units")
+        rows = plain_numbers("X", X)
+        if np.shape(rows) != (len(rows), len(self._units.center)):
+            raise InputError(
+                f"X must have shape (n, {len(self._units.center)}), as in fit, got {np.shape(rows)}"
+            )
+        return self._units.undo(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags

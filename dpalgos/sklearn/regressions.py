@@ -11,19 +11,20 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
-from dpalgos.core.units import EQUAL
+from dpalgos.core.estimator import EQUAL
 from dpalgos.errors import InputError, PrivacyWarning, shown
 from dpalgos.release.checks import check_same_order
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
+    Units,
     checked_pair,
     checked_rows,
     codes_of,
     labels_of,
     plain_numbers,
+    units_of_bounds,
 )
 from dpalgos.sklearn.levels import level_columns
-from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
 
 _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
@@ -69,15 +70,12 @@ class _LinearPredictor(UnitModel):
             settings["intercept"] = True
         if self._family:
             settings["family"] = self._family
-        self._result = result = self._released(rows, declared, moved, **settings)
+        result = self._released(rows, declared, moved, **settings)
         answer = result.estimate
         self._response = response
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
-        def slopes(coef: FloatArray) -> FloatArray:
-            return np.asarray((unit * coef[: X.shape[1]].T / units.scale).T)
-
-        self._coef = slopes(answer)
+        self._coef = np.asarray((unit * answer[: X.shape[1]].T / units.scale).T)
         at_centers = (self._coef.T * units.center).T.sum(axis=0)
         self._intercept = unit * answer[-1] + center - at_centers if self.fit_intercept else 0.0
         self._back = np.diag(np.append(unit / units.scale, unit)[: len(answer)])
@@ -147,14 +145,12 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
         (n,), private weights, needs ``max_weight``.
         """
         rows, column = checked_pair(self, X, y)
-        self._fit_coef(
-            rows, column, self._response_units(), user_ids=user_ids, weights=self._weights(**weights)
-        )
+        response = None
+        if hasattr(self, "y_bounds"):
+            response = units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
+        self._fit_coef(rows, column, response, user_ids=user_ids, weights=self._weights(**weights))
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
         return self
-
-    def _response_units(self) -> Units | None:
-        return None
 
     def predict(self, X: object) -> FloatArray:
         """Return predicted responses, (n,), clipped to ``y_bounds`` if declared."""
@@ -188,9 +184,6 @@ class DPLinearRegression(_PrivateRegressor):
     _estimator = "preconditioned_regression"
 
     y_bounds: object = None
-
-    def _response_units(self) -> Units:
-        return units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -38,10 +38,18 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Laplace, Selection, Slot
+from dpalgos.core.slots import (
+    Gaussian,
+    Laplace,
+    Selection,
+    Share,
+    Slot,
+    concentrated_plan,
+    gaussian_plan,
+    least_noise_plan,
+)
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
@@ -65,7 +73,7 @@ from dpalgos.mechanisms.private_range import (
     miss_probability,
     values_needed,
 )
-from dpalgos.mechanisms.sensitivity import ball_mean
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.mechanisms.sensitivity import count as count_sensitivity
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
@@ -77,7 +85,6 @@ from dpalgos.mechanisms.winsorized_mean import (
 )
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_probability
-from dpalgos.release.declared import Lemmas
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import public_positions
 from dpalgos.typing import FloatArray, IntArray

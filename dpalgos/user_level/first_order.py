@@ -17,7 +17,7 @@ import scipy
 
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
-from dpalgos.rows.clipping import project_l2_ball
+from dpalgos.rows.products import project_l2_ball
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 

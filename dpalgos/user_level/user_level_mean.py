@@ -44,8 +44,8 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
+from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.params import positive
-from dpalgos.release.declared import Lemmas
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregatingEstimator, UserAggregation, mean_releases
 

@@ -33,8 +33,8 @@ from dpalgos.catalog import Form, register
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.params import choice, count, positive
-from dpalgos.release.declared import Lemmas
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregatingEstimator, UserAggregation, mean_releases
 from dpalgos.user_level.first_order import LINEAR_LOSSES, UserObjective, descend

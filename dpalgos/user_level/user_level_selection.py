@@ -27,18 +27,16 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
-from dpalgos.core.plans import least_noise_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan, Proved, Selection
+from dpalgos.core.slots import Plan, Proved, Selection, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, cost, stopped_at_random
-from dpalgos.mechanisms.sensitivity import interval
+from dpalgos.mechanisms.sensitivity import Lemmas, interval, lemma
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, Window, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import LARGEST_BOUND, check_probability
-from dpalgos.release.declared import Lemmas, lemma
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserLevelEstimator

@@ -10,8 +10,7 @@ import dpalgos
 from dpalgos.accounting.events import GaussianEvent
 from dpalgos.core.slots import Gaussian, Laplace, Selection, Sketch
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.declared import Bounded
+from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.release.noise_source import Noise
 from tests.builders import refused
 from tests.contract.forms import EVERY, IDS, PRIVATE, answered, keywords, response, whose

@@ -16,8 +16,7 @@ from dpalgos.core import hardened_noise as secure
 from dpalgos.core.hardened_noise import SecureSpend
 from dpalgos.core.slots import Cube, Gaussian, Laplace, Selection
 from dpalgos.hardened_release import check_data, draw_release, release_plan
-from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.declared import Bounded
+from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from tests.builders import refused

@@ -19,7 +19,7 @@ from dpalgos.comparators.objective_perturbation_glm import (
 )
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
-from dpalgos.rows.clipping import clip_rows_l2
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, recorded, silent
 

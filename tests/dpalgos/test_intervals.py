@@ -15,11 +15,10 @@ from dpalgos.core.slots import Cube, Gaussian
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
-from dpalgos.mechanisms.sensitivity import count
+from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.symmetric import unsvec
+from dpalgos.rows.products import unsvec
 from tests.dpalgos.silence import estimated
 
 MEAN = np.array([0.5, 0.0, -1.0])

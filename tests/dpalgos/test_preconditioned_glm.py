@@ -15,7 +15,7 @@ from dpalgos.central.preconditioned.intercept import positive_mean
 from dpalgos.central.preconditioned.plan import FAR_ROWS, Numbers
 from dpalgos.intervals.tails import TAIL
 from dpalgos.models.families import family_names, get_family
-from dpalgos.models.shrinkage import posterior_kept
+from dpalgos.models.newton_steps import posterior_kept
 from dpalgos.rows.sample import Sample
 from tests.bench.league.whole_table import missed_of_regression
 from tests.dpalgos.silence import estimated, recorded

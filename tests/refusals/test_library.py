@@ -15,15 +15,13 @@ from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.rates import detectable_fault
 from dpalgos.core.hardened_noise import SecureSpend
-from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Peeling, SampledGaussian, Selection
+from dpalgos.core.slots import Peeling, SampledGaussian, Selection, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.hardened_release import release_plan
 from dpalgos.mechanisms.private_range import BinnedColumns
-from dpalgos.mechanisms.sensitivity import count
+from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.nonprivate.ols import least_squares
-from dpalgos.release.declared import Bounded
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.partitions import PartitionedRows

@@ -70,7 +70,6 @@ import numpy as np
 from dpalgos import goodness
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
-from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.intercept import (
     Origin,
     Start,
@@ -93,6 +92,7 @@ from dpalgos.central.preconditioned.plan import (
     SCORES_ABOVE,
     STEP,
     WEIGHT,
+    WHITE,
     WHITE_MOMENTS,
     WITNESSES,
     Numbers,
@@ -103,27 +103,24 @@ from dpalgos.central.preconditioned.plan import (
     score_search,
     shares_of,
     white_candidates,
-    white_threshold,
 )
 from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, norms_of, rows_in
 from dpalgos.central.preconditioned.scores import ScoreFunction
-from dpalgos.central.preconditioned.steps import Steps
-from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.estimator import IntervalEstimator, Witnesses
-from dpalgos.core.plans import gaussian_plan, laplace_plan
-from dpalgos.core.record import Noisy
+from dpalgos.central.preconditioned.steps import Steps, Whitening
+from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
+from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN, Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan
+from dpalgos.core.slots import Gaussian as GaussianSlot
+from dpalgos.core.slots import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.spend import Spend
-from dpalgos.core.units import UnitEstimator
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
-from dpalgos.mechanisms.sensitivity import histogram, interval
+from dpalgos.mechanisms.sensitivity import Lemmas, histogram, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.models.families.gaussian import Gaussian
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count
-from dpalgos.release.declared import Lemmas
 from dpalgos.typing import FloatArray
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
@@ -172,7 +169,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
 
     def family_object(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
-        return get_family("gaussian")
+        return Gaussian()
 
     def numbers(self, n: float, d: int) -> Numbers:
         """Return the public numbers of n units of privacy and d columns."""
@@ -184,7 +181,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             intercept=self.intercept,
             interval=self.interval is not None,
             target=self.interval_target,
-            has_private_total=self.has_private_total,
+            has_private_total=self.largest_change > 0,
         )
 
     def plan(self, n: float, d: int) -> Plan:
@@ -222,7 +219,12 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         origin, white = _released_whitening(spend, numbers, rows)
         if family.is_linear:
             intercept[-1] = origin.centers[-1]
-        state = _first_point(white, numbers, start, intercept)
+        state = Steps(family, white, np.zeros_like(intercept), np.asarray(intercept[-1] + start.offset))
+        if family.is_linear:
+            theta, variance = white.ridge_start()
+            state = state._replace(theta=theta, variance=variance)
+        elif family.has_counts and not numbers.intercept:
+            state = state._replace(theta=white.ridge_start()[0] * (start.predictor - start.offset))
         score, state, start, clipped_share = _released_steps(
             spend, numbers, rows, origin, start, state, intercept
         )
@@ -231,7 +233,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         if not is_constant:
             theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
             theta = theta + _intercept_change(spend, score, state, start, theta)
-        spend.note(UNRESOLVED, state.white.n_unresolved)
+        spend.note(UNRESOLVED, float((state.white.curvature < 1).sum()))
         if self.interval is not None:
             _keep_interval(spend, numbers, released_interval(spend, self.interval, numbers, score, state))
         if start.is_mean:
@@ -302,7 +304,9 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         return replace(numbers, has_offset=has_offset, row_weight=row_weight)
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
-        of_shares = self.family_object().needs_classes and isinstance(self.plan(n, d).get(CONSTANT), Gaussian)
+        of_shares = self.family_object().needs_classes and isinstance(
+            self.plan(n, d).get(CONSTANT), GaussianSlot
+        )
         return super().formulas(n, d) | {CONSTANT: (histogram if of_shares else interval).formula}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
@@ -337,18 +341,6 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
     return origin, white
 
 
-def _first_point(white: Whitening, numbers: Numbers, start: Start, intercept: FloatArray) -> Steps:
-    """Return the state before all steps."""
-    family = numbers.family
-    state = Steps(family, white, np.zeros_like(intercept), np.asarray(intercept[-1] + start.offset))
-    if family.is_linear:
-        theta, variance = white.ridge_start()
-        return state._replace(theta=theta, variance=variance)
-    if family.has_counts and not numbers.intercept:
-        return state._replace(theta=white.ridge_start()[0] * (start.predictor - start.offset))
-    return state
-
-
 def _released_steps(
     spend: Spend,
     numbers: Numbers,
@@ -378,7 +370,7 @@ def _released_steps(
         if is_late and has_slopes and is_overdispersed(numbers, start.unit, state.threshold):
             break
         whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
-        scores, threshold, matrix = None, white_threshold(numbers.d), state.white.matrix
+        scores, threshold, matrix = None, WHITE * numbers.root, state.white.matrix
         if not whitens:
             score = score or ScoreFunction(
                 rows,

@@ -31,7 +31,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from dpalgos.cautions import CLIPPED_WEIGHTS, UNSURE_WEIGHT
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -55,14 +54,13 @@ from dpalgos.central.preconditioned.queries import (
     mean_logarithm,
     mean_within,
     norms_of,
-    shares_by_place,
 )
-from dpalgos.core.record import Noisy
+from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.core.spend import Spend
+from dpalgos.mechanisms.sensitivity import Bounded, histogram_sum
 from dpalgos.models.families import Family
-from dpalgos.release.declared import Bounded
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -339,15 +337,18 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     origin = Origin(np.zeros(d + 1))
     if MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
-        origin = origin.placed(sought, _medians(spend, rows, sought))
+        counts = counts_by_place(rows, sought, _CENTER_PLACES)  # between which candidates medians lie
+        first = spend.search(MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
+        origin = origin.placed(sought, (_CENTERS[np.maximum(first - 1, 0)] + _CENTERS[first]) / 2)
     if UNITS in plan:
         origin = replace(origin, unit=_response_unit(spend, rows, origin.centers[-1]))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
-    if MEDIANS in plan and FAR_FROM_CENTERS not in plan:
-        return _about_medians(spend, rows, origin, columns) if MEANS in plan else origin
+    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         threshold = root * (_CENTERED if t else _BOUNDS)
+        if about_medians:
+            threshold = _ABOUT * float(np.sqrt(len(origin.centers)))
         vectors = joined_in(origin.coordinates[:, columns], with_response=linear)
         if FAR_FROM_CENTERS in plan:
             candidates = root * _THRESHOLDS
@@ -357,30 +358,18 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
             if not t and threshold == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers))
         released = spend(MEANS, clipped_mean(rows, vectors, threshold))
-        origin = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
+        noise = float(released.std**2) / np.maximum(released.value**2, _TINY)
+        origin = origin.moved(columns, released.value * np.maximum(1 - noise, 0))
+        if about_medians:
+            misled = np.abs(released.value) > _MISLED * threshold
+            origin = origin.placed(columns, np.where(misled, 0.0, origin.centers[columns]))
     return origin
-
-
-def _about_medians(spend: Spend, rows: Rows, origin: Origin, columns: IntArray) -> Origin:
-    threshold = _ABOUT * float(np.sqrt(len(origin.centers)))
-    vectors = joined_in(origin.coordinates[:, columns], with_response=True)
-    released = spend(MEANS, clipped_mean(rows, vectors, threshold))
-    moved = origin.moved(columns, _shrunk(released.value, float(released.std**2)))
-    misled = np.abs(released.value) > _MISLED * threshold
-    return moved.placed(columns, np.where(misled, 0.0, moved.centers[columns]))
-
-
-def _medians(spend: Spend, rows: Rows, columns: IntArray) -> FloatArray:
-    """Release between which candidates the medians of some columns lie, and return the middles, (p,)."""
-    counts = counts_by_place(rows, columns, _CENTER_PLACES)
-    above = counts[:, ::-1].cumsum(axis=1)[:, ::-1]
-    medians = spend.search(MEDIANS, above, 0.5 * rows.n)
-    return np.asarray((_CENTERS[np.maximum(medians - 1, 0)] + _CENTERS[medians]) / 2)
 
 
 def _response_unit(spend: Spend, rows: Rows, center: float) -> float:
     """Release the powers of two of the response, the last column, about its center; return its unit."""
-    released = spend(UNITS, shares_by_place(rows, rows.d, _POWER_PLACES, float(center) or None))
+    counts = counts_by_place(rows, np.array([rows.d]), _POWER_PLACES, float(center) or None)[0]
+    released = spend(UNITS, histogram_sum.of(counts))
     standing = np.where(released.value > _STANDS_OUT * released.std, released.value, 0.0)
     n_standing = float(standing.sum())
     if n_standing == 0:
@@ -390,8 +379,3 @@ def _response_unit(spend: Spend, rows: Rows, center: float) -> float:
     if abs(power) == 1:  # a half and two count as right
         return 1.0
     return 2.0**power if power >= 0 or n_standing > _MOST_ROWS * rows.n else 1.0
-
-
-def _shrunk(means: FloatArray, variance: float) -> FloatArray:
-    """Return means shrunk to 0 by their noise."""
-    return np.asarray(means * np.maximum(1 - variance / np.maximum(means**2, _TINY), 0))

@@ -28,10 +28,12 @@ import numpy as np
 import scipy
 
 from dpalgos.core.estimator import Witnesses
-from dpalgos.core.plans import Share
+from dpalgos.core.slots import Share
 from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
+    Lemmas,
+    Neighbors,
     ball_mean,
     count,
     curvature_sensitivity,
@@ -43,7 +45,6 @@ from dpalgos.mechanisms.sensitivity import (
 )
 from dpalgos.models.families import Family
 from dpalgos.models.families.poisson import HAZARD_LIMIT
-from dpalgos.release.declared import Lemmas, Neighbors
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"
@@ -268,15 +269,13 @@ def _origin(numbers: Numbers) -> Shares:
     if numbers.size < _MANY:
         needed, least, most = _FEW_MEANS
         return {MEANS: Share(numbers.share(needed * numbers.root, least, most), 2)}
-    if numbers.size < _MANY_PER_ROOT * numbers.root:
-        return {MEDIANS: _medians(numbers, 1)} | units | _means(numbers, 2, (2 * _MEAN[0], *_MEAN[1:]))
+    few, n_counts = numbers.size < _MANY_PER_ROOT * numbers.root, counts_needed(N_CENTERS)
+    needed = _MEDIAN * np.sqrt(n_counts * (1 if few else numbers.d))
+    units = {MEDIANS: Share(numbers.share(needed, *_MEDIANS), n_counts), **units}
+    if few:
+        return units | _means(numbers, 2, (2 * _MEAN[0], *_MEAN[1:]))
     means = {MEANS: Share(numbers.share(_MEAN[0] * numbers.root, *_MEAN[1:]))} if numbers.d > 1 else {}
-    return {MEDIANS: _medians(numbers, numbers.d)} | units | means
-
-
-def _medians(numbers: Numbers, n_columns: int) -> Share:
-    n_counts = counts_needed(N_CENTERS)
-    return Share(numbers.share(_MEDIAN * np.sqrt(n_counts * n_columns), *_MEDIANS), n_counts)
+    return units | means
 
 
 def _means(numbers: Numbers, rounds: int, limits: tuple[float, float, float]) -> Shares:
@@ -309,7 +308,7 @@ def _interval(numbers: Numbers) -> Shares:
 _ROWS = np.concatenate([np.geomspace(0.5, 8, 16), 8 * np.sqrt(2.0) ** np.arange(1, 17)])  # times √(d + 1)
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
-_WHITE_ROWS, _USUAL = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d
+_WHITE_ROWS, WHITE = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d; the second is the usual one
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
@@ -351,11 +350,6 @@ def is_overdispersed(numbers: Numbers, unit: float, threshold: float | None) -> 
 def white_candidates(d: int) -> FloatArray:
     """Return candidates of the threshold of white rows, (m,)."""
     return float(np.sqrt(d)) * _WHITE_ROWS
-
-
-def white_threshold(d: int) -> float:
-    """Return the usual threshold of white rows."""
-    return _USUAL * float(np.sqrt(d))
 
 
 def public_threshold(numbers: Numbers) -> float:

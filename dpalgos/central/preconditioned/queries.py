@@ -21,10 +21,9 @@ from dataclasses import replace
 import numpy as np
 
 from dpalgos.core.rows import Block, Rows
-from dpalgos.mechanisms.sensitivity import ball_mean, histogram, histogram_sum, interval, outer_product
+from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
-from dpalgos.release.declared import Bounded
-from dpalgos.rows.clipping import clip_factor, row_lengths
+from dpalgos.rows.products import clip_factor, row_lengths
 from dpalgos.typing import FloatArray, IntArray
 
 Vectors = Callable[[Block], FloatArray]  # one vector per row, (n, k), or one number, (n,)
@@ -159,11 +158,6 @@ def counts_by_place(
         return np.array(counts)
 
     return rows.sum(part)
-
-
-def shares_by_place(rows: Rows, column: int, table: IntArray, center: float | None = None) -> Bounded:
-    """Return one column's histogram, (m,): √2 for the exchange of a row."""
-    return histogram_sum.of(counts_by_place(rows, np.array([column]), table, center)[0])
 
 
 # Means of bounded values.

@@ -19,6 +19,7 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.core.rows import Block, Rows
 from dpalgos.mechanisms.sensitivity import (
+    Bounded,
     ball_mean,
     count,
     curvature_sensitivity,
@@ -28,8 +29,7 @@ from dpalgos.mechanisms.sensitivity import (
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
-from dpalgos.release.declared import Bounded
-from dpalgos.rows.clipping import clip_factor, row_lengths
+from dpalgos.rows.products import clip_factor, row_lengths
 from dpalgos.typing import BoolArray, FloatArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -102,7 +102,9 @@ class ScoreFunction:
 
         def scores(block: Block) -> _RowScores:
             white = block.derived
-            predictor, encoded = _predictor(block, coef), white.encoded
+            predictor, encoded = block.predictors(coef.T).T, white.encoded
+            if not isinstance(block.offset, float):
+                predictor = predictor + (block.offset if coef.ndim == 1 else block.offset[:, None])
             if follow_up is not None:
                 predictor, encoded = follow_up.stopped(block, predictor, encoded)
             mean = family.mean(predictor[..., None])[..., 0]
@@ -132,14 +134,6 @@ class ScoreFunction:
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
         return np.asarray(self.whitening @ theta + self.origin)
-
-
-def _predictor(block: Block, coef: FloatArray) -> FloatArray:
-    """Return x'β + offset, (n,) or (n, K)."""
-    products = block.predictors(coef.T).T
-    if isinstance(block.offset, float):
-        return products
-    return np.asarray(products + (block.offset if coef.ndim == 1 else block.offset[:, None]))
 
 
 class _RowScores(NamedTuple):

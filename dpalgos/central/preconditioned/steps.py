@@ -26,25 +26,181 @@ resolved. Steps along such directions are short, and leave an error that V does 
 that slopes predict better than the intercept alone is 1/(1 + e^−u),
 
     u = a + b log(A/V),   (a, b) fitted once on synthetic tables, for each kind of family
+
+The matrix that whitens rows, from their released second moments. Nothing here reads a row.
+
+W = M_xx^(−1/2), M the released second moments of clipped rows z. Eigenvalues are raised to a
+floor: the spectral norm of the noise, below which nothing is known of a direction. A second whitening
+is inside the coordinates u = W'x. It resolves directions below the floor in any units, since white rows are
+clipped at about √d (recursive private preconditioning, Kamath, Li, Singhal & Ullman 2019). M_uu should be I.
+Before it, entry (i, j) of M_uu − I, in the directions of W, is unknown up to a variance v_ij. The noise of
+the new moments has variance s². The estimate of the moments is Q_ij = I_ij + a_ij (M_uu − I)_ij, a_ij =
+v_ij/(v_ij + s²). W then becomes W Q^(−1/2), and v_ij becomes a_ij s², in units of the eigenvalues of Q. At
+first v_ij is s²/(λ_i λ_j), λ the eigenvalues of M; 0.003 is added for the effect of clipping.
 """
 
 import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITENED_TWICE, Numbers, white_threshold
-from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITE, WHITENED_TWICE, Numbers
 from dpalgos.core.record import Noisy
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
-from dpalgos.models.newton_steps import NewtonSteps, combined
+from dpalgos.models.newton_steps import NewtonSteps, combined, james_stein, posterior_kept
 from dpalgos.models.normal_curvature import normal_curvature
-from dpalgos.models.shrinkage import james_stein, posterior_kept
 from dpalgos.typing import FloatArray
 
 _TINY = float(np.finfo(float).tiny)
+_CLIPPED, _HIDDEN = 0.003, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
+_LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
+_SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
+UNKNOWN = 0.05  # a doubt
+_START_RIDGE, _SECOND_FLOOR = 3.0, 1.3  # floors
+_SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Whitening:
+    """Released second moments M (p, p) of rows z'B, and the whitening matrix W (d, d) that follows.
+
+    Attributes
+    ----------
+    moments, noise_std
+        M over the mean weight of a clipped row, and the noise in svec(M).
+    matrix : (d, d) array
+        W: white rows are W'x.
+    floor : float
+        Under the eigenvalues of the moments of x, or of u.
+    directions : (d, d) array
+        Orthonormal in white coordinates, one a column.
+    curvature : (d,) array
+        1 for directions above the floor, else released moment over floor, 0 to 1.
+    doubt : (d, d) array
+        The variance v of entries between directions.
+    coordinates : (p, p) array
+        B.
+    ones : int or None
+        Which entry of z is 1, if one is.
+    """
+
+    moments: FloatArray
+    noise_std: float
+    matrix: FloatArray
+    floor: float
+    directions: FloatArray
+    curvature: FloatArray
+    doubt: FloatArray
+    coordinates: FloatArray
+    ones: int | None = None
+
+    @classmethod
+    def of(cls, released: Noisy, coordinates: FloatArray, ones: int | None) -> "Whitening":
+        """Return the whitening by released moments (p, p) of clipped rows z in coordinates B.
+
+        If an entry of z is 1 in every row, its released moment is the mean weight of a row after clipping.
+        All moments are then divided by that weight.
+        """
+        moments, noise_std, weight = released.value, float(released.std), 1.0
+        d = len(moments) - 1
+        if ones is not None:
+            weight = float(np.clip(moments[ones, ones] + _SURE * noise_std, _LEAST_WEIGHT, 1))
+        moments, noise_std = moments / weight, noise_std / weight
+        floor = max(_floor(d, noise_std), _TINY)
+        eigenvalues, vectors = np.linalg.eigh(moments[:d, :d])
+        raised = np.maximum(eigenvalues, max(floor, _LARGEST_GAIN**-2))
+        return cls(
+            moments=moments,
+            noise_std=noise_std,
+            matrix=coordinates[:d, :d] @ ((vectors * raised**-0.5) @ vectors.T),
+            floor=floor,
+            directions=vectors,
+            curvature=np.clip(eigenvalues / raised, 0, 1),
+            doubt=_doubt(np.asarray(noise_std**2), eigenvalues, raised, _LARGEST_GAIN**-2),
+            coordinates=coordinates,
+            ones=ones,
+        )
+
+    def is_far(self, *, linear: bool) -> bool:
+        """Return whether a column varies far more than its unit, or in a linear model far less."""
+        variances = self.moments.diagonal()[:-1]
+        return bool((variances > _LARGE).any() or (linear and (variances < _SMALL).any()))
+
+    @property
+    def unknown(self) -> FloatArray:
+        """The directions with a doubt above 0.05, (d, k)."""
+        return self.directions[:, self.doubt.diagonal() > UNKNOWN]
+
+    def refined(self, released: Noisy) -> "Whitening":
+        """Return a whitening inside this one, by released moments (d, d) of its white rows."""
+        moments, axes, variance = released.value, self.directions, float(released.std) ** 2
+        same = np.eye(len(moments))
+        weight = self.doubt / (self.doubt + variance)
+        known = axes @ (same + weight * (axes.T @ moments @ axes - same)) @ axes.T
+        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * _floor(len(same), float(released.std))
+        eigenvalues, vectors = np.linalg.eigh(known)
+        inner = np.linalg.solve(self.coordinates[:-1, :-1], self.matrix @ vectors)
+        least = (inner**2).sum(axis=0) / _LARGEST_GAIN**2
+        raised = np.maximum(np.maximum(eigenvalues, max(floor, _TINY)), least)
+        turned = (axes.T @ vectors) ** 2
+        doubt = turned.T @ (weight * variance) @ turned
+        return replace(
+            self,
+            matrix=self.matrix @ ((vectors * raised**-0.5) @ vectors.T),
+            directions=vectors,
+            floor=max(floor, _TINY),
+            curvature=np.clip(eigenvalues / raised, 0, 1),
+            doubt=_doubt(doubt, eigenvalues, raised, least),
+        )
+
+    @property
+    def one(self) -> FloatArray:
+        """The white coefficients (d,) of the last column of x."""
+        return np.asarray(np.linalg.inv(self.matrix)[:, -1])
+
+    @cached_property
+    def mean_row(self) -> FloatArray:
+        """The mean of the white rows, at most 1 long as their second moments say, (d,)."""
+        one = -1 if self.ones is None else self.ones
+        mean = np.linalg.solve(self.coordinates[:-1, :-1].T, self.moments[:-1, one])
+        center = self.matrix.T @ mean / max(self.moments[one, one], 0.1)  # the weight of clipped rows
+        return np.asarray(center / max(float(np.linalg.norm(center)), 1.0))
+
+    def ridge_start(self) -> tuple[FloatArray, float]:
+        """Return white coefficients (d,) of the last entry of z by ridge regression, and their variance.
+
+        The ridge is a few floors. The variance is that of noise.
+        """
+        d, unit = len(self.matrix), float(1 / self.coordinates[-1, -1])
+        eigenvalues, vectors = np.linalg.eigh(self.moments[:d, :d])
+        ridge = np.maximum(eigenvalues, 0) + max(_START_RIDGE * self.floor, _TINY)
+        coef = self.coordinates[:d, :d] @ vectors @ (vectors.T @ self.moments[:d, d] / ridge)
+        variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
+        return np.linalg.solve(self.matrix, unit * coef), float(unit**2 * variance)
+
+
+def _floor(d: int, noise_std: float) -> float:
+    """Return about the spectral norm of the noise: √(2d) of its diagonal standard deviation."""
+    return float(1.2 * np.sqrt(d) * noise_std)
+
+
+def _doubt(
+    variance: FloatArray, eigenvalues: FloatArray, raised: FloatArray, least: FloatArray | float
+) -> FloatArray:
+    """Return the variance of entries of M_uu − I, for that of entries of M between its eigenvectors.
+
+    The moment of a direction below the floor lies between 0 and 1. Directions at the maximum gain are not
+    refined further.
+    """
+    hidden = ((eigenvalues < raised) & (raised > least)).astype(float)
+    return np.asarray(variance / np.outer(raised, raised) + _CLIPPED + _HIDDEN * np.outer(hidden, hidden))
+
+
+_WORTH = 4.0  # times the variance of new moments
 _VISIBLE = 2.0  # standard deviations of the squares of noise
 _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
@@ -116,13 +272,8 @@ class Steps(NamedTuple):
             return False
         white, linear = self.white, numbers.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and numbers.interval)
-        tells_much = white.is_doubtful(
-            float(
-                noise_multiplier
-                * numbers.person_part
-                * outer_product(white_threshold(numbers.d), numbers.n_rows)
-            )
-        )
+        noise = noise_multiplier * numbers.person_part * outer_product(WHITE * numbers.root, numbers.n_rows)
+        tells_much = float(white.doubt.diagonal().max()) > max(_WORTH * float(noise) ** 2, UNKNOWN)
         if t == 0:
             return (is_far or (tells_much and not linear)) and numbers.size >= WHITENED_TWICE * numbers.root
         if not is_far or not tells_much:

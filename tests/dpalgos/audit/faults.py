@@ -17,9 +17,8 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import ball_mean
-from dpalgos.release.declared import Bounded
-from dpalgos.rows.clipping import clip_rows_l2
+from dpalgos.mechanisms.sensitivity import Bounded, ball_mean
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.user_level import aggregation
 
 

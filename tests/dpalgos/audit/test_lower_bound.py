@@ -19,8 +19,7 @@ from dpalgos.core import hardened_noise
 from dpalgos.core.slots import Gaussian, Proved, Selection
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.random_stopping import number_of_draws
-from dpalgos.mechanisms.sensitivity import count
-from dpalgos.release.declared import Bounded, shared_pairs
+from dpalgos.mechanisms.sensitivity import Bounded, count, shared_pairs
 from tests.contract.forms import IDS, PRIVATE
 from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, audit_toy, column_sums, released
 

@@ -7,7 +7,6 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
 from dpalgos.audit.trials import RecordingSpend
-from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, laplace_plan, least_noise_plan
 from dpalgos.core.slots import (
     Cube,
     Gaussian,
@@ -16,13 +15,18 @@ from dpalgos.core.slots import (
     Proved,
     SampledGaussian,
     Selection,
+    Share,
     Sketch,
+    concentrated_plan,
+    gaussian_plan,
+    laplace_plan,
+    least_noise_plan,
     planned_events,
     quantity,
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
-from dpalgos.release.symmetric import svec, unsvec
+from dpalgos.rows.products import svec, unsvec
 
 LEMMAS = {"sum": (ball_sum,), "gram": (outer_product_sum,), "above": (count,), "other": (ball_sum,)}
 N_DRAWS = 4000

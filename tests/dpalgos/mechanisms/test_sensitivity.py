@@ -15,8 +15,7 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core import rows as core_rows
-from dpalgos.core.plans import Share, gaussian_plan
-from dpalgos.core.slots import Gaussian, Laplace, Selection
+from dpalgos.core.slots import Gaussian, Laplace, Selection, Share, gaussian_plan
 from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
