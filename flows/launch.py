@@ -192,7 +192,7 @@ def _leave_if_cancelled(state: Any) -> None:
     from prefect import get_client
     from prefect.states import Cancelled
 
-    from tasks.run_state import RunCancelled
+    from tasks.blocks import RunCancelled
 
     is_refused = state.is_failed() and isinstance(state.result(raise_on_failure=False), RunCancelled)
     if is_refused or state.is_cancelling() or state.is_cancelled():

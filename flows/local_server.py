@@ -28,8 +28,37 @@ from data.store.folders import PROJECT_ROOT, atomic_write
 from flows import ENDS_WITH, NO_ANALYTICS, ServerError
 from flows.progress import say, stored_blocks
 from flows.server_process import server_of
-from flows.settings import drop_other_variables, refuse_other_files
 from tasks.run.watch import watched
+
+FROM_OUTSIDE = (
+    *("PREFECT_HOME", "PREFECT_PROFILE", "PREFECT_SERVER_", "PREFECT_UI_"),
+    *("PREFECT_CLIENT_", "PREFECT_LOGGING_"),
+    *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_API_REQUEST_TIMEOUT"),
+    *("PREFECT_API_TLS_", "PREFECT_API_SSL_", "PREFECT_API_DATABASE_", "PREFECT_API_ENABLE_HTTP2"),
+)
+
+
+def drop_other_variables() -> None:
+    """Drop variables of the environment that are not allowed; before this program sets its own."""
+    for name in sorted(each for each in os.environ if each.startswith("PREFECT_")):
+        if not name.startswith(FROM_OUTSIDE):
+            del os.environ[name]
+            say(f"note: {name} is ignored: dpcost decides this setting itself")
+
+
+def refuse_other_files() -> None:
+    """Refuse files that set more than is allowed; call it after this program has set its own."""
+    from prefect.settings import get_current_settings
+
+    found = get_current_settings().to_environment_variables(exclude_unset=True)
+    if wrong := sorted(
+        each for each in found if each not in os.environ and not each.startswith(FROM_OUTSIDE)
+    ):
+        raise ServerError(
+            "a file of Prefect's settings (a profile, or prefect.toml, pyproject.toml, .env of this folder) "
+            f"sets {', '.join(wrong)}, which dpcost decides itself; take it out, or work in another folder"
+        )
+
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 300.0

@@ -29,13 +29,13 @@ from flows.local_server import (
     answers,
     authentication_file,
     bound_host,
+    drop_other_variables,
     home_tag,
     own_authentication,
     prefect_server,
     running_server,
 )
 from flows.lock import holder, locked
-from flows.settings import drop_other_variables
 
 PORT = 4200
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
@@ -88,8 +88,12 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         from prefect.runner import Runner
 
         from flows import study as flows
-        from flows.schedules import kept_settings, require_own_deployments, skipping_late_runs
-        from flows.unfinished import end_unfinished
+        from flows.unfinished import (
+            end_unfinished,
+            kept_settings,
+            require_own_deployments,
+            skipping_late_runs,
+        )
 
         class InterruptedRunner(Runner):
             """A runner that ends in the same way after every signal."""

@@ -57,7 +57,6 @@ def few_tables(monkeypatch):
     for name in (
         "tasks.advice.forecasts.TABLES",
         "tasks.advice.releases._TABLES",
-        "tasks.protocol.plan._TABLES",
     ):
         monkeypatch.setattr(name, 4)
 

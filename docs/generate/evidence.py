@@ -14,7 +14,7 @@ from flows.studies.find_study import find_study, readable_studies
 from generate.measured import DOCS, evidence, facts
 from reports.pages.scorecard import FIGURE_COLUMNS
 from reports.writing import words
-from tasks.scorecard.figures import printed_figures
+from tasks.scorecard.judging import printed_figures
 
 _NOT_MEASURED = "Not measured yet.\n"
 # The study that answers each, and the panel, if not all of them.

@@ -63,7 +63,7 @@ def table(
     force: options.Force = False,
 ) -> None:
     """Write the coefficients of releases side by side as a table for publication."""
-    from tasks.release.methods import methods_of
+    from tasks.release.record import methods_of
     from tasks.report import coefficients
 
     if out:

@@ -15,8 +15,7 @@ from tasks.report.manifest import now
 from tasks.report.write import write_index
 from tasks.run.collect import RESULTS, read_results
 from tasks.run_options import RunOptions
-from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.claims import Evidence, load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tasks.scorecard.limits import limited_methods
 from tasks.study.spec import SCORECARD, StudySpec

@@ -13,7 +13,7 @@ from dpalgos.errors import InputError
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 
 if TYPE_CHECKING:
     from dpalgos.formula.survival_time import SurvivalTime

@@ -21,7 +21,7 @@ from dpalgos.tuning.descent import SyntheticTable
 from tasks.file_schema import DISTINCT
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.file_units import FileUnits, file_units
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.own_table.simulated_rows import simulated_table, simulator_of
 from tasks.problems.problem import SYNTHETIC_ROWS, Cost, DatasetSource, Traits
 from tasks.problems.reference_answer import ReferenceAnswer, reference_answer

@@ -1,17 +1,21 @@
 """The split of a plan with its forecast, and the reserve of all its questions."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import count
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from data.errors import BudgetExhausted
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
+from data.store.folders import atomic_write, home, read_json, sha256_files
 from dpalgos.accounting.composition import Spending
 from dpalgos.formula.group_table import SurvivalCells, noise_std_of
 from dpalgos.formula.nested import submodel_by_formula
@@ -20,15 +24,46 @@ from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
 from reports.writing import num
 from tasks.advice.releases import LEVEL, SimulatedRelease, simulate_release
+from tasks.cache import FOLDER, digest
 from tasks.errors import SpecError
-from tasks.protocol.kept_forecasts import KeptForecasts
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.protocol.split import Curve, Split, split_budget
-from tasks.release.identity import question_parameters
-from tasks.release.release import plan_on_rows, public_plan, released_model
+from tasks.release.release import plan_on_rows, public_plan, question_parameters, released_model
 from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon
+
+# The folders of code that computes no result of a study.
+FORECASTER = tuple(Path(__file__).resolve().parents[1] / name for name in ("advice", "protocol", "release"))
+
+
+class KeptForecasts:
+    """The values of one question by ε, as plain data.
+
+    Parameters
+    ----------
+    module : str
+        The module of the question's estimator.
+    *declared
+        All else that decides the values, as plain data.
+    """
+
+    def __init__(self, module: str, *declared: Any) -> None:
+        code = [sha256_files(folder) for folder in FORECASTER]
+        name = digest(("tasks.advice.releases", module), *code, *declared)
+        self._path = home() / FOLDER / "forecasts" / f"forecast-{name}.json"
+        self._values: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            self._values = dict(read_json(self._path))
+
+    def value(self, kind: str, epsilon: float, compute: Callable[[float], Any]) -> Any:
+        """Return the value of a kind at an ε; compute and keep it if it is new."""
+        key = f"{kind} {epsilon!r}"
+        if key not in self._values:
+            self._values[key] = compute(epsilon)
+            atomic_write(self._path, json.dumps(self._values).encode())
+        return self._values[key]
+
 
 # "terms": [term, lower limit, half-width, upper limit] of each; "none": the chance of no interval;
 # "guess": the guess that matters most; "nested": the same of nested models, by question

@@ -1,7 +1,7 @@
 """Judge the claims of the papers on the results of the studies, and write the scorecard."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -10,29 +10,64 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
+from data.results.printed_figures import PrintedFigure
 from data.results.summary import summarize, summary_csv
 from data.results.table import COLUMNS, to_parquet_bytes, validate_results
 from data.store.folders import atomic_write
 from reports.cells import comma
-from reports.pages.scorecard import Judged, LimitedRow, render_scorecard, tally
+from reports.pages.scorecard import FigureRow, Judged, LimitedRow, render_scorecard, tally
 from reports.writing import render_sentence, setting, when, words
 from tasks.errors import guarded
+from tasks.papers import paper_names
 from tasks.report.manifest import MANIFEST, sealed
 from tasks.scorecard.claims import (
+    FAILS,
+    HOLDS,
     NO_RUN,
     NO_SUCH_ANSWER,
     NO_TEST,
     OPEN,
     AnyTest,
     Claim,
+    Evidence,
     Guarantee,
     Judgment,
     Scorecard,
+    TooFewAnswers,
 )
-from tasks.scorecard.evidence import Evidence, TooFewAnswers
-from tasks.scorecard.figures import printed_figures
 from tasks.size_rules import delta_at
 from tasks.study.spec import SCORECARD, StudySpec
+
+Verdicts = Mapping[str, Mapping[str, Judgment]]  # of claims by id, by calibration
+
+
+def printed_figures(studies: Iterable[StudySpec], verdicts: Verdicts) -> list[FigureRow]:
+    """Return a row for each printed figure that a study names, by paper and name."""
+    order, rows = list(paper_names()), []
+    for spec in studies:
+        for figure in spec.figures:
+            about = figure.paper, figure.name, spec.name, figure.panel, figure.same_settings, figure.differs
+            rows.append(FigureRow(*about, *_shape(figure, verdicts)))
+    return sorted(rows, key=lambda row: (order.index(row.paper), row.name))
+
+
+def _shape(figure: PrintedFigure, verdicts: Verdicts) -> tuple[str, str]:
+    """Return whether the claims about a figure hold at its calibration, and why not."""
+    calibration = figure.lines[0].calibration if figure.lines else "tight"
+    judged = [_at(calibration, verdicts[name]) for name in figure.claims if name in verdicts]
+    if not judged:
+        return "not tested", ""
+    values = [verdict.value for verdict in judged]
+    why = " ".join(verdict.text for verdict in judged if verdict.value != HOLDS)
+    return "no" if FAILS in values else "yes" if set(values) == {HOLDS} else "not tested", why
+
+
+def _at(calibration: str, verdicts: Mapping[str, Judgment]) -> Judgment:
+    """Return the verdict at a calibration, or at the other one where the study has no estimate for it."""
+    other = {"paper": "tight", "tight": "paper"}[calibration]
+    missing = verdicts[calibration].why_open == NO_SUCH_ANSWER and verdicts[calibration].value != HOLDS
+    return verdicts[other] if missing else verdicts[calibration]
+
 
 FIGURES = "figures.csv"  # the printed figures, next to the page
 

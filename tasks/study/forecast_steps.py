@@ -13,7 +13,7 @@ from dpalgos.models.families import family_class
 from dpalgos.planned import example_of
 from dpalgos.tuning.descent import BY_FORECAST, Course, SyntheticTable, choose_steps
 from tasks.errors import SpecError
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.problems.kinds import AnyProblem
 from tasks.problems.problem import RowSource
 from tasks.study.estimators import EstimatorSpec

@@ -14,7 +14,7 @@ from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.own_table.simulated_rows import check_guesses
 from tasks.study.estimators import EstimatorSpec
 

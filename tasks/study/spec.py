@@ -20,7 +20,7 @@ from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
 from tasks.file_schema import Number, Strict
 from tasks.own_table.analyst_table import AnalystTable
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.problems.kinds import AnyProblem, measure_of, modules_of
 from tasks.problems.problem import DatasetSource
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile

@@ -6,8 +6,7 @@ from tempfile import TemporaryDirectory
 from data.store.folders import home
 from flows.studies.find_study import find_study
 from tasks.run.collect import read_results
-from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.claims import Evidence, load_scorecard
 from tasks.scorecard.judging import judge
 from tests.bench.commands import run_dpcost
 from tests.bench.goals import Goal, Measurement

@@ -23,7 +23,7 @@ from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.advice.releases import LEVEL
 from tasks.cells import Cell, Replicates
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.problems.kinds import measure_of
 from tasks.run.compute import compute_block
 from tasks.study.spec import StudySpec

@@ -15,7 +15,7 @@ import numpy as np
 from data.tables.stored import declared_to_parquet
 from tasks.advice.releases import LEVEL, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.release.request import read_request
 from tasks.study.estimators import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of

@@ -6,19 +6,19 @@ import sys
 
 import pytest
 
-from flows import settings
+from flows import local_server as settings
 from tests.builders import PROJECT
 
 TASKS = """
-import flows.study, flows.protocol, tasks.question, tasks.blocks, tasks.ingest, tasks.reporting
+import flows.study, flows.protocol, flows.protocol, tasks.blocks, flows.study, tasks.reporting
 from prefect import Flow, Task
-for module in (flows.study, flows.protocol, tasks.question, tasks.blocks, tasks.ingest, tasks.reporting):
+for module in (flows.study, flows.protocol, flows.protocol, tasks.blocks, flows.study, tasks.reporting):
     for name, each in sorted(vars(module).items()):
         if isinstance(each, (Flow, Task)) and each.fn.__module__ == module.__name__:
             print(name, each.retries, each.persist_result, each.result_storage is not None)
 """
 GUARDED = f"""
-from flows.settings import drop_other_variables, refuse_other_files
+from flows.local_server import drop_other_variables, refuse_other_files
 drop_other_variables()
 refuse_other_files()
 {TASKS}"""

@@ -21,7 +21,7 @@ from tasks.advice.releases import (
     simulate_release,
 )
 from tasks.own_table import row_simulator
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.release.request import read_request
 from tests.builders import BOUNDS, CATEGORIES, people, release_words
 from tests.tasks.analyst_tables import edited, initialized

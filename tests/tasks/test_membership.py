@@ -15,7 +15,7 @@ from dpalgos.interval import Interval
 from flows.studies.find_study import find_study
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
-from tasks.report.attack_findings import attack_findings
+from tasks.report.build_page import attack_findings
 from tasks.run.compute import compute_block
 from tests.tasks.blocks import (
     made_answer,

@@ -19,12 +19,17 @@ from reports.pages.scorecard import LimitedRow
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
-from tasks.own_table.guesses import Guesses
+from tasks.own_table.row_simulator import Guesses
 from tasks.own_table.simulated_rows import check_guesses
-from tasks.scorecard.claims import Claim, Judgment, load_scorecard
-from tasks.scorecard.evidence import Evidence, difference_interval, mean_interval
-from tasks.scorecard.figures import printed_figures
-from tasks.scorecard.judging import judge, scorecard_page
+from tasks.scorecard.claims import (
+    Claim,
+    Evidence,
+    Judgment,
+    difference_interval,
+    load_scorecard,
+    mean_interval,
+)
+from tasks.scorecard.judging import judge, printed_figures, scorecard_page
 from tasks.size_rules import evaluate_rule
 from tasks.study.spec import TableSpec
 from tests.builders import declared_column, refused

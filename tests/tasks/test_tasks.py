@@ -15,8 +15,7 @@ from prefect.results import ResultStore
 from prefect.states import Cancelled, Cancelling, Completed, Failed, Paused, Running, Suspended
 from prefect.transactions import transaction
 
-import tasks.blocks
-import tasks.ingest
+import flows.study
 from data.datasets import get_dataset
 from data.errors import Unreachable
 from data.fetch.ingest import to_parquet
@@ -28,7 +27,7 @@ from dpalgos.plugins import FILES
 from flows import progress
 from flows.studies.find_study import find_study
 from tasks import run_state
-from tasks.blocks import audit
+from tasks.blocks import RunCancelled, audit, heed_person
 from tasks.cache import Written
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import build_manifest, released_events, sealed
@@ -38,7 +37,6 @@ from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
 from tasks.run.exhibits import write_exhibits
 from tasks.run_options import RunOptions
-from tasks.run_state import RunCancelled, heed_person
 from tests.tasks.blocks import made_results, result_at, run_of
 
 
@@ -49,7 +47,7 @@ def raw(home):
 
 def test_the_state_of_a_fetch_says_that_no_source_has_the_data(home, monkeypatch):
     monkeypatch.delenv("DPCOST_DATA_MIRROR", raising=False)
-    state = tasks.ingest.fetch.fn("snp_gse106818", offline=True)
+    state = flows.study.fetch.fn("snp_gse106818", offline=True)
     assert state.name == "Absent"
     assert "snp_gse106818" in state.message
     assert state.data.is_stand_in

@@ -6,8 +6,8 @@ import pytest
 import dpalgos
 from data.simulations import simulator
 from tasks.problems.attack_rates import threshold
+from tasks.problems.sources.candidates import BoundedMeanAttack, LinearModelAttack, MeanAttack
 from tasks.problems.theory import explicit_mean_lower
-from tasks.problems.tracing import BoundedMeanAttack, LinearModelAttack, MeanAttack
 
 
 def attack_on(data):

@@ -17,12 +17,12 @@ import tasks.protocol.prepare
 import tasks.release.release
 from data.errors import BudgetExhausted, ContentRefused, LedgerError
 from data.ledger import Ledger, open_ledger
+from flows.protocol import release_question
 from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import check_reservable, prepare_plan, reserve_plan
 from tasks.protocol.registration import deviations, is_released, registered_plan, registration_of
-from tasks.question import release_question
 from tasks.release.release import draw_answer, public_plan
 from tasks.release.spending import room_in, spent_epsilon
 from tasks.report.coefficients import read_record, record_by_group, released_model
@@ -303,7 +303,7 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
             raise SpecError("the file is gone")
         return release(ledger, request, data, **keywords)
 
-    monkeypatch.setattr("tasks.question.release", broken)
+    monkeypatch.setattr("flows.protocol.release", broken)
     sentence = refused(lambda: run(file), SpecError, "'mean baseline'", "the file is gone", "give-back")
     assert "nothing was drawn" in sentence
     assert charges("released") == ["trial-plan/primary"]
@@ -314,7 +314,7 @@ def test_a_question_that_fails_before_its_charge_leaves_the_others_and_its_reser
     estimate = num_in(answer["estimate"], answer["lower"], answer["upper"])
     sentence = next(line for line in text.splitlines() if line.startswith("**"))
     assert f"is {estimate} " in sentence.replace("\\", "")
-    monkeypatch.setattr("tasks.question.release", release)
+    monkeypatch.setattr("flows.protocol.release", release)
     run(file)
     assert len(charges("released")) == 2
 

@@ -11,11 +11,9 @@ import flows.protocol
 import tasks.advice.releases
 import tasks.release.release
 from data.ledger import open_ledger
-from dpalgos import InputError
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
 from tasks.protocol import kept_forecasts
-from tasks.protocol.plan import AnalysisPlan
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.report.coefficients import by_group_of, read_record
@@ -103,17 +101,6 @@ def test_a_study_of_times_names_what_to_use_instead(file):
     study = file.with_name("mine.toml")
     study.write_text('formula = "Surv(time, died) ~ arm"\n' + study.read_text())
     refused(lambda: find_study(str(study)), SpecError, "Surv(time, died) ~ arm", "plan")
-
-
-@pytest.mark.parametrize(
-    "question", ['formula = "Surv(time, died) ~ arm"', 'survival = "Surv(time, died) ~ arm"']
-)
-def test_a_plan_on_frames_refuses_times_and_names_the_command(question):
-    text = f'[plan]\nepsilon = 2.0\ndelta = 1e-6\n[[question]]\nname = "one"\n{question}\n'
-    plan = AnalysisPlan.from_toml(
-        text, n_rows=500, bounds={"time": (0, 5), "died": (0, 1)}, levels=PUBLIC["levels"]
-    )
-    refused(plan.forecast, InputError, "'one'", "dpcost protocol release")
 
 
 def test_a_table_of_a_plan_takes_hazard_ratios_from_its_curves(file, command_line):

@@ -9,8 +9,7 @@ from data.ledger import Ledger
 from dpalgos.formula import person_rows, phreg, survival, table_one
 from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
-from tasks.release.methods import methods_of
-from tasks.release.record import record_of, write_record
+from tasks.release.record import methods_of, record_of, write_record
 from tasks.release.request import read_request
 from tasks.report.coefficients import by_group_of, nested_record, table_of, text_of
 from tests.builders import refused
