@@ -13,14 +13,14 @@ from dpalgos.typing import FloatArray
 CLIPPED = "clipping may have biased it by more than its half-width"
 HIDDEN = "it is part of a direction whose second moment is below the noise"
 BENT = "a ridge, or a step too long for its curvature, may have biased it"
-GROSS = "a few outlying residuals may have biased it"
+GROSS = "outlying residuals, or rows moved to public bounds, may have biased it"
 FEW = "there are too few rows for this ε and δ"
 OMITTED = "the omitted terms may move it by more than its half-width"
 _HELPS = {
     CLIPPED: "public bounds, centers and scales closer to the values, or more rows",
     HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
     BENT: "more rows, a larger ε or fewer columns",
-    GROSS: "narrower public bounds of the response, or its logarithm",
+    GROSS: "public bounds that hold all covariates; if they do, narrower ones of the response, or its logarithm",
     FEW: "more rows, a larger ε or fewer columns",
     OMITTED: "a separate release of the nested model",
 }

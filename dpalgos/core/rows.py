@@ -64,6 +64,7 @@ class Block:
     is_of_people: bool = False
     offset: FloatArray | float = 0.0
     moved: IntArray | None = None
+    whole: FloatArray | None = None
     derived: Any = None
 
     @property
@@ -77,6 +78,11 @@ class Block:
     def row_weights(self) -> FloatArray:
         """The weights of rows, (n,), without masks: 1 if they have none."""
         return np.ones(len(self.X)) if self.weight is None else self.weight
+
+    @property
+    def score_weights(self) -> FloatArray:
+        """The weights of rows in sums that are clipped as a whole, (n,): those of the whole of a share."""
+        return self.row_weights if self.whole is None else self.whole
 
     @property
     def is_clipped(self) -> BoolArray | None:
@@ -448,6 +454,7 @@ def _block(
         is_of_people=sample.has_shared_units,
         offset=offset,
         moved=None if sample.moved is None else sample.moved[rows],
+        whole=None if units is None or units.whole is None else units.whole[rows],
     )
 
 

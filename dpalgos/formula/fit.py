@@ -384,7 +384,13 @@ def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mappi
     """Return the declared columns of a frame, and whether a number was clipped to a bound, by row (n,)."""
     given = unclipped_rows(frame, design.source)
     rows = clipped(given, design.source)
-    numbers = [name for name, each in design.source.items() if isinstance(each, NumberColumn)]
+    # A time beyond the last cut point is not clipped: follow-up ends there.
+    times = design.survival.names if design.survival else ()
+    numbers = [
+        name
+        for name, each in design.source.items()
+        if isinstance(each, NumberColumn) and name not in times
+    ]
     is_clipped = {name: given[name] != rows[name] for name in numbers}
     if family == "logistic" and (
         moved := [name for name in design.reading.left if np.any(is_clipped.get(name))]
@@ -393,4 +399,5 @@ def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mappi
             f"column {moved[0]!r} must lie within its bounds, as it is an event, got other values; recode it "
             "to 0 and 1, or declare its two levels, the event last"
         )
-    return rows, np.asarray(np.any(list(is_clipped.values()), axis=0))
+    none = np.zeros(len(next(iter(rows.values()))), dtype=bool)
+    return rows, np.asarray(np.any([none, *is_clipped.values()], axis=0))

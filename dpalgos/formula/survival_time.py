@@ -23,15 +23,16 @@ from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels, is_number
 from dpalgos.survival.periods import (
-    JoinedPeriods,
+    Pieces,
     cell_rows,
     exposure_bounds,
-    joined_periods,
     person_periods,
+    pieces_of,
+    until_first_event,
 )
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_PERIODS = {2_000.0: 1, 8_000.0: 2, 30_000.0: 4, np.inf: 8}  # of a regression, below nμ
+_PERIODS = {500.0: 1, 6_000.0: 2, 24_000.0: 4, np.inf: 8}  # of a regression, below nμ
 _ROUNDING = 1e-9
 
 
@@ -51,6 +52,8 @@ class SurvivalTime:
         The public cut points, K + 1.
     declared : mapping
         The declared columns of the formula.
+    all_events : bool
+        Whether all events of a person count. By default, follow-up ends at the first one.
     """
 
     name: str
@@ -59,6 +62,7 @@ class SurvivalTime:
     event: str
     periods: tuple[float, ...]
     declared: Declared = field(repr=False)
+    all_events: bool = False
 
     @classmethod
     def of(cls, reading: Reading, declared: Declared, n_periods: int = 1) -> SurvivalTime | None:
@@ -163,7 +167,7 @@ class SurvivalTime:
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings of the regression of person-periods; refuse those that leave out periods."""
         n_periods = len(self.labels)
-        fixed = {"family": "poisson", "person_weight": "rows", "single_event": True}
+        fixed = {"family": "poisson", "person_weight": "rows", "single_event": not self.all_events}
         settings = {**fixed, "max_rows": n_periods, **given}
         for name, value in fixed.items():
             if settings[name] != value:
@@ -182,26 +186,23 @@ class SurvivalTime:
             raise InputError(f"column {self.event!r} must be one of {shown(self.event_levels)} in every row")
         return np.asarray(events == self.event_levels[1])
 
-    def join(
-        self, rows: Mapping[str, Any], codes: IntArray, first: tuple[int, int] = (0, 0)
-    ) -> JoinedPeriods:
-        """Return the person-periods of rows of persons, who may have several.
-
-        ``first`` is added to the numbers of rows of data and to the starts.
-        """
-        stop = np.asarray(rows[self.time], dtype=float)
-        entry = rows[self.start] if self.start else np.full_like(stop, self.periods[0])
-        if self.start and (np.asarray(entry) > stop).any():
+    def pieces(self, rows: Mapping[str, Any], codes: IntArray, first_row: int = 0) -> Pieces:
+        """Return the pieces of rows of persons, who may have several; ``first_row`` is added to their rows."""
+        stop, cuts = np.asarray(rows[self.time], dtype=float), np.array(self.periods)
+        start = np.asarray(rows[self.start] if self.start else np.full_like(stop, cuts[0]), dtype=float)
+        if self.start and (start > stop).any():
             raise InputError(
                 f"{self.start!r} must not be later than {self.time!r}: {SURVIVAL}(start, stop, event) has "
                 "the entry first; swap the two, or correct the rows"
             )
-        cuts = np.array(self.periods)
-        split = person_periods(entry, stop, self.happened(rows), cuts, self.resolution)
-        joined = joined_periods(split, codes - codes[0], cuts)
-        row, start = first
-        person = joined.person + codes[0]
-        return replace(joined, person=person, row=joined.row + row, starts=joined.starts + start)
+        event, kept, own = self.happened(rows), np.arange(len(stop)), codes - codes[0]
+        if not self.all_events:
+            kept, stop, event = until_first_event(start, stop, event, own, cuts)
+        start, own = start[kept], own[kept]
+        # Whether all of a unit's time is at risk: a person is at risk after an event that is not the last.
+        resolution = 0.0 if self.all_events else self.resolution
+        found = pieces_of(person_periods(start, stop, event, cuts), own, start, cuts, resolution)
+        return replace(found, person=found.person + codes[0], row=kept[found.row] + first_row)
 
     def at_periods(self, rows: Mapping[str, Any], period: IntArray) -> dict[str, Any]:
         """Return columns of rows (n,) that are followed through a period each, of the longest exposure."""

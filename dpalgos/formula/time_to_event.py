@@ -10,9 +10,9 @@ import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
-from dpalgos.coefficients import HAZARD, CoefficientTable, frame_of
+from dpalgos.coefficients import HAZARD, CoefficientTable, Summary, frame_of
 from dpalgos.core.record import UNRESOLVED
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
@@ -29,6 +29,10 @@ from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import SurvivalTime, default_periods
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
+from dpalgos.rows.units import user_codes
+
+FIRST, ALL = "first", "all"  # events of a person that count
+FIRST_EVENT = "Follow-up of a person ends at the first event"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -123,6 +127,12 @@ class SurvivalResult(FormulaResult):
             }
         )
 
+    def summary(self) -> Summary:
+        """Return the summary; of rows of persons, it says which events count."""
+        found = super().summary()
+        which = "All events of a person count" if self.time.all_events else FIRST_EVENT
+        return replace(found, remarks=[*found.remarks, f"{which}."])
+
     def predict(self, frame: Any, interval: float | None = None) -> Any:
         """Refuse: a prediction is a curve, :meth:`survival`."""
         raise InputError("predict has no single value of a time to an event; call survival(at=…)")
@@ -143,6 +153,7 @@ def phreg(
     periods: Sequence[float] | None = None,
     resolution: float | None = None,
     user: str | None = None,
+    events: str = FIRST,
     **options: Any,
 ) -> SurvivalResult:
     """Fit a private regression of a time to an event by formula.
@@ -162,15 +173,17 @@ def phreg(
         beyond the last cut point are censored there.
     periods : sequence of float, optional
         Public cut points. By default, periods of equal length up to the upper bound of the time. Their number
-        follows from the number of persons n and from μ(ε, δ): 1, 2, 4 or 8 for nμ below 2,000, 8,000, 30,000,
+        follows from the number of persons n and from μ(ε, δ): 1, 2, 4 or 8 for nμ below 500, 6,000, 24,000,
         or above. At ε = 1 and δ = 10⁻⁶, μ is 0.24.
     resolution : float, optional
         The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
         happened in the time of that length before t, on average in its middle.
     user : str, optional
-        The column of persons, if they have several rows. The guarantee is then for persons. Rows of a person
-        in one period are joined: their covariates are weighted by the time at risk. Without it, the guarantee
-        is for rows: each is taken as a person.
+        The column of persons, if they have several rows. The guarantee is then for persons. Each row counts
+        with its own covariates. Without it, the guarantee is for rows: each is taken as a person.
+    events : str, default "first"
+        With ``user``: "first" ends a person's follow-up at the first event, "all" counts recurrent events, as
+        Andersen & Gill do. A person's sum of scores is then clipped as that of a person's counts.
     **options
         Those of :func:`dpalgos.formula.ols`: ``epsilon``, ``delta``, ``bounds``, ``levels``, ….
 
@@ -185,6 +198,8 @@ def phreg(
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
     declared = declared_times(formula, periods, resolution, options)
+    if events not in (FIRST, ALL):
+        raise InputError(f"events must be {FIRST!r} or {ALL!r}, got {shown(events)}")
     n_periods = 1 if periods is not None else _default_periods(formula, frame, user, declared, options)
     design = design_of(formula, declared, n_periods)
     if design.survival is None:
@@ -194,6 +209,8 @@ def phreg(
         )
     if not design.has_intercept:
         raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
+    if events == ALL and user is not None:
+        design = replace(design, survival=replace(design.survival, all_events=True))
     settings = design.survival.settings(options)
     return fit_design(SurvivalResult, settings.pop("family"), design, frame, user=user, **settings)
 
@@ -204,7 +221,7 @@ def _default_periods(
     """Return the number of periods that suits the public number of persons and the budget."""
     given = read_formula(formula, declared).left
     persons = column_of(frame, user or given[-1], "user" if user else "the formula")
-    n_persons = len(np.unique(np.asarray(persons))) if user else len(persons)
+    n_persons = int(user_codes(persons, len(persons)).max()) + 1 if user else len(persons)
     budget = [check_positive(name, options.get(name)) for name in ("epsilon", "delta")]
     return default_periods(n_persons, *budget)
 

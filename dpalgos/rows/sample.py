@@ -19,7 +19,7 @@ from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _OF_ALL_ROWS = "n_features", "responds", "offset_bounds", "public_rows", "public_groups", "relation"
-_BY_ROW = ("moved", "held_y", "user_codes", "row_weights")
+_BY_ROW = ("moved", "held_y", "user_codes", "row_weights", "row_shares")
 Bounds = tuple[float, float] | None
 
 
@@ -47,6 +47,8 @@ class Sample:
         The user of every row, for estimators that protect whole users.
     row_weights : (n,) array_like, optional
         The private weight of every row, for estimators that take weights.
+    row_shares : (n,) array_like, optional
+        The part that every row is of what counts as one row, such as a period of a person's follow-up.
     relation : Relation, optional
         The neighboring relation, if it is not the estimator's for these arguments. Examples are rows of data
         of which each is a person, and rows that were made of one row of data.
@@ -75,6 +77,7 @@ class Sample:
         n_replicates: int = 1,
         user_ids: object = None,
         row_weights: object = None,
+        row_shares: object = None,
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
         moved: Any = None,
@@ -102,6 +105,7 @@ class Sample:
         self.row_mask = None if row_mask is None else checked_mask(row_mask, n, n_replicates)
         self.user_codes = None if user_ids is None else user_codes(user_ids, n)
         self.row_weights = None if row_weights is None else finite_vector("weights", row_weights)
+        self.row_shares = None if row_shares is None else finite_vector("shares", row_shares)
         if self.row_weights is not None and len(self.row_weights) != n:
             raise InputError(
                 f"weights must have one entry per row of X, got {len(self.row_weights)} entries for {n} rows"
@@ -199,6 +203,7 @@ class Sample:
             max_rows,
             max_weight or 1.0,
             is_sorted=not self.rows.streamed,
+            shares=sample.row_shares,
         )
         return sample.with_units(units)
 
@@ -212,6 +217,11 @@ class Sample:
     def has_shared_units(self) -> bool:
         """Whether units of privacy may have several rows."""
         return self.units is not None and self.units.codes is not None
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether rows are shares: what a unit adds has to be clipped as a whole."""
+        return self.units is not None and self.units.whole is not None
 
     @property
     def partitions(self) -> PartitionedRows | None:

@@ -31,17 +31,22 @@ from dpalgos.spelling import composed
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 
+_LEAST_SHARE = 1e-12
+
+
 class PrivacyUnits(NamedTuple):
     """Units of privacy: ``codes`` (n,) tell the unit of each row, None if each is one.
 
     ``weights`` (n,) are of rows, and sum to at most 1 in a unit. ``n_units`` is their public number. If rows
-    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end.
+    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end. Rows that are shares of
+    what they belong to have a ``whole`` weight each, for sums that are clipped as a whole.
     """
 
     codes: IntArray | None
     weights: FloatArray
     n_units: float
     starts: IntArray | None = None
+    whole: FloatArray | None = None
 
 
 def weighted_units(
@@ -52,10 +57,13 @@ def weighted_units(
     max_weight: float,
     *,
     is_sorted: bool,
+    shares: FloatArray | None = None,
 ) -> PrivacyUnits:
     """Return the units of rows (n,): of users by their codes, or single rows without.
 
     Rows that are not ``used`` weigh 0. ``is_sorted`` says whether all rows are used and sorted by user.
+    ``shares`` of rows sum to a number from 1 to ``max_rows`` in a unit of any number of rows; other ones are
+    scaled to that.
     """
     weights = used.astype(float)
     if row_weights is not None:
@@ -66,6 +74,14 @@ def weighted_units(
     if not sizes.all():
         codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
     sizes = sizes[sizes > 0]
+    if max_rows is not None and shares is not None:
+        parts = np.where(used, np.clip(shares, _LEAST_SHARE, 1.0), 0.0)
+        total = np.bincount(codes, parts)[codes]
+        parts *= np.clip(total, 1.0, max_rows) / np.maximum(total, _LEAST_SHARE)
+        starts = np.append(0, np.cumsum(sizes)) if is_sorted else None
+        return PrivacyUnits(
+            codes, weights * parts / max_rows, float(len(sizes)), starts, whole=weights / max_rows
+        )
     if max_rows is None:
         weights[used] /= sizes[codes[used]]
     else:

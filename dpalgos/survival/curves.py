@@ -24,9 +24,10 @@ are s from sampling (Greenwood) and e from noise. The limits of H are those of M
     H + √((H e^{zs/H} − H)² + (ze)²),   H − √((H − H e^{−zs/H})² + (ze)²)
 
 Without noise, these are the limits of the complementary log-log transform. H and s are at least those of one
-event in the first period. Limits also fall with time: each is extended to the largest one after it, or the
-smallest before it.
-A period is hidden if fewer persons are at risk than six standard deviations of the noise of their number.
+event in the first period. Limits also fall with time. S cannot rise: an upper limit is at most that at each cut
+point before. A lower one is extended to the smallest before it.
+A period is hidden if fewer persons are at risk than six standard deviations of the noise of their number. Since
+noise takes part in that choice, e is enlarged as if persons at risk were one standard deviation fewer.
 
 The logrank test compares D with Y times the hazard of all groups together. The hazard ratio of two groups is
 the maximum of the Poisson likelihood of events given times at risk, with a hazard of its own for each period.
@@ -167,8 +168,19 @@ class _LifeTable:
     @cached_property
     def visible(self) -> Any:
         """Whether the number at risk is clear of its noise, in this period and all before, (K,)."""
-        std = np.sqrt(np.diag(self.noise.of(self.rest, self.rest)))
-        return np.logical_and.accumulate(self.at_risk > _VISIBLE * std)
+        return np.logical_and.accumulate(self.at_risk > _VISIBLE * self._noise_at_risk)
+
+    @cached_property
+    def _noise_at_risk(self) -> FloatArray:
+        return np.sqrt(np.diag(self.noise.of(self.rest, self.rest)))
+
+    @cached_property
+    def _chosen(self) -> FloatArray:
+        """How much larger noise in H may be than the released number at risk says, (K,).
+
+        A period is shown if that number is large, so it may be by noise: one standard deviation too large.
+        """
+        return np.asarray(1 / np.maximum(1 - self._noise_at_risk / np.maximum(self.at_risk, 1e-9), 0.5))
 
     @cached_property
     def survival(self) -> FloatArray:
@@ -202,10 +214,11 @@ class _LifeTable:
         one = 1 / max(self.at_risk[0], 1.0)  # H, and the standard error, of one event in the first period
         least = np.maximum(H, one)
         relative = np.maximum(np.sqrt(sampling), one) / least
+        noise = noise * self._chosen**2
         above = H + np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise)
         below = H - np.sqrt((least * np.expm1(-z * relative)) ** 2 + z**2 * noise)
         above = np.maximum.accumulate(above)
-        below = np.minimum.accumulate(below[::-1])[::-1]
+        below = np.maximum.accumulate(np.where(self.visible, below, 0.0))  # S cannot rise again
         return np.exp(-above), np.exp(-np.maximum(below, 0.0))
 
     def restricted_mean(self, n_periods: int) -> tuple[float, float]:

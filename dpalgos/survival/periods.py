@@ -8,8 +8,12 @@ c_0 < … < c_K are public. The rules hold for each person alone:
   counted at t − u/2.
 - A person who leaves at a cut point leaves in the period before it.
 - A person followed to c_K or beyond is censored there, except for an event at c_K.
-- In person-periods, a person followed for no time, or only before c_0 or after c_K, has one row with the
-  minimum exposure, 1/50 of its period. An event at c_0 counts. So every person has from 1 to K rows.
+- In pieces, a person followed for no time, or only before c_0 or after c_K, has one with the minimum
+  exposure, 10⁻⁶ of its period. An event at c_0 counts.
+
+A piece is a part of one row of data in one period. It has the covariates of that row, which were known when
+it began. Nothing is averaged over a time that ends with the event. Pieces of a person in one period have
+shares that sum to 1. So sums weighted by shares count from 1 to K for a person, however rows are divided.
 """
 
 from dataclasses import dataclass
@@ -18,7 +22,7 @@ import numpy as np
 
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-LEAST_EXPOSURE = 0.02  # of a period
+LEAST_EXPOSURE = 1e-6  # of a period: the score of a piece hardly depends on how rows are divided
 _ROUNDING = 1e-9  # of the range of cut points
 _SINGLE, _NARROW = 2.0**-24, 1e-4  # relative rounding of single precision; at most so much of a period
 
@@ -83,35 +87,59 @@ def person_periods(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class JoinedPeriods:
-    """One row for each person and period, from several rows of a person.
+class Pieces:
+    """Pieces of follow-up by person and period, in the order of time.
 
     Attributes
     ----------
-    person, period, exposure, event : (m,) arrays
+    person, period, exposure : (m,) arrays
         As in :class:`PersonPeriods`; the person is a code.
-    row : (k,) array
-        The rows of data that they are made of, one person-period after the other.
-    starts : (m + 1,) array
-        The first of these of each person-period, and k.
-    share : (k,) array
-        The part of the exposure that each row has, which weights its covariates.
+    response : (m,) array
+        0 without an event, else 1 plus the last part of the exposure in which the event happened.
+    row : (m,) array
+        The row of data of each.
+    share : (m,) array
+        The part of the person's follow-up in the period: it sums to 1.
     """
 
     person: IntArray
     period: IntArray
     exposure: FloatArray
-    event: BoolArray
+    response: FloatArray
     row: IntArray
-    starts: IntArray
     share: FloatArray
 
 
-def joined_periods(split: PersonPeriods, codes: IntArray, periods: FloatArray) -> JoinedPeriods:
-    """Join the person-periods of rows (n,) of persons, by their ``codes`` (n,).
+def until_first_event(
+    start: FloatArray, stop: FloatArray, event: BoolArray, codes: IntArray, periods: FloatArray
+) -> tuple[IntArray, FloatArray, BoolArray]:
+    """Return the rows of persons that begin before their first event, when these end, and the events.
 
-    A row that is followed for no time has no part, unless the person has no other row. Therefore a person has
-    from 1 to K person-periods, which depend on no other person.
+    An event before c_0 or after c_K is none. Of events at one time, that of the first row counts.
+    """
+    cuts = np.asarray(periods, dtype=float)
+    start, stop = rounded_to_cuts(start, cuts), rounded_to_cuts(stop, cuts)
+    happened = np.flatnonzero(event & (stop >= cuts[0]) & (stop <= cuts[-1]))
+    first: FloatArray = np.full(int(codes.max(initial=0)) + 1, np.inf)
+    np.minimum.at(first, codes[happened], stop[happened])
+    happened = happened[stop[happened] <= first[codes[happened]]]
+    is_first: BoolArray = np.zeros(len(stop), dtype=bool)
+    is_first[happened[np.unique(codes[happened], return_index=True)[1]]] = True
+    kept = np.flatnonzero((start < first[codes]) | is_first)
+    return kept, np.minimum(stop, first[codes])[kept], is_first[kept]
+
+
+def pieces_of(
+    split: PersonPeriods,
+    codes: IntArray,
+    start: FloatArray,
+    periods: FloatArray,
+    resolution: float = 0.0,
+) -> Pieces:
+    """Return the pieces of rows (n,) of persons, by their ``codes`` (n,) and ``start`` (n,).
+
+    A row that is followed for no time has none, unless the person has no other row. A person's pieces depend
+    on no other person. With a ``resolution`` u, an event at t happened within u before it.
     """
     widths = np.diff(np.asarray(periods, dtype=float))
     person = codes[split.person]
@@ -120,24 +148,19 @@ def joined_periods(split: PersonPeriods, codes: IntArray, periods: FloatArray) -
     first = np.zeros(len(person), dtype=bool)
     first[np.unique(person, return_index=True)[1]] = True
     kept = np.flatnonzero(counts | (first & ~is_followed[person]))
-    kept = kept[np.argsort(person[kept] * len(widths) + split.period[kept], kind="stable")]
-    keys = person[kept] * len(widths) + split.period[kept]
-    starts = np.flatnonzero(np.append(True, np.diff(keys) != 0))
-    sizes = np.diff(np.append(starts, len(keys)))
-    total = np.add.reduceat(split.followed[kept], starts)
-    known = np.repeat(total, sizes)
-    share = np.where(
-        known > 0, split.followed[kept] / np.where(known > 0, known, 1.0), 1 / np.repeat(sizes, sizes)
-    )
-    period = split.period[kept][starts]
-    return JoinedPeriods(
-        person=person[kept][starts],
+    kept = kept[np.lexsort((split.event[kept], start[split.person[kept]], split.period[kept], person[kept]))]
+    period, keys = split.period[kept], person[kept] * len(widths) + split.period[kept]
+    exposure = np.clip(split.followed[kept], LEAST_EXPOSURE * widths[period], widths[period])
+    begins = np.flatnonzero(np.append(True, np.diff(keys) != 0))
+    sizes = np.diff(np.append(begins, len(keys)))
+    late = np.minimum(resolution / exposure, 1.0)
+    return Pieces(
+        person=person[kept],
         period=period,
-        exposure=np.clip(total, LEAST_EXPOSURE * widths[period], widths[period]),
-        event=np.logical_or.reduceat(split.event[kept], starts),
+        exposure=exposure,
+        response=np.where(split.event[kept], 1.0 + late, 0.0),
         row=split.person[kept],
-        starts=np.append(starts, len(keys)),
-        share=share,
+        share=exposure / np.repeat(np.add.reduceat(exposure, begins), sizes),
     )
 
 

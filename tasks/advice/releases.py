@@ -220,8 +220,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         if survival and request.by_formula:
             persons = PersonRows.of(request.by_formula, simulated.rows, np.arange(n_units))
             X, y = persons.held_rows()
-            users = persons.joined.person
-            weights = None if weights is None else persons.means(weights)
+            users, y = persons.pieces.person, np.minimum(y, 1.0)
+            weights = None if weights is None else persons.of_rows(weights)
         else:
             X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):

@@ -10,9 +10,14 @@ units in which they are of order one, such as a quarter of the width of their bo
 only.
 
 Times to an event (``single_event``): a person has at most one event in all rows, person-periods in the order
-of time. Rows are shortened by their covariates alone, to C/1.4. Follow-up stops at a cumulative hazard of 1.4
+of time. Rows are shortened by their covariates alone, to C/c. Follow-up stops at a cumulative hazard of c, from
+1 to 1.4 (nμ/1000)^0.23 by the released mean of events
 (:mod:`dpalgos.central.preconditioned.follow_up`). A person's sum of scores is clipped at C. It has mean 0 at
 the true coefficients. Its length is about that of an event's row, whatever the number of periods.
+Rows may be shares of person-periods, any number of them: v_i = share/K in means and moments, which sum to at
+most 1, and 1/K in sums of scores and curvatures, which are clipped as a whole. A row is a part of a row of data,
+with covariates that were known when it began. So the score of a person is a sum over time, and does not depend
+on how follow-up is divided.
 Second moments and curvatures of a person's rows are summed, and the sum is clipped to a Frobenius norm. Rows
 of different periods are nearly orthogonal. Therefore that norm is far below the sum of the norms of rows.
 
@@ -206,6 +211,8 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             spend.replan(self.plan_of(numbers, rows.n))
             numbers = replace(numbers, n_rows=rows.n)
         start = released_start(spend, rows, family)
+        if start.is_mean:
+            numbers = numbers.with_events(start.mean)
         intercept = np.zeros((numbers.d, *family.classes))
         intercept[-1] = (start.predictor - start.offset) * numbers.intercept
         if MOMENTS not in spend.plan:
@@ -381,6 +388,7 @@ def _released_steps(
                 numbers.row_length,
                 people_limit=people_limit(numbers),
                 person_part=numbers.person_part,
+                hazard_limit=numbers.hazard_limit,
             )
             if step is LAST_STEP and score.limits is None:
                 score.fix_limits(state.theta)  # the interval's curvature takes them as constant

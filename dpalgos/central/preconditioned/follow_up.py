@@ -7,11 +7,16 @@ coefficients, and lies between −c and 1. Without the limit, clipping a person'
 persons without an event who have a large Λ. If many persons have an event, log hazard ratios would then be
 too far from 0.
 
-The hazard is constant within a row, and the exposure of an event's row ends with the event. Therefore the
-stopped rows are exact. If a row begins at Λ and has hazard μ, and Λ + μ exceeds c, then the person reaches c
-without an event. The row counts with hazard c − Λ and without the event. Later rows have hazard 0.
+The hazard is constant within a row. If a row begins at Λ and has hazard μ, b = c − Λ is left. Without an event,
+the row adds −min(μ, b). An event in the last part q of the row's exposure happened after m = (1 − q) μ of its
+hazard, at a place T of which only T ≤ a = q μ is known. The row adds the mean of the stopped M given that,
 
-The rows of a person are in the order of time. Rows of weight 0 are left out.
+    E[1{T ≤ b'} − min(T, b') | T ≤ a] − min(m, b) = b'/(e^a − 1) − min(m, b),   b' = min(max(b − m, 0), a)
+
+which is the score of an event in an interval. It lies between −c and 1. If q is 0, an event counts at its time.
+
+The rows of a person are in the order of time. Rows of weight 0 are left out. How a row is divided does not
+change the sums.
 """
 
 from collections.abc import Callable
@@ -19,8 +24,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dpalgos.core.rows import Block
-from dpalgos.models.families.poisson import HAZARD_LIMIT
 from dpalgos.typing import FloatArray
+
+_LEAST = 1e-9  # the hazard of an interval, below which an event counts at its end
 
 
 class FollowUp:
@@ -30,20 +36,35 @@ class FollowUp:
     person, bit by bit.
     """
 
-    def __init__(self, n_persons: int, mean: Callable[[FloatArray], FloatArray]) -> None:
-        self._n_persons, self._mean = n_persons, mean
+    def __init__(
+        self, n_persons: int, mean: Callable[[FloatArray], FloatArray], limit: float = np.inf
+    ) -> None:
+        self._n_persons, self._mean, self._limit = n_persons, mean, limit
         self._hazard: FloatArray = np.zeros(0)  # the cumulative hazard of each person in this pass
         self._last = np.inf
 
     def stopped(
-        self, block: Block, predictor: FloatArray, event: FloatArray
+        self, block: Block, predictor: FloatArray, response: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithms of the hazards of rows, and their events, (n,) each."""
+        """Return the logarithms of the information on rows' hazards, and their residuals, (n,) each."""
         mean = self._mean(predictor)
-        left = np.maximum(HAZARD_LIMIT - self._before(block, mean), 0.0)
-        is_cut = mean > left
-        shorter = np.log(left, out=np.full(len(left), -np.inf), where=left > 0)
-        return np.where(is_cut, shorter, predictor), np.where(is_cut, 0.0, event)
+        left = np.maximum(self._limit - self._before(block, mean), 0.0)
+        spent = np.minimum(mean, left)
+        residual, information = -spent, spent
+        rows = np.flatnonzero(response)
+        if len(rows):
+            a = mean[rows] * np.clip(response[rows] - 1, 0.0, 1.0)
+            first = np.maximum(mean[rows] - a, 0.0)
+            before = np.minimum(first, left[rows])
+            kept = np.clip(left[rows] - first, 0.0, a)
+            is_long, far = a > _LEAST, np.minimum(a, 700.0)
+            rate = 1 / np.expm1(np.where(is_long, far, 1.0))
+            seen = np.where(is_long, kept * rate, (mean[rows] <= left[rows]).astype(float))
+            whole = far * rate  # a/(e^a − 1)
+            known = np.where(is_long, kept * rate * np.maximum(whole + far - 1, 0.0), 0.0)
+            residual[rows], information[rows] = seen - before, before + known
+        logarithm = np.log(information, out=np.full(len(mean), -np.inf), where=information > 0)
+        return logarithm, residual
 
     def _before(self, block: Block, mean: FloatArray) -> FloatArray:
         """Return the cumulative hazards at which rows begin, (n,)."""

@@ -52,6 +52,7 @@ from dpalgos.central.preconditioned.queries import (
     counts_by_place,
     joined_in,
     mean_logarithm,
+    mean_of_sums,
     mean_within,
     norms_of,
 )
@@ -183,7 +184,7 @@ class Start:
     def query(self, rows: Rows) -> Bounded:
         """Return the mean of the cut responses."""
         encode, largest = self.family.encode, self.largest  # the first refuses what is no response
-        return mean_within(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
+        return mean_of_sums(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
 
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""
@@ -294,7 +295,9 @@ def _typical_offset(spend: Spend, rows: Rows) -> float:
     """
     assert rows.sample.offset_bounds is not None
     low, high = rows.sample.offset_bounds
-    mean = mean_within(rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0)
+    mean = mean_of_sums(
+        rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0
+    )
     released = spend(EXPOSURE, mean)
     least = np.maximum(released.std, np.exp(low - high))
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))

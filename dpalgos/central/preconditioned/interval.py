@@ -85,6 +85,7 @@ _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual stan
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and their assumed size in cutoffs
 _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
+_FEW_MOVED = 0.01  # of persons, whose moved cells are of no account
 _DISPERSED = 1.4  # of counts whose intercept has no interval
 _UNLIKE = 0.02  # variance of curvatures of person-periods: many persons are gone in late ones
 _TINY = float(np.finfo(float).tiny)
@@ -112,6 +113,9 @@ def released_interval(
     if not wide and not bounded:
         coef = score.coef(center.theta)
         shift = _intercept_shift(spend, numbers, scores, curvature, moments, state, coef)
+    if not wide and FAR_ROWS in spend.plan and bounded:  # persons with a cell that was moved to a bound
+        moved, noise = _far_rows(spend, scores, np.inf)
+        shift = shift._replace(gross=np.full(d, moved > max(_GROSS_FOR_ALL * noise, _FEW_MOVED * n_rows)))
     if wide:
         above = scores.shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))

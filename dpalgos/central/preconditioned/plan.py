@@ -44,7 +44,6 @@ from dpalgos.mechanisms.sensitivity import (
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
-from dpalgos.models.families.poisson import HAZARD_LIMIT
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"
@@ -134,6 +133,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
+_MOVED = 0.02  # of persons with a cell that was moved to a bound
 _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
@@ -157,6 +157,7 @@ class Numbers:
     target: str = ROBUST
     has_private_total: bool = False  # whether weights are private, so that their total is released
     row_weight: float = 1.0  # of a row in the score of a person who has at most one event
+    hazard_limit: float = 1.4  # the cumulative hazard at which follow-up stops
 
     @property
     def size(self) -> float:
@@ -173,7 +174,24 @@ class Numbers:
     @property
     def row_length(self) -> float:
         """The factor of rows' lengths before they are compared with a threshold of scores."""
-        return HAZARD_LIMIT * self.row_weight if self.family.has_counts and self.family.is_bounded else 1.0
+        return max(self.hazard_limit, 1.0) * self.row_weight if self.has_single_events else 1.0
+
+    @property
+    def has_single_events(self) -> bool:
+        """Whether rows are of persons who have at most one event."""
+        return self.family.has_counts and self.family.is_bounded
+
+    def with_events(self, mean: float) -> "Numbers":
+        """Return the numbers that follow from the released mean number of events of a person and period.
+
+        If few persons have an event, few reach a cumulative hazard of 1. If many do, the limit rises with
+        the number of persons and the budget: it then weights early hazards less.
+        """
+        if not self.has_single_events:
+            return self
+        often = float(np.clip((mean / self.row_weight - _RARE) / (_OFTEN - _RARE), 0, 1))
+        most = _STOP * max(self.size / _MUCH, 1.0) ** _RISE
+        return replace(self, hazard_limit=1 + often * (most - 1))
 
     @property
     def person_part(self) -> float:
@@ -292,14 +310,14 @@ def _interval(numbers: Numbers) -> Shares:
     """The releases of an interval; none without one, or with too few rows."""
     if not numbers.interval or numbers.size < RESOLVABLE * numbers.root:
         return {}
-    single = numbers.family.has_counts and numbers.family.is_bounded
+    single = numbers.has_single_events
     plan = {CURVATURES_ABOVE: Share(0.012, counts_needed(N_LEVELS)), CURVATURE: Share(0.04)}
     plan[SCORE_MOMENTS] = Share(_SCORE_MOMENTS[single])
     if numbers.target == LEAST_SQUARES:
         far_rows = {FAR_ROWS: Share(0.32)} if numbers.family.is_linear else {}
         return {WIDE_SCORE: Share(0.06)} | plan | {TAIL: Share(0.19)} | far_rows
     if numbers.family.is_bounded:
-        return plan
+        return plan | ({FAR_ROWS: Share(_MOVED)} if single else {})
     return plan | {RESIDUAL: Share(0.055, forms=(PEOPLE_RESIDUAL,)), FAR_ROWS: Share(0.03)}
 
 
@@ -315,6 +333,8 @@ _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a sear
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
+_RARE, _OFTEN = 0.25, 0.6  # events of a person
+_STOP, _RISE = 1.4, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
 
 
 def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:
@@ -363,7 +383,9 @@ def public_threshold(numbers: Numbers) -> float:
     """
     if numbers.family.is_linear:
         return numbers.root * max(0.07, numbers.size / 200)
-    return float(_CLIP * numbers.row_weight * numbers.root * (numbers.size / numbers.root) ** 0.2)
+    of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
+    of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
+    return float(of_limit * _CLIP * numbers.row_weight * numbers.root * (numbers.size / numbers.root) ** 0.2)
 
 
 def people_limit(numbers: Numbers) -> float | None:

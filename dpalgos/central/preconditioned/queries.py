@@ -99,11 +99,18 @@ def clipped_moments(rows: Rows, vectors: Vectors, threshold: float, person_part:
 def person_factors(
     rows: Rows, products: Callable[[Block], tuple[FloatArray, FloatArray]], threshold: float
 ) -> FloatArray:
-    """Return the factors that clip each person's Σ a z z' to a Frobenius norm, (units,).
+    """Return the factors that clip each person's Σ a z z' to a Frobenius norm, (units,)."""
+    return clip_factor(person_lengths(rows, products), threshold)
+
+
+def person_lengths(
+    rows: Rows, products: Callable[[Block], tuple[FloatArray, FloatArray]]
+) -> FloatArray:
+    """Return the Frobenius norm of each person's Σ a z z', (units,).
 
     ``products`` returns a (n,) and z (n, k) of a block, with a = 0 for rows that do not count. The squared
     norm is Σ a_i a_j (z_i'z_j)² over a person's pairs of rows. If a person's rows are in several blocks of a
-    stream, the norms of these parts are added. A factor depends on no other person, bit by bit.
+    stream, the norms of these parts are added. A norm depends on no other person, bit by bit.
     """
     units = rows.sample.units
     assert units is not None
@@ -125,12 +132,16 @@ def person_factors(
             pairs = (1 + (lag > 0)) * weights[first] * weights[first + lag] * products_of
             squares += np.bincount(runs[first], weights=pairs, minlength=len(squares))
         np.add.at(lengths, codes[begins], np.sqrt(squares[: int(begins.sum())]))
-    return clip_factor(lengths, threshold)
+    return lengths
 
 
 def with_factors(block: Block, persons: FloatArray | None) -> Block:
     """Return a block whose rows' weights are multiplied by factors of persons, (units,), if there are any."""
-    return block if persons is None else replace(block, weight=block.row_weights * persons[block.units])
+    if persons is None:
+        return block
+    own = persons[block.units]
+    whole = None if block.whole is None else block.whole * own
+    return replace(block, weight=block.row_weights * own, whole=whole)
 
 
 def clipped_mean(rows: Rows, vectors: Vectors, threshold: float) -> Bounded:
@@ -166,6 +177,17 @@ def counts_by_place(
 def mean_within(rows: Rows, values: Vectors, width: float) -> Bounded:
     """Return the mean of values (n,) of rows that lie in an interval of a ``width`` w: w/n."""
     return interval.of(rows.mean(lambda block: block.total(values(block))), width, rows.n)
+
+
+def mean_of_sums(rows: Rows, values: Vectors, width: float) -> Bounded:
+    """Return the mean over units of the sums of values (n,) of their rows, cut to [0, w]: w/n.
+
+    ``width`` is w. Rows that are shares count whole, otherwise this is :func:`mean_within`.
+    """
+    if not rows.sample.has_shares:
+        return mean_within(rows, values, width)
+    sums = rows.sums_of_units(lambda block: (block.score_weights, values(block)[:, None]), 1)
+    return interval.of(np.clip(sums, 0, width).sum() / rows.n, width, rows.n)
 
 
 def class_shares(rows: Rows, family: Family, *, in_l1: bool) -> Bounded:

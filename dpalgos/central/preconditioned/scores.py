@@ -15,6 +15,7 @@ from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
     person_factors,
+    person_lengths,
     with_factors,
 )
 from dpalgos.core.rows import Block, Rows
@@ -74,8 +75,9 @@ class ScoreFunction:
         *,
         people_limit: float | None = None,
         person_part: float = 1.0,
+        hazard_limit: float = np.inf,
     ) -> None:
-        self.row_length, self.person_part = row_length, person_part
+        self.row_length, self.person_part, self.hazard_limit = row_length, person_part, hazard_limit
         self.family, self.whitening, self.origin = family, whitening, origin
         self.n_rows, self.d, self.units = rows.n, rows.d, rows.sample.units
         self.limits: FloatArray | None = None
@@ -98,7 +100,7 @@ class ScoreFunction:
         if self.has_single_events:
             assert self.units is not None
             assert self.units.codes is not None
-            follow_up = FollowUp(int(self.units.codes.max()) + 1, family.mean)
+            follow_up = FollowUp(int(self.units.codes.max()) + 1, family.mean, self.hazard_limit)
 
         def scores(block: Block) -> _RowScores:
             white = block.derived
@@ -106,11 +108,11 @@ class ScoreFunction:
             if not isinstance(block.offset, float):
                 predictor = predictor + (block.offset if coef.ndim == 1 else block.offset[:, None])
             if follow_up is not None:
-                predictor, encoded = follow_up.stopped(block, predictor, encoded)
-            mean = family.mean(predictor[..., None])[..., 0]
-            residual = encoded - mean
+                predictor, residual = follow_up.stopped(block, predictor, encoded)
+            else:
+                residual = encoded - family.mean(predictor[..., None])[..., 0]
             residual *= white.shortened
-            size = family.widest_residual(mean) if family.is_bounded else np.abs(residual)
+            size = _sizes(family, predictor, residual)
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
         kind = Scores
@@ -134,6 +136,13 @@ class ScoreFunction:
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
         return np.asarray(self.whitening @ theta + self.origin)
+
+
+def _sizes(family: Family, predictor: FloatArray, residual: FloatArray) -> FloatArray:
+    """Return the lengths of residuals by which rows are clipped."""
+    if not family.is_bounded:
+        return np.abs(residual)
+    return family.widest_residual(family.mean(predictor[..., None])[..., 0])
 
 
 class _RowScores(NamedTuple):
@@ -292,12 +301,12 @@ class UnitScores(Scores):
     @cached_property
     def _sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
-        return self._sums_of(lambda block: block.row_weights * block.derived.residual)
+        return self._sums_of(lambda block: block.score_weights * block.derived.residual)
 
     @cached_property
     def _residuals(self) -> FloatArray:
         """The residual of each unit, (units,)."""
-        return self._of_units(lambda block: block.row_weights * block.derived.residual)
+        return self._of_units(lambda block: block.score_weights * block.derived.residual)
 
     @cached_property
     def _norms(self) -> FloatArray:
@@ -355,11 +364,11 @@ class UnitScores(Scores):
 class SingleEventScores(UnitScores):
     """The scores of persons who have at most one event, as sums over their rows.
 
-    Follow-up stops when a person's cumulative hazard reaches 1.4, as :class:`FollowUp` says. Therefore the
-    sum has mean 0 at the true coefficients, however many persons have an event.
+    Follow-up stops when a person's cumulative hazard reaches a limit c, as :class:`FollowUp` says. Therefore
+    the sum has mean 0 at the true coefficients, however many persons have an event.
 
-    A row is shortened to C/1.4 by a factor that depends on its covariates alone. The mean of the sum stays 0.
-    If the covariates of a person do not change, the sum is not longer than C. Else it is clipped to C, which
+    A row is shortened to C/max(c, 1) by a factor that depends on its covariates alone. The mean of the sum
+    stays 0. If the covariates of a person do not change, the sum is not longer than C. Else it is clipped to C, which
     is rare. Therefore one person moves the sum of scores by at most 2C, whatever their rows.
     """
 
@@ -369,7 +378,7 @@ class SingleEventScores(UnitScores):
         def shortened(block: Block) -> FloatArray:
             score = block.derived
             factor = clip_factor(row_length * score.norms, threshold)
-            return np.asarray(block.row_weights * score.residual * factor)
+            return np.asarray(block.score_weights * score.residual * factor)
 
         sums = self._sums_of(shortened)
         sums *= clip_factor(row_lengths(sums), threshold)[:, None]
@@ -397,11 +406,14 @@ class LimitedScores(UnitScores):
             return self.function.limits
         means = self._means()
 
-        def longest(block: Block) -> FloatArray:
-            return np.asarray((block.row_weights * block.derived.white.norms) ** 2)
+        def chance_of(block: Block) -> FloatArray:
+            return np.asarray((block.score_weights * block.derived.white.norms) ** 2 * means(block))
 
-        answer = self._sums_of(lambda block: block.row_weights * means(block))
-        chance = self._of_units(lambda block: longest(block) * means(block))
+        def longest(block: Block) -> FloatArray:
+            return np.asarray(block.row_weights * block.score_weights * block.derived.white.norms**2)
+
+        answer = self._sums_of(lambda block: block.score_weights * means(block))
+        chance = self._of_units(chance_of)
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
         return np.asarray(
             np.maximum(self.function.people_limit * np.sqrt(spread), np.sqrt(self._of_units(longest)))
@@ -417,7 +429,7 @@ class LimitedScores(UnitScores):
         means = self._means()
 
         def chances(block: Block) -> FloatArray:
-            return np.asarray(block.row_weights**2 * means(block))
+            return np.asarray(block.score_weights**2 * means(block))
 
         chance = np.minimum(self._of_units(chances) / threshold / threshold, 1).sum()
         sums = np.append(self._residual_moments(threshold), chance)
@@ -473,8 +485,23 @@ class Curvatures:
         self._person_part, self._parts = function.person_part, parts
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
-        """Return how many rows have ψ''‖z‖² above each of m ascending thresholds, (1, m)."""
+        """Return how many rows have ψ''‖z‖² above each of m ascending thresholds, (1, m).
+
+        Of rows that are shares, whole persons count, by the norm of the sum of their parts over f.
+        """
+        if self._parts.sample.has_shares:
+            lengths = person_lengths(self._parts, lambda block: self._products(block, np.inf))
+            return _counts(lengths / self._person_part, thresholds)
         return counts_above(self._parts, lambda block: block.derived.norms, thresholds)
+
+    def _products(self, block: Block, threshold: float) -> tuple[FloatArray, FloatArray]:
+        """Return factors (n,) and z (n, d + 1) of the parts of a block, each clipped to a norm."""
+        curvature = block.derived
+        factor = block.score_weights * (curvature.kept | (curvature.norms > threshold))
+        if threshold < np.inf:
+            factor = factor * clip_factor(curvature.norms, threshold)
+        rows = curvature.white.rows(block)
+        return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
 
     def clipped_mean(self, threshold: float) -> Bounded:
         """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).
@@ -483,15 +510,13 @@ class Curvatures:
         the rows' ``person_part`` f is below 1, the sum of a person's parts is clipped to f L: √2 f L/n.
         """
 
+        shares = self._parts.sample.has_shares
+
         def products(block: Block) -> tuple[FloatArray, FloatArray]:
-            curvature = block.derived
-            counts = curvature.kept | (curvature.norms > threshold)
-            factor = block.row_weights * clip_factor(curvature.norms, threshold) * counts
-            rows = curvature.white.rows(block)
-            return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
+            return self._products(block, np.inf if shares else threshold)
 
         persons, largest = None, self._person_part * threshold
-        if self._person_part < 1:
+        if self._person_part < 1 or shares:
             persons = person_factors(self._parts, products, largest)
 
         def part(block: Block) -> FloatArray:

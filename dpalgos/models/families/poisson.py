@@ -15,7 +15,6 @@ from dpalgos.typing import FloatArray
 # The cutoff of linear predictors, by bytes: e^138 is about 10⁶⁰, the largest value that validation admits, so
 # that squares and products of means, responses and rows are finite. In single precision squares of means are.
 _LARGEST = {4: 44.0, 8: 138.0}
-HAZARD_LIMIT = 1.4  # the cumulative hazard of a person at which the follow-up of a single event stops
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,16 @@ class Poisson(Unbounded):
 
 @dataclass(frozen=True, kw_only=True)
 class SingleEvents(Poisson):
-    """Events of persons, of whom each has at most one in all rows: a residual is at most 1."""
+    """Events of persons, of whom each has at most one in all rows: a residual is at most 1.
 
+    A response is 0 without an event, else 1 plus the last part of the exposure in which the event happened.
+    """
+
+    labels: ClassVar[str] = "0, or 1 plus a part from 0 to 1"
     response_bound: float | None = 1.0
+
+    def allows(self, y: FloatArray) -> np.ndarray:
+        return np.asarray((y == 0) | ((y >= 1) & (y <= 2)))
 
     def widest_residual(self, mean: FloatArray) -> FloatArray:
         return np.ones_like(mean)
