@@ -155,15 +155,12 @@ def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> s
     )
 
 
-def warn_of_none(
-    ends: FloatArray | None, intervals: Interval | None, names: Sequence[str], remedy: str = ""
-) -> None:
+def warn_of_none(ends: FloatArray | None, intervals: Interval | None, names: Sequence[str]) -> None:
     """Warn if no shown coefficient has an interval (2, k), with the reasons and remedies."""
     if ends is None or intervals is None or not np.isnan(ends).all():
         return
     codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=None)
     helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if codes >> k & 1]
-    helps = [*filter(None, [remedy]), *helps]
     warnings.warn(
         f"{why_none(intervals.codes, names) or 'no interval'}; what would help: "
         f"{'; '.join(dict.fromkeys(helps)) or _HELPS[FEW]}",

@@ -24,7 +24,7 @@ LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # learne
 CONTRASTS = ("Treatment",)  # their columns have the same name in patsy
 _WHOLE_TERMS = ("C", "offset", "exposure")
 SURVIVAL = "Surv"  # a response: Surv(time, event) or Surv(start, stop, event)
-PERIOD = "period"  # the name of the periods in terms
+
 _NODES: tuple[type, ...] = (
     ast.Expression,
     ast.Name,

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
-from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
+from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.code import (
     INTERCEPT,
     ROWS,
@@ -175,7 +175,7 @@ class FormulaDesign:
 
     @property
     def joins_rows(self) -> bool:
-        """Whether its columns are those of person-periods: :mod:`dpalgos.formula.person_rows`."""
+        """Whether its columns are those of pieces of follow-up: :mod:`dpalgos.formula.person_rows`."""
         return self.survival is not None
 
     @property
@@ -235,10 +235,8 @@ class FormulaDesign:
         return center * self.back[:, -1] if self.constant else 0.0
 
 
-def design_of(formula: str, declared: Declared, n_periods: int = 1) -> FormulaDesign:
+def design_of(formula: str, declared: Declared) -> FormulaDesign:
     """Return the design of a formula; refuse undeclared columns, and terms that are not identified.
-
-    A time to an event without declared periods has ``n_periods`` of equal length.
 
     Raises
     ------
@@ -252,9 +250,9 @@ def design_of(formula: str, declared: Declared, n_periods: int = 1) -> FormulaDe
     if reading.response and call_of(reading.response)[0] == SURVIVAL:
         from dpalgos.formula.survival_time import SurvivalTime
 
-        survival = SurvivalTime.of(reading, declared, n_periods)
+        survival = SurvivalTime.of(reading, declared)
         assert survival is not None
-        reading, declared = survival.of_periods(reading), survival.columns
+        reading, declared = survival.of_pieces(reading), survival.columns
     columns = {name: declared[name] for name in dict.fromkeys((*reading.left, *reading.right))}
     terms = in_order(reading, columns)
     rows = rows_for(0, columns)
@@ -295,10 +293,7 @@ def design_of(formula: str, declared: Declared, n_periods: int = 1) -> FormulaDe
         sources_of=tuple(sources),
         constant=constant,
         back=back,
-        references={
-            PERIOD if survival and name == survival.period else name: level
-            for name, level in _references(code).items()
-        },
+        references=_references(code),
         response=response,
         offset=offset,
         survival=survival,

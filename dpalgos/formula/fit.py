@@ -351,8 +351,7 @@ def fit_design(
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
     result = result_type(**vars(plain), design=design, response_units=units)
     columns = [*design.names, *([INTERCEPT] if design.constant else [])]
-    remedy = "fewer periods" if design.survival and len(design.survival.labels) > 1 else ""
-    warn_of_none(result.coefficients().interval, result.intervals, columns, remedy)
+    warn_of_none(result.coefficients().interval, result.intervals, columns)
     return result
 
 
@@ -387,9 +386,7 @@ def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mappi
     # A time beyond the last cut point is not clipped: follow-up ends there.
     times = design.survival.names if design.survival else ()
     numbers = [
-        name
-        for name, each in design.source.items()
-        if isinstance(each, NumberColumn) and name not in times
+        name for name, each in design.source.items() if isinstance(each, NumberColumn) and name not in times
     ]
     is_clipped = {name: given[name] != rows[name] for name in numbers}
     if family == "logistic" and (

@@ -1,8 +1,10 @@
-"""``Surv(time, event)`` in a formula: the columns, the public periods, and rows of person-periods.
+"""``Surv(time, event)`` in a formula: the columns, the public periods, and the pieces of follow-up.
 
-A regression of times to an event is a Poisson regression of person-periods. The logarithm of the exposure is
-its offset (Holford 1980; Laird & Olivier 1981). Its formula has the terms of the right side, and the
-period as a category. Declared columns with the name of one of the three added columns are refused.
+A regression of times to an event is a Poisson regression of pieces of follow-up within periods (Holford 1980;
+Laird & Olivier 1981). Its offset is the logarithm of the exposure in operational time: of the part of the
+pooled cumulative hazard that the life table has for the piece (:mod:`dpalgos.survival.life_table`). Its
+formula has the terms of the right side, and a slope and a curve of the baseline in operational time. Declared
+columns with the name of an added column are refused.
 """
 
 from __future__ import annotations
@@ -16,24 +18,26 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.answers.names import cut_names
 from dpalgos.errors import InputError, shown
-from dpalgos.formula.allowed import PERIOD, SURVIVAL, Reading, call_of
+from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
-from dpalgos.release.checks import as_levels, is_number
+from dpalgos.release.checks import as_levels
+from dpalgos.central.preconditioned.estimator import ALL, FIRST
+from dpalgos.survival.life_table import LEAST_PART
 from dpalgos.survival.periods import (
     Pieces,
     cell_rows,
-    exposure_bounds,
     person_periods,
     pieces_of,
     until_first_event,
 )
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_PERIODS = {500.0: 1, 6_000.0: 2, 24_000.0: 4, np.inf: 8}  # of a regression, below nμ
+N_PERIODS = 16  # by default
+BASELINE = "baseline slope", "baseline curve"  # the names of the time columns in terms
 _ROUNDING = 1e-9
+_EARLY = 1.5  # the power by which cut points grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,7 @@ class SurvivalTime:
     all_events: bool = False
 
     @classmethod
-    def of(cls, reading: Reading, declared: Declared, n_periods: int = 1) -> SurvivalTime | None:
+    def of(cls, reading: Reading, declared: Declared, n_periods: int = N_PERIODS) -> SurvivalTime | None:
         """Return the time that is a formula's response, if it is one; by default, it has ``n_periods``."""
         if not reading.response or call_of(reading.response)[0] != SURVIVAL:
             return None
@@ -84,7 +88,7 @@ class SurvivalTime:
                 f"bounds of {times[-1]!r} must have an upper one above {first:g}, the first time, got "
                 f"{time.upper:g}"
             )
-        periods = tuple(time.periods) or _equal_periods(first, time.upper, n_periods, time.resolution)
+        periods = tuple(time.periods) or _default_periods(first, time.upper, n_periods, time.resolution)
         _check_multiples(periods, time.resolution)
         columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
         columns[event] = _event(event, columns[event])
@@ -99,9 +103,9 @@ class SurvivalTime:
         return tuple(filter(None, (self.start, self.time, self.event)))
 
     @property
-    def period(self) -> str:
-        """The name of the added column of periods."""
-        return f"{self.name}: period"
+    def time_columns(self) -> tuple[str, ...]:
+        """The names of the added columns of operational time: fewer if there are few periods."""
+        return tuple(f"{self.name}: {each}" for each in BASELINE[: len(self.periods) - 2])
 
     @property
     def exposure(self) -> str:
@@ -109,32 +113,26 @@ class SurvivalTime:
         return f"{self.name}: exposure"
 
     @property
-    def added(self) -> tuple[str, str, str]:
-        """The names of the columns of person-periods that are computed: event, period and exposure."""
-        return self.name, self.period, self.exposure
+    def added(self) -> tuple[str, ...]:
+        """The names of the columns of pieces that are computed: event, operational time and exposure."""
+        return self.name, *self.time_columns, self.exposure
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The periods in words, (a, b]."""
         return tuple(f"({low}, {high}]" for low, high in pairwise(cut_names(self.periods)))
 
-    @property
-    def longest_exposure(self) -> float:
-        """The time at risk of a person who is followed through the longest period."""
-        return exposure_bounds(np.array(self.periods))[1]
-
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:
-        """The declared columns of person-periods."""
+        """The declared columns of pieces."""
         columns = {name: each for name, each in self.declared.items() if name not in self.names}
         columns[self.name] = NumberColumn(0.0, 1.0)
-        if len(self.labels) > 1:
-            columns[self.period] = CategoryColumn(self.labels)
-        columns[self.exposure] = NumberColumn(*exposure_bounds(np.array(self.periods)))
+        columns |= {name: NumberColumn(-1.0, 1.0) for name in self.time_columns}
+        columns[self.exposure] = NumberColumn(LEAST_PART, 1.0)
         return columns
 
     def nested(self, reading: Reading) -> Reading:
-        """Return a nested formula as one of person-periods; it may leave out response and offset."""
+        """Return a nested formula as one of pieces; it may leave out response and offset."""
         other = SurvivalTime.of(reading, self.declared)
         if reading.response and (
             other is None or (other.start, other.time, other.event) != (self.start, self.time, self.event)
@@ -143,11 +141,11 @@ class SurvivalTime:
                 f"formula must have the response of the release, {self.name}, got "
                 f"{reading.names.spell(reading.response)}; a nested model only leaves out covariates"
             )
-        of_periods = self.of_periods(reading)
-        return of_periods if reading.offset else replace(of_periods, offset="")
+        of_pieces = self.of_pieces(reading)
+        return of_pieces if reading.offset else replace(of_pieces, offset="")
 
-    def of_periods(self, reading: Reading) -> Reading:
-        """Return the formula of person-periods: with the period as a term, and the exposure as offset."""
+    def of_pieces(self, reading: Reading) -> Reading:
+        """Return the formula of pieces: with operational time as terms, and the exposure as offset."""
         names = replace(
             reading.names,
             columns=dict(reading.names.columns),
@@ -156,27 +154,32 @@ class SurvivalTime:
         event, exposure = (
             names.alias(names.columns, each, each).strip() for each in (self.name, self.exposure)
         )
-        terms = reading.terms
-        if len(self.labels) > 1:
-            terms = (*terms, (names.alias(names.columns, self.period, PERIOD).strip(),))
+        added = [
+            (names.alias(names.columns, each, label).strip(),)
+            for each, label in zip(self.time_columns, BASELINE, strict=False)
+        ]
         offset = " + ".join(filter(None, [reading.offset, f"log({exposure})"]))
         return replace(
-            reading, names=names, response=event if reading.response else "", terms=terms, offset=offset
+            reading,
+            names=names,
+            response=event if reading.response else "",
+            terms=(*reading.terms, *added),
+            offset=offset,
         )
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings of the regression of person-periods; refuse those that leave out periods."""
-        n_periods = len(self.labels)
-        fixed = {"family": "poisson", "person_weight": "rows", "single_event": not self.all_events}
-        settings = {**fixed, "max_rows": n_periods, **given}
+        """Return settings of the regression of pieces; refuse those that would contradict it."""
+        events = given.get("events", ALL if self.all_events else FIRST)
+        if events not in (FIRST, ALL):
+            raise InputError(f"events must be {FIRST!r} or {ALL!r}, got {shown(events)}")
+        fixed = {"family": "poisson", "n_periods": len(self.labels)}
+        settings = {**fixed, **given, "events": events}
         for name, value in fixed.items():
             if settings[name] != value:
                 raise InputError(f"{name} must be left out with {self.name}, got {shown(settings[name])}")
-        if not is_number(settings["max_rows"]) or settings["max_rows"] < n_periods:
-            raise InputError(
-                f"max_rows must be at least {n_periods}, the number of periods of {self.name}, got "
-                f"{shown(settings['max_rows'])}: a person has a row for each"
-            )
+        for name in ("person_weight", "max_rows"):
+            if settings.pop(name, None) is not None:
+                raise InputError(f"{name} must be left out with {self.name}: a person counts once")
         return settings
 
     def happened(self, rows: Mapping[str, Any]) -> BoolArray:
@@ -204,13 +207,12 @@ class SurvivalTime:
         found = pieces_of(person_periods(start, stop, event, cuts), own, start, cuts, resolution)
         return replace(found, person=found.person + codes[0], row=kept[found.row] + first_row)
 
-    def at_periods(self, rows: Mapping[str, Any], period: IntArray) -> dict[str, Any]:
-        """Return columns of rows (n,) that are followed through a period each, of the longest exposure."""
+    def at(self, rows: Mapping[str, Any], times: FloatArray) -> dict[str, Any]:
+        """Return columns of rows (n,) at operational times (n, B), of an exposure of 1."""
         columns = {name: np.asarray(rows[name]) for name in self.columns if name in rows}
-        columns[self.name] = np.zeros(len(period))
-        columns[self.period] = np.array(self.labels, dtype=object)[period]
-        columns[self.exposure] = np.full(len(period), self.longest_exposure)
-        return columns
+        columns[self.name] = np.zeros(len(times))
+        columns[self.exposure] = np.ones(len(times))
+        return columns | dict(zip(self.time_columns, times.T, strict=True))
 
     def cells(self, rows: Mapping[str, Any], codes: IntArray, n_groups: int) -> FloatArray:
         """Return the row of each person, (n, G · 2 · (2K + 1)), for counts and times at risk by group."""
@@ -232,15 +234,9 @@ class SurvivalTime:
         return declared.levels
 
 
-def default_periods(n_persons: int, epsilon: float = 1.0, delta: float = 1e-6) -> int:
-    """Return how many periods a regression of so many persons has by default, from public numbers."""
-    size = n_persons * gaussian_mu(epsilon, delta)
-    return next(number for limit, number in _PERIODS.items() if size < limit)
-
-
-def _equal_periods(first: float, last: float, n_periods: int, resolution: float) -> tuple[float, ...]:
-    """Return cut points of periods of equal length, at multiples of a resolution."""
-    cuts = np.linspace(first, last, n_periods + 1)
+def _default_periods(first: float, last: float, n_periods: int, resolution: float) -> tuple[float, ...]:
+    """Return cut points at multiples of a resolution. Early periods are shorter, as most are followed there."""
+    cuts = first + (last - first) * np.linspace(0, 1, n_periods + 1) ** _EARLY
     if resolution:
         cuts = np.unique(np.round(cuts / resolution)) * resolution
     if len(cuts) < 2:

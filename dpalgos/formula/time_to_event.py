@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ import numpy as np
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
 from dpalgos.coefficients import HAZARD, CoefficientTable, Summary, frame_of
-from dpalgos.core.record import UNRESOLVED
-from dpalgos.errors import InputError, shown
-from dpalgos.formula.allowed import PERIOD, SURVIVAL, read_formula
+from dpalgos.errors import InputError
+from dpalgos.formula.allowed import SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
     DECLARATIONS,
@@ -21,17 +21,17 @@ from dpalgos.formula.columns import (
     Declared,
     NumberColumn,
     checked_periods,
-    column_of,
     declared_columns,
     declared_rows,
 )
 from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
-from dpalgos.formula.survival_time import SurvivalTime, default_periods
+from dpalgos.formula.survival_time import ALL, BASELINE, FIRST, SurvivalTime
+from dpalgos.interval import normal_quantile
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
-from dpalgos.rows.units import user_codes
+from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable
+from dpalgos.typing import FloatArray
 
-FIRST, ALL = "first", "all"  # events of a person that count
 FIRST_EVENT = "Follow-up of a person ends at the first event"
 
 
@@ -58,34 +58,51 @@ class SurvivalResult(FormulaResult):
         """Return a model nested in this one, by a list of terms or a formula; the baseline stays."""
         if isinstance(terms, str):
             return super().submodel(terms)
-        return super().submodel([*check_names("terms", terms), *[PERIOD][: len(self.time.labels) - 1]])
+        return super().submodel([*check_names("terms", terms), *BASELINE[: len(self.time.time_columns)]])
 
     @property
-    def cautions(self) -> list[str]:
-        """Warnings about the estimate, based on released numbers only, one sentence each."""
-        found = super().cautions
-        if np.max(self.diagnostics.get(UNRESOLVED, 0)) and len(self.time.labels) > 1:
-            found.append("Each period is a column. Fewer periods would help.")
-        return found
+    def life_table(self) -> LifeTable | None:
+        """The released life table; None if there are too few persons for one."""
+        note = self.diagnostics.get(LIFE_TABLE_NOTE)
+        return None if note is None else LifeTable.of_note(note)
+
+    @cached_property
+    def _periods(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Each period's operational time (K, B), its part of it (K,), and the variance of the latter's log."""
+        table, lengths = self.life_table, np.diff(self.time.periods)
+        if table is None:  # operational time is time
+            middle = LifeTable(events=lengths, at_risk=np.ones(len(lengths)), std=0.0).times
+            return middle, lengths / lengths.sum(), np.zeros(len(lengths))
+        return table.times, table.parts, table.log_variance
 
     def baseline(self) -> Any:
         """Return the hazard per unit of time by period, at zero of all numbers and at reference levels.
 
+        A period has no hazard if its events are no more than noise may make.
+
         Returns
         -------
         DataFrame
-            Columns period, hazard, ci_low and ci_high.
+            Columns period, hazard, ci_low and ci_high. Limits account for the errors of the life table.
         """
         terms, time = list(self.design.terms), self.time
-        R = np.zeros((len(time.labels), len(terms)))
+        times, parts, variance = self._periods
+        R = np.zeros((len(parts), len(terms)))
         R[:, terms.index(INTERCEPT)] = 1.0
-        members = [name for name in self.design.by_term.get(PERIOD, ()) if name in terms]
-        for k, name in enumerate(members, len(time.labels) - len(members)):
-            R[k, terms.index(name)] = 1.0
+        for name, values in zip(BASELINE, times.T, strict=False):
+            R[:, terms.index(name)] = values
         found = self.model.t_test((R, np.zeros(len(R))))
-        columns = {"period": time.labels, "hazard": np.exp(found.effect)}
-        low, high = np.exp(found.limits)
+        log_hazard = found.effect + np.log(parts / np.diff(time.periods))
+        half = np.hypot((found.limits[1] - found.limits[0]) / 2, self._quantile * np.sqrt(variance))
+        table = self.life_table
+        shown = np.where(True if table is None else table.is_visible, 0.0, np.nan)
+        low, high = (np.exp(log_hazard + sign * half + shown) for sign in (-1, 1))
+        columns = {"period": time.labels, "hazard": np.exp(log_hazard + shown)}
         return frame_of(columns | {"ci_low": low, "ci_high": high})
+
+    @property
+    def _quantile(self) -> float:
+        return normal_quantile(self.about.level or 0.95)
 
     def survival(self, at: Any) -> Any:
         """Return survival at the cut points for covariates, with pointwise limits.
@@ -99,24 +116,25 @@ class SurvivalResult(FormulaResult):
         -------
         DataFrame
             Columns row, time, survival, ci_low and ci_high. Limits are those of the logarithm of the
-            cumulative hazard, to first order.
+            cumulative hazard, to first order. They account for the errors of the life table.
         """
         time, design = self.time, self.design
         covariates = [each for each in design.reading.right if each in time.declared]
         rows = declared_rows(at, design.declared, covariates)
-        n, n_periods = len(next(iter(rows.values()))), len(time.labels)
+        times, parts, variance = self._periods
+        n, n_periods = len(next(iter(rows.values()))), len(parts)
         if not n:
             raise InputError("at must have a row for each curve, got none")
         repeated = {name: np.repeat(each, n_periods) for name, each in rows.items()}
-        columns, offset = design.terms_of(time.at_periods(repeated, np.tile(np.arange(n_periods), n)))
-        beta, widths = np.asarray(self.params), np.diff(time.periods) / time.longest_exposure
-        hazards = np.exp(columns @ beta + offset).reshape(n, n_periods) * widths
+        columns, offset = design.terms_of(time.at(repeated, np.tile(times, (n, 1))))
+        hazards = np.exp(columns @ np.asarray(self.params) + offset).reshape(n, n_periods) * parts
         H = np.cumsum(hazards, axis=1)
         weighted = hazards[:, :, None] * columns.reshape(n, n_periods, -1)
         gradient = (np.cumsum(weighted, axis=1) / H[:, :, None]).reshape(n * n_periods, -1)
         found = self.model.t_test((gradient, np.zeros(len(gradient))))
-        low, high = found.limits
-        ratio, H = np.exp((high - low) / 2), H.ravel()
+        of_table = np.sqrt(np.cumsum(hazards**2 * variance, axis=1)) / H
+        half = np.hypot((found.limits[1] - found.limits[0]) / 2, self._quantile * of_table.ravel())
+        ratio, H = np.exp(half), H.ravel()
         return frame_of(
             {
                 "row": np.repeat(np.arange(n), n_periods),
@@ -198,32 +216,18 @@ def phreg(
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
     declared = declared_times(formula, periods, resolution, options)
-    if events not in (FIRST, ALL):
-        raise InputError(f"events must be {FIRST!r} or {ALL!r}, got {shown(events)}")
-    n_periods = 1 if periods is not None else _default_periods(formula, frame, user, declared, options)
-    design = design_of(formula, declared, n_periods)
+    design = design_of(formula, declared)
     if design.survival is None:
         raise InputError(
             f"formula must have {SURVIVAL}(time, event) on its left, got {formula!r}; or call "
             "dpalgos.formula.ols, logit or poisson"
         )
     if not design.has_intercept:
-        raise InputError(f"formula must keep its intercept, the first period's hazard, got {formula!r}")
+        raise InputError(f"formula must keep its intercept, the baseline hazard, got {formula!r}")
+    settings = design.survival.settings({**options, "events": events})
     if events == ALL and user is not None:
         design = replace(design, survival=replace(design.survival, all_events=True))
-    settings = design.survival.settings(options)
     return fit_design(SurvivalResult, settings.pop("family"), design, frame, user=user, **settings)
-
-
-def _default_periods(
-    formula: str, frame: Any, user: str | None, declared: Declared, options: Mapping[str, Any]
-) -> int:
-    """Return the number of periods that suits the public number of persons and the budget."""
-    given = read_formula(formula, declared).left
-    persons = column_of(frame, user or given[-1], "user" if user else "the formula")
-    n_persons = int(user_codes(persons, len(persons)).max()) + 1 if user else len(persons)
-    budget = [check_positive(name, options.get(name)) for name in ("epsilon", "delta")]
-    return default_periods(n_persons, *budget)
 
 
 def declared_times(

@@ -235,6 +235,16 @@ def people_residual_sensitivity(n_rows: Number) -> FloatArray:
     return np.asarray(np.divide(np.sqrt(5), n_rows))
 
 
+@lemma("√3/n")
+def life_table_sensitivity(n_rows: Number) -> FloatArray:
+    """Return √3/n: nonnegative vectors of norm 1 at most, and vectors in [0, 1/√K]^K, next to each other.
+
+    The former are at most √2 apart, as their product is not negative. The latter are at most 1 apart. Both are
+    attained: events in two periods, and a time at risk in all periods or in none.
+    """
+    return np.asarray(np.divide(np.sqrt(3), n_rows))
+
+
 @lemma("√2 L/n")
 def curvature_sensitivity(threshold: Number, n_rows: Number) -> FloatArray:
     """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""

@@ -14,6 +14,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import HeldRows, Stored, StreamedRows, checked_mask, finite_vector
 from dpalgos.rows.partitions import PartitionedRows
+from dpalgos.rows.pieces import PiecesOfRows
 from dpalgos.rows.products import sums_by_unit
 from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -48,7 +49,9 @@ class Sample:
     row_weights : (n,) array_like, optional
         The private weight of every row, for estimators that take weights.
     row_shares : (n,) array_like, optional
-        The part that every row is of what counts as one row, such as a period of a person's follow-up.
+        The part that every row is of its unit of privacy, such as of a person's follow-up.
+    pieces : PiecesOfRows, optional
+        If rows are pieces of follow-up, their periods.
     relation : Relation, optional
         The neighboring relation, if it is not the estimator's for these arguments. Examples are rows of data
         of which each is a person, and rows that were made of one row of data.
@@ -78,6 +81,7 @@ class Sample:
         user_ids: object = None,
         row_weights: object = None,
         row_shares: object = None,
+        pieces: PiecesOfRows | None = None,
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
         moved: Any = None,
@@ -88,7 +92,7 @@ class Sample:
         self.units: PrivacyUnits | None = None
         self._computed: dict[tuple[Hashable, ...], Any] = {}
         self.public_rows, self.public_groups = public_rows, public_groups
-        self.moved = moved
+        self.moved, self.pieces = moved, pieces
         self.rows = X if isinstance(X, Stored) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
         self.n_features = self.rows.shape[1]  # without an offset
@@ -156,6 +160,7 @@ class Sample:
             values = getattr(self, name)
             setattr(copy, name, values if values is None or rows is None else values[rows])
         copy._computed = {}
+        copy.pieces = self.pieces if rows is None or self.pieces is None else self.pieces.taken(rows)
         copy.units = self.units if rows is None else None
         copy.rows = self.rows if rows is None else self.rows.taken(rows)
         copy.row_mask = row_mask
@@ -182,6 +187,13 @@ class Sample:
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":
         """Return the same rows with the first column as an offset, clipped to public bounds."""
         return self._with(offset_bounds=bounds, n_features=self.n_features - 1)
+
+    def with_effects(self, effects: FloatArray) -> "Sample":
+        """Return the sample with the effects (K, d) of periods added to the columns of their pieces."""
+        assert self.pieces is not None
+        changed = self._with()
+        changed.rows = HeldRows.trusted(self.array + effects[self.pieces.period])
+        return changed
 
     def in_units(self, max_rows: int | None = None, max_weight: float | None = None) -> "Sample":
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any.

@@ -62,8 +62,7 @@ def weighted_units(
     """Return the units of rows (n,): of users by their codes, or single rows without.
 
     Rows that are not ``used`` weigh 0. ``is_sorted`` says whether all rows are used and sorted by user.
-    ``shares`` of rows sum to a number from 1 to ``max_rows`` in a unit of any number of rows; other ones are
-    scaled to that.
+    ``shares`` of rows are scaled to sum to 1 in a unit of any number of rows.
     """
     weights = used.astype(float)
     if row_weights is not None:
@@ -74,14 +73,11 @@ def weighted_units(
     if not sizes.all():
         codes = (np.cumsum(sizes > 0) - 1)[codes]  # without gaps
     sizes = sizes[sizes > 0]
-    if max_rows is not None and shares is not None:
+    if shares is not None:
         parts = np.where(used, np.clip(shares, _LEAST_SHARE, 1.0), 0.0)
-        total = np.bincount(codes, parts)[codes]
-        parts *= np.clip(total, 1.0, max_rows) / np.maximum(total, _LEAST_SHARE)
+        parts /= np.maximum(np.bincount(codes, parts)[codes], _LEAST_SHARE)
         starts = np.append(0, np.cumsum(sizes)) if is_sorted else None
-        return PrivacyUnits(
-            codes, weights * parts / max_rows, float(len(sizes)), starts, whole=weights / max_rows
-        )
+        return PrivacyUnits(codes, weights * parts, float(len(sizes)), starts, whole=weights)
     if max_rows is None:
         weights[used] /= sizes[codes[used]]
     else:

@@ -12,8 +12,8 @@ c_0 < … < c_K are public. The rules hold for each person alone:
   exposure, 10⁻⁶ of its period. An event at c_0 counts.
 
 A piece is a part of one row of data in one period. It has the covariates of that row, which were known when
-it began. Nothing is averaged over a time that ends with the event. Pieces of a person in one period have
-shares that sum to 1. So sums weighted by shares count from 1 to K for a person, however rows are divided.
+it began. Nothing is averaged over a time that ends with the event. A person's pieces have shares that sum to
+1. So sums weighted by shares count each person once, however rows are divided.
 """
 
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class Pieces:
     row : (m,) array
         The row of data of each.
     share : (m,) array
-        The part of the person's follow-up in the period: it sums to 1.
+        The part of the person's follow-up: it sums to 1.
     """
 
     person: IntArray
@@ -149,18 +149,16 @@ def pieces_of(
     first[np.unique(person, return_index=True)[1]] = True
     kept = np.flatnonzero(counts | (first & ~is_followed[person]))
     kept = kept[np.lexsort((split.event[kept], start[split.person[kept]], split.period[kept], person[kept]))]
-    period, keys = split.period[kept], person[kept] * len(widths) + split.period[kept]
+    period, person = split.period[kept], person[kept]
     exposure = np.clip(split.followed[kept], LEAST_EXPOSURE * widths[period], widths[period])
-    begins = np.flatnonzero(np.append(True, np.diff(keys) != 0))
-    sizes = np.diff(np.append(begins, len(keys)))
     late = np.minimum(resolution / exposure, 1.0)
     return Pieces(
-        person=person[kept],
+        person=person,
         period=period,
         exposure=exposure,
         response=np.where(split.event[kept], 1.0 + late, 0.0),
         row=split.person[kept],
-        share=exposure / np.repeat(np.add.reduceat(exposure, begins), sizes),
+        share=exposure / np.bincount(person, exposure)[person],
     )
 
 

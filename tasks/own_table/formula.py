@@ -21,12 +21,10 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
 
     A formula that uses undeclared columns, or learns from the rows, is refused.
     """
-    from dpalgos.formula.survival_time import default_periods  # loaded if there is a formula
-
     declared = tuple(column for column in table.columns if not column.derived)
     try:
         columns = {column.name: declared_as(column) for column in declared}
-        design = design_of(formula, columns, default_periods(table.units[0]))
+        design = design_of(formula, columns)
     except InputError as error:
         raise SpecError(str(error)) from None
     if not design.has_intercept:

@@ -89,6 +89,7 @@ from dpalgos.central.preconditioned.plan import (
     LAST_STEP,
     LEAST_SQUARES,
     LEMMAS,
+    LIFE_TABLE,
     MEAN_RESIDUAL,
     MOMENTS,
     N_SEARCHES,
@@ -126,7 +127,10 @@ from dpalgos.models.families.gaussian import Gaussian
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count
+from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable, life_table
 from dpalgos.typing import FloatArray
+
+FIRST, ALL = "first", "all"  # events of a person that count
 
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
 _MAX_LENGTH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
@@ -210,6 +214,8 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             rows = with_released_total(spend, rows, self.largest_change, self.max_weight)
             spend.replan(self.plan_of(numbers, rows.n))
             numbers = replace(numbers, n_rows=rows.n)
+        if LIFE_TABLE in spend.plan:
+            rows = _in_operational_time(spend, rows)
         start = released_start(spend, rows, family)
         if start.is_mean:
             numbers = numbers.with_events(start.mean)
@@ -278,19 +284,24 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    single_event: bool = choice(
-        "with family='poisson' and max_rows: whether a person has at most one event in all rows, which are "
-        "in the order of time",
-        (False, True),
-        default=False,
+    events: str = choice(
+        "with family='poisson' and user_ids: rows are the follow-up of persons in the order of time, until the "
+        "'first' event, or with 'all' events",
+        ("", FIRST, ALL),
+        default="",
+    )
+    n_periods: int | None = count(
+        "with events: the number of public periods of a life table, of which rows are pieces", default=None
     )
 
     lemmas: ClassVar[Lemmas] = {**LEMMAS, CONSTANT: (interval, histogram)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.single_event and (self.family != "poisson" or self.max_rows is None):
-            raise InputError("single_event must be left out without family='poisson' and max_rows, got True")
+        if self.events and self.family != "poisson":
+            raise InputError(f"events must be left out without family='poisson', got {self.events!r}")
+        if self.n_periods is not None and not self.events:
+            raise InputError(f"n_periods must be left out without events, got {self.n_periods}")
         self.check_offset(self.family_object())
         if self.interval is not None and self.family_object().needs_classes:
             raise InputError(
@@ -300,15 +311,14 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     def family_object(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
-        return SingleEvents() if self.single_event else get_family(self.family, n_classes=self.n_classes)
+        return SingleEvents() if self.events == FIRST else get_family(self.family, n_classes=self.n_classes)
 
     def numbers(self, n: float, d: int) -> Numbers:
         """Return the public numbers of n units of privacy and d columns, an offset among them."""
         self.check_columns(d)
         has_offset = self.offset_bounds is not None
-        row_weight = 1 / self.max_rows if self.single_event and self.max_rows else 1.0
         numbers = super().numbers(n, d - has_offset)
-        return replace(numbers, has_offset=has_offset, row_weight=row_weight)
+        return replace(numbers, has_offset=has_offset, n_periods=self.n_periods or 0)
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(
@@ -327,6 +337,16 @@ def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
     spend.keep_interval(found.after_offset() if numbers.has_offset else found)
 
 
+def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
+    """Release the life table; return the rows with what periods add to their columns."""
+    pieces = rows.sample.pieces
+    if pieces is None:
+        raise InputError("n_periods needs the periods of rows, got none; call dpalgos.formula.phreg")
+    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, pieces)), rows.n)
+    spend.note(LIFE_TABLE_NOTE, table.as_note)
+    return replace(rows, sample=rows.sample.with_effects(table.effects(pieces)))
+
+
 def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
     """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it."""
     linear = numbers.family.is_linear
@@ -339,7 +359,7 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
         above = counts_above(rows, norms_of(vectors), candidates)
         threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
         spend.note(ROWS_BEYOND, threshold == candidates[-1])
-    released = spend.symmetric(MOMENTS, clipped_moments(rows, vectors, threshold, numbers.person_part))
+    released = spend.symmetric(MOMENTS, clipped_moments(rows, vectors, threshold))
     white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:
         notes = (*released, threshold, coordinates)
@@ -387,7 +407,6 @@ def _released_steps(
                 max_length,
                 numbers.row_length,
                 people_limit=people_limit(numbers),
-                person_part=numbers.person_part,
                 hazard_limit=numbers.hazard_limit,
             )
             if step is LAST_STEP and score.limits is None:
@@ -412,7 +431,7 @@ def _released_steps(
             change = (better.predictor - start.predictor) * state.white.one
             start, state = better, state._replace(theta=state.theta + change)
         elif whitens:
-            moments = clipped_moments(rows, rows_in(matrix), threshold, numbers.person_part)
+            moments = clipped_moments(rows, rows_in(matrix), threshold)
             state, score = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
         else:
             assert scores is not None

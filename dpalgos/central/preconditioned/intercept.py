@@ -295,9 +295,7 @@ def _typical_offset(spend: Spend, rows: Rows) -> float:
     """
     assert rows.sample.offset_bounds is not None
     low, high = rows.sample.offset_bounds
-    mean = mean_of_sums(
-        rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0
-    )
+    mean = mean_of_sums(rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0)
     released = spend(EXPOSURE, mean)
     least = np.maximum(released.std, np.exp(low - high))
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))

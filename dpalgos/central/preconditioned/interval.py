@@ -36,7 +36,7 @@ only:
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
-  made is raised, and marked as hidden. With several periods, v_ij is larger by 0.02: late person-periods have
+  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late pieces have
   less curvature than whitening predicts.
 """
 
@@ -179,7 +179,7 @@ def _released_curvature(
         shape = shape * (d / max(float(shape.trace()), _FLAT))
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
     heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
-    unlike = _UNLIKE if score.person_part < 1 else 0.0
+    unlike = _UNLIKE if score.has_single_events else 0.0
     return _denoised(released, white, unit, shape, unlike)._replace(heavy=heavy)
 
 

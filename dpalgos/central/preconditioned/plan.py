@@ -39,6 +39,7 @@ from dpalgos.mechanisms.sensitivity import (
     curvature_sensitivity,
     histogram_sum,
     interval,
+    life_table_sensitivity,
     outer_product,
     people_residual_sensitivity,
     residual_sensitivity,
@@ -65,6 +66,8 @@ MEDIANS = "values above a candidate center"
 UNITS = "values by power of two"
 FAR_FROM_CENTERS = "rows far from centers"
 MEANS = "means about centers"
+
+LIFE_TABLE = "life table"
 
 # Whitening and steps.
 ROWS_ABOVE = "rows above a level"
@@ -96,6 +99,7 @@ LEMMAS: Lemmas = {
     UNITS: histogram_sum,
     FAR_FROM_CENTERS: count,
     MEANS: ball_mean,
+    LIFE_TABLE: life_table_sensitivity,
     ROWS_ABOVE: count,
     MOMENTS: outer_product,
     SCORES_ABOVE: count,
@@ -128,6 +132,7 @@ _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
 _MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
+_LIFE_TABLE = 0.08
 _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
@@ -156,7 +161,7 @@ class Numbers:
     interval: bool = False
     target: str = ROBUST
     has_private_total: bool = False  # whether weights are private, so that their total is released
-    row_weight: float = 1.0  # of a row in the score of a person who has at most one event
+    n_periods: int = 0  # of the life table of a time to an event
     hazard_limit: float = 1.4  # the cumulative hazard at which follow-up stops
 
     @property
@@ -174,7 +179,7 @@ class Numbers:
     @property
     def row_length(self) -> float:
         """The factor of rows' lengths before they are compared with a threshold of scores."""
-        return max(self.hazard_limit, 1.0) * self.row_weight if self.has_single_events else 1.0
+        return max(self.hazard_limit, 1.0) if self.has_single_events else 1.0
 
     @property
     def has_single_events(self) -> bool:
@@ -182,27 +187,16 @@ class Numbers:
         return self.family.has_counts and self.family.is_bounded
 
     def with_events(self, mean: float) -> "Numbers":
-        """Return the numbers that follow from the released mean number of events of a person and period.
+        """Return the numbers that follow from the released mean number of events of a person.
 
         If few persons have an event, few reach a cumulative hazard of 1. If many do, the limit rises with
         the number of persons and the budget: it then weights early hazards less.
         """
         if not self.has_single_events:
             return self
-        often = float(np.clip((mean / self.row_weight - _RARE) / (_OFTEN - _RARE), 0, 1))
+        often = float(np.clip((mean - _RARE) / (_OFTEN - _RARE), 0, 1))
         most = _STOP * max(self.size / _MUCH, 1.0) ** _RISE
         return replace(self, hazard_limit=1 + often * (most - 1))
-
-    @property
-    def person_part(self) -> float:
-        """The largest Frobenius norm of a person's mean of z z', over that of a row's: for K periods.
-
-        Columns of periods are nearly orthogonal: with K of the d columns, the norm is about √(e² + 2K), e the
-        number of other columns with a 1, and that of a row d + 1.
-        """
-        n_periods = round(1 / self.row_weight)
-        others = max(self.d - n_periods, 0) + 2
-        return min(float(np.sqrt(others**2 + 2 * (n_periods - 1))) / (self.d + 1), 1.0)
 
     def share(self, needed: float, least: float, most: float) -> float:
         return float(np.clip((needed / self.size) ** 2, least, most))
@@ -231,7 +225,7 @@ def _shares_of_rows(numbers: Numbers) -> Shares:
     if numbers.intercept and numbers.size < limit:
         return intercept_alone(numbers)
     of_interval = _interval(numbers)
-    plan = _intercept(numbers) | _origin(numbers)
+    plan = _life_table(numbers) | _intercept(numbers) | _origin(numbers)
     left = 1 - _total(plan)
     if numbers.family.is_linear and not numbers.intercept and numbers.size < _NO_SEARCH * numbers.root:
         return plan | {
@@ -262,6 +256,11 @@ def intercept_alone(numbers: Numbers) -> Shares:
     parts += [CONSTANT] + [EXPOSURE] * (numbers.has_offset and not numbers.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Share(_ALONE[part] / total) for part in parts}
+
+
+def _life_table(numbers: Numbers) -> Shares:
+    """Events and times at risk by period, which give the scale of time."""
+    return {LIFE_TABLE: Share(_LIFE_TABLE)} if numbers.n_periods else {}
 
 
 def _intercept(numbers: Numbers) -> Shares:
@@ -385,7 +384,7 @@ def public_threshold(numbers: Numbers) -> float:
         return numbers.root * max(0.07, numbers.size / 200)
     of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
     of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
-    return float(of_limit * _CLIP * numbers.row_weight * numbers.root * (numbers.size / numbers.root) ** 0.2)
+    return float(of_limit * _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2)
 
 
 def people_limit(numbers: Numbers) -> float | None:

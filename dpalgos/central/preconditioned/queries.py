@@ -80,59 +80,14 @@ def clipped_to(vectors: Vectors, threshold: float) -> Vectors:
     return clipped
 
 
-def clipped_moments(rows: Rows, vectors: Vectors, threshold: float, person_part: float = 1.0) -> Bounded:
+def clipped_moments(rows: Rows, vectors: Vectors, threshold: float) -> Bounded:
     """Return the mean of t t', t a vector clipped to the norm ``threshold`` C, (k, k).
 
-    A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row. If
-    ``person_part`` f is below 1, the sum of a person's matrices is clipped to the Frobenius norm f C².
-    It is positive semidefinite: √2 f C²/n for the exchange of a person.
+    A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
     """
-    clipped, persons = clipped_to(vectors, threshold), None
-    if person_part < 1:
-        persons = person_factors(
-            rows, lambda block: (block.row_weights, clipped(block)), person_part * threshold**2
-        )
-    moments = rows.mean(lambda block: with_factors(block, persons).moments(clipped(block)))
-    return outer_product.of(moments, np.sqrt(person_part) * threshold, rows.n)
-
-
-def person_factors(
-    rows: Rows, products: Callable[[Block], tuple[FloatArray, FloatArray]], threshold: float
-) -> FloatArray:
-    """Return the factors that clip each person's Σ a z z' to a Frobenius norm, (units,)."""
-    return clip_factor(person_lengths(rows, products), threshold)
-
-
-def person_lengths(
-    rows: Rows, products: Callable[[Block], tuple[FloatArray, FloatArray]]
-) -> FloatArray:
-    """Return the Frobenius norm of each person's Σ a z z', (units,).
-
-    ``products`` returns a (n,) and z (n, k) of a block, with a = 0 for rows that do not count. The squared
-    norm is Σ a_i a_j (z_i'z_j)² over a person's pairs of rows. If a person's rows are in several blocks of a
-    stream, the norms of these parts are added. A norm depends on no other person, bit by bit.
-    """
-    units = rows.sample.units
-    assert units is not None
-    assert units.codes is not None
-    lengths: FloatArray = np.zeros(int(units.codes.max()) + 1)
-    for block in rows.each():
-        assert isinstance(block.units, np.ndarray)
-        weights, vectors = products(block)
-        used = np.flatnonzero(weights)
-        codes, weights, vectors = block.units[used], weights[used], vectors[used]
-        begins = np.append(True, np.diff(codes) != 0)[: len(codes)]
-        runs = np.cumsum(begins) - 1
-        squares: FloatArray = np.zeros(len(codes))
-        for lag in range(len(codes)):
-            first = np.flatnonzero(runs[: len(runs) - lag] == runs[lag:])
-            if not len(first):
-                break
-            products_of = (vectors[first] * vectors[first + lag]).sum(axis=1) ** 2
-            pairs = (1 + (lag > 0)) * weights[first] * weights[first + lag] * products_of
-            squares += np.bincount(runs[first], weights=pairs, minlength=len(squares))
-        np.add.at(lengths, codes[begins], np.sqrt(squares[: int(begins.sum())]))
-    return lengths
+    clipped = clipped_to(vectors, threshold)
+    moments = rows.mean(lambda block: block.moments(clipped(block)))
+    return outer_product.of(moments, threshold, rows.n)
 
 
 def with_factors(block: Block, persons: FloatArray | None) -> Block:

@@ -14,8 +14,6 @@ from dpalgos.central.preconditioned.follow_up import FollowUp
 from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
-    person_factors,
-    person_lengths,
     with_factors,
 )
 from dpalgos.core.rows import Block, Rows
@@ -74,10 +72,9 @@ class ScoreFunction:
         row_length: float = 1.0,
         *,
         people_limit: float | None = None,
-        person_part: float = 1.0,
         hazard_limit: float = np.inf,
     ) -> None:
-        self.row_length, self.person_part, self.hazard_limit = row_length, person_part, hazard_limit
+        self.row_length, self.hazard_limit = row_length, hazard_limit
         self.family, self.whitening, self.origin = family, whitening, origin
         self.n_rows, self.d, self.units = rows.n, rows.d, rows.sample.units
         self.limits: FloatArray | None = None
@@ -239,7 +236,7 @@ class Scores:
             kept = (lengths(block) <= threshold) | family.is_bounded
             return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept, score.white)
 
-        return Curvatures(self.function, self._parts.map(second))
+        return Curvatures(self._parts.map(second))
 
     def _lengths(self) -> Vectors:
         """Return the lengths by which rows are clipped, (n,), of a block."""
@@ -462,7 +459,7 @@ class LimitedScores(UnitScores):
             white, weight = block.derived.white, means(block) * part[block.units]
             return _RowCurvature(weight, weight * (white.norms**2 + 1), kept[block.units], white)
 
-        return Curvatures(self.function, self._parts.map(second))
+        return Curvatures(self._parts.map(second))
 
     def _clipped(self, threshold: float) -> FloatArray:
         factor = clip_factor(self._norms, np.maximum(self.limits, _TINY))
@@ -478,50 +475,44 @@ class Curvatures:
     """The parts ψ'' z z', z = [u, 1], of the curvature: 0 where the score is clipped.
 
     A clipped score has derivative 0 in its residual. A part with a norm above the threshold of
-    :meth:`clipped_mean` is shortened to it, whatever its residual.
+    :meth:`clipped_mean` is shortened to it, whatever its residual. Of rows that are shares, it is the sum of
+    a person's parts: its Frobenius norm is at most the sum of the norms of parts.
     """
 
-    def __init__(self, function: ScoreFunction, parts: Rows) -> None:
-        self._person_part, self._parts = function.person_part, parts
+    def __init__(self, parts: Rows) -> None:
+        self._parts, self._has_shares = parts, parts.sample.has_shares
+
+    @cached_property
+    def _lengths(self) -> FloatArray:
+        """The sums of the norms of persons' parts, (units,)."""
+        return self._parts.sums_of_units(
+            lambda block: (self._weights(block, np.inf), (block.derived.white.norms**2 + 1)[:, None]), 1
+        )[:, 0]
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
-        """Return how many rows have ψ''‖z‖² above each of m ascending thresholds, (1, m).
-
-        Of rows that are shares, whole persons count, by the norm of the sum of their parts over f.
-        """
-        if self._parts.sample.has_shares:
-            lengths = person_lengths(self._parts, lambda block: self._products(block, np.inf))
-            return _counts(lengths / self._person_part, thresholds)
+        """Return how many rows, or persons, have a norm above each of m ascending thresholds, (1, m)."""
+        if self._has_shares:
+            return _counts(self._lengths, thresholds)
         return counts_above(self._parts, lambda block: block.derived.norms, thresholds)
 
-    def _products(self, block: Block, threshold: float) -> tuple[FloatArray, FloatArray]:
-        """Return factors (n,) and z (n, d + 1) of the parts of a block, each clipped to a norm."""
+    def _weights(self, block: Block, threshold: float) -> FloatArray:
+        """Return the weights (n,) of z z' of a block, each clipped to a norm."""
         curvature = block.derived
-        factor = block.score_weights * (curvature.kept | (curvature.norms > threshold))
-        if threshold < np.inf:
-            factor = factor * clip_factor(curvature.norms, threshold)
-        rows = curvature.white.rows(block)
-        return curvature.weight * factor, np.column_stack([rows, np.ones(len(rows))])
+        weights = curvature.weight * block.score_weights
+        weights = weights * (curvature.kept | (curvature.norms > threshold))
+        return np.asarray(weights * clip_factor(curvature.norms, threshold) if threshold < np.inf else weights)
 
     def clipped_mean(self, threshold: float) -> Bounded:
         """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).
 
-        A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row. If
-        the rows' ``person_part`` f is below 1, the sum of a person's parts is clipped to f L: √2 f L/n.
+        A part is positive semidefinite and of Frobenius norm at most L: √2 L/n for the exchange of a row.
         """
-
-        shares = self._parts.sample.has_shares
-
-        def products(block: Block) -> tuple[FloatArray, FloatArray]:
-            return self._products(block, np.inf if shares else threshold)
-
-        persons, largest = None, self._person_part * threshold
-        if self._person_part < 1 or shares:
-            persons = person_factors(self._parts, products, largest)
+        factors = clip_factor(self._lengths, threshold) if self._has_shares else None
 
         def part(block: Block) -> FloatArray:
-            weights, Z = products(with_factors(block, persons))
-            Z *= np.sqrt(weights)[:, None]
+            weights = self._weights(with_factors(block, factors), np.inf if self._has_shares else threshold)
+            rows = block.derived.white.rows(block)
+            Z = np.column_stack([rows, np.ones(len(rows))]) * np.sqrt(weights)[:, None]
             return np.asarray(Z.T @ Z)
 
-        return curvature_sensitivity.of(self._parts.mean(part), largest, self._parts.n)
+        return curvature_sensitivity.of(self._parts.mean(part), threshold, self._parts.n)

@@ -272,7 +272,7 @@ class Steps(NamedTuple):
             return False
         white, linear = self.white, numbers.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and numbers.interval)
-        noise = noise_multiplier * numbers.person_part * outer_product(WHITE * numbers.root, numbers.n_rows)
+        noise = noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows)
         tells_much = float(white.doubt.diagonal().max()) > max(_WORTH * float(noise) ** 2, UNKNOWN)
         if t == 0:
             return (is_far or (tells_much and not linear)) and numbers.size >= WHITENED_TWICE * numbers.root

@@ -1,0 +1,124 @@
+"""The pooled life table of followed persons: the first release of a regression of times to an event.
+
+Events D_k and the time at risk Y_k, in parts of period k = 1 … K, are released for all persons together. Their
+ratio is the pooled hazard h_k. Operational time is the pooled cumulative hazard up to a time, as a part of the
+whole. It is a monotone function of time, so covariates and risk sets stay. In it, the pooled hazard is even:
+
+    h(t | x) = h_pooled(t) · exp(a + b_1 φ_1(τ) + b_2 φ_2(τ) + x'β),   φ_1 = 2τ − 1,  φ_2 = (3 φ_1² − 1)/2
+
+The slope b_1 and the curve b_2 are estimated with β. The baseline hazard differs from the pooled one if
+covariates change the risk sets, or change themselves: both are smooth in operational time.
+
+Sensitivity: a person's events by period are a vector of nonnegative numbers of norm at most 1, and the
+time at risk lies in [0, 1] in each period. The latter is divided by √K
+(:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.core.record import Noisy
+from dpalgos.core.rows import Rows
+from dpalgos.mechanisms.sensitivity import Bounded, life_table_sensitivity
+from dpalgos.rows.pieces import PiecesOfRows
+from dpalgos.rows.products import clip_factor
+from dpalgos.typing import BoolArray, FloatArray
+
+LIFE_TABLE_NOTE = "life_table"  # of diagnostics: events and times at risk by period, and the noise of events
+N_TIME_COLUMNS = 2
+LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a piece
+_LEAST_EVENTS = 0.5  # by which the hazard of a period is drawn towards the mean hazard, without noise
+_VISIBLE = 3.0  # noise standard deviations of the events of a period whose hazard is shown
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LifeTable:
+    """A released life table.
+
+    Attributes
+    ----------
+    events, at_risk : (K,) arrays
+        Events and the time at risk in parts of each period, as released.
+    std : float
+        The standard deviation of the noise of events; that of times at risk is √K times as large.
+    """
+
+    events: FloatArray
+    at_risk: FloatArray
+    std: float
+
+    @classmethod
+    def of(cls, released: Noisy, n_units: float) -> "LifeTable":
+        """Return the table of a released mean of :func:`life_table`."""
+        events, at_risk = released.value.reshape(2, -1) * n_units
+        return cls(events=events, at_risk=at_risk * np.sqrt(len(events)), std=float(released.std) * n_units)
+
+    @classmethod
+    def of_note(cls, note: FloatArray) -> "LifeTable":
+        """Return the table that a result keeps in its diagnostics."""
+        *both, std = np.ravel(note)
+        return cls(events=np.array(both[: len(both) // 2]), at_risk=np.array(both[len(both) // 2 :]), std=std)
+
+    @property
+    def as_note(self) -> FloatArray:
+        """The table as a diagnostic, (2K + 1,)."""
+        return np.concatenate([self.events, self.at_risk, [self.std]])
+
+    @property
+    def hazards(self) -> FloatArray:
+        """The hazard of each period, (K,), drawn towards the mean hazard by its noise."""
+        K, least = len(self.events), max(self.std, _LEAST_EVENTS)
+        at_risk = np.maximum(self.at_risk, 0.0)
+        total = max(float(at_risk.sum()), K * least)
+        mean = max(float(np.maximum(self.events, 0).sum()), least) / total
+        return np.asarray((np.maximum(self.events, 0.0) + least) / (at_risk + least / mean))
+
+    @property
+    def parts(self) -> FloatArray:
+        """The part of the pooled cumulative hazard that lies in each period, (K,)."""
+        return np.asarray(self.hazards / self.hazards.sum())
+
+    @property
+    def times(self) -> FloatArray:
+        """The functions φ of operational time in the middle of each period, (K, B)."""
+        middle = 2 * (np.cumsum(self.parts) - self.parts / 2) - 1
+        both = np.column_stack([middle, (3 * middle**2 - 1) / 2])
+        return both[:, : max(min(len(middle) - 1, N_TIME_COLUMNS), 0)]
+
+    @property
+    def is_visible(self) -> BoolArray:
+        """Whether a period has more events than noise may make, (K,)."""
+        return np.asarray(self.events > _VISIBLE * self.std)
+
+    @property
+    def log_variance(self) -> FloatArray:
+        """The variance of the logarithm of hazards, of sampling and of noise, (K,)."""
+        events = np.maximum(self.events, self.std)
+        at_risk = np.maximum(self.at_risk, self.std)
+        relative = (self.std / events) ** 2 + len(events) * (self.std / at_risk) ** 2
+        return np.asarray(1 / np.maximum(events, _LEAST_EVENTS) + relative)
+
+    def effects(self, pieces: PiecesOfRows) -> FloatArray:
+        """Return what each period adds to the columns of its pieces, (K, d), the offset first."""
+        added = self.times @ pieces.time_columns
+        added[:, 0] += np.log(self.parts / pieces.lengths)
+        return np.asarray(added)
+
+
+def life_table(rows: Rows, pieces: PiecesOfRows) -> Bounded:
+    """Return the mean over persons of events by period, and of times at risk over √K, (2K,)."""
+    units, K = rows.sample.units, len(pieces.lengths)
+    assert units is not None
+    assert units.codes is not None
+    n_units = int(units.codes.max()) + 1
+    weights = units.weights if units.whole is None else units.whole
+    cells = units.codes.astype(np.int64) * K + pieces.period
+    events = np.zeros(n_units * K)
+    for block in rows.each():
+        np.add.at(events, cells[block.rows], block.score_weights * (block.y > 0))
+    at_risk = np.bincount(cells, weights * pieces.part, n_units * K).reshape(-1, K)
+    events = events.reshape(-1, K)
+    events = events * clip_factor(np.sqrt((events**2).sum(axis=1)), 1.0)[:, None]
+    both = np.append(events.sum(axis=0), np.clip(at_risk, 0, 1).sum(axis=0) / np.sqrt(K))
+    return life_table_sensitivity.of(both / rows.n, rows.n)
