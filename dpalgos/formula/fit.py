@@ -387,9 +387,7 @@ def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mappi
     # A time beyond the last cut point is not clipped: follow-up ends there.
     times = design.survival.names if design.survival else ()
     numbers = [
-        name
-        for name, each in design.source.items()
-        if isinstance(each, NumberColumn) and name not in times
+        name for name, each in design.source.items() if isinstance(each, NumberColumn) and name not in times
     ]
     is_clipped = {name: given[name] != rows[name] for name in numbers}
     if family == "logistic" and (
