@@ -3,9 +3,11 @@
 import base64
 import logging
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from functools import partial
 
 import httpx
@@ -66,6 +68,43 @@ def test_what_is_lost_is_told_once_and_what_answers_is_not():
         lives[0] = False
         until(lambda: lost)
     assert len(lost) == 1
+
+
+FROZEN = """
+import os, sys, time
+from tasks.run.watch import watched
+began, probes = time.monotonic(), []
+
+def lives():
+    probes.append(time.monotonic())
+    print("probe", flush=True)
+    woke = len(probes) > 1 and probes[-1] - probes[-2] > 1
+    return not woke  # the first probe after waking fails, as one that was under way does
+
+def lost(sentence):
+    print(sentence, flush=True)
+    os._exit(1)
+
+with watched("the server", lives, lost, after=1.0, every=0.2):
+    sys.stdin.readline()
+"""
+
+
+def test_a_process_that_was_frozen_longer_than_its_watch_goes_on():
+    """Ctrl-Z, a container's pause, a laptop's sleep: one failed probe after waking says nothing."""
+    pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", FROZEN], cwd=PROJECT, text=True, **pipes)
+    for _ in range(3):
+        assert process.stdout.readline() == "probe\n"
+    time.sleep(0.1)  # between two probes
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    process.send_signal(signal.SIGCONT)
+    process.stdout.readline()
+    process.stdout.readline()
+    said, _ = process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+    assert set(said.split("\n")) <= {"probe", ""}
 
 
 def test_connections_to_the_database_share_a_bounded_cache(tmp_path, monkeypatch):
