@@ -20,7 +20,8 @@ _HELPS = {
     CLIPPED: "public bounds, centers and scales closer to the values, or more rows",
     HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
     BENT: "more rows, a larger ε or fewer columns",
-    GROSS: "public bounds that hold all covariates; if they do, narrower ones of the response, or its logarithm",
+    GROSS: "public bounds that hold all covariates; if they do, narrower ones of the response, or its "
+    "logarithm",
     FEW: "more rows, a larger ε or fewer columns",
     OMITTED: "a separate release of the nested model",
 }

@@ -5,17 +5,19 @@ therefore imports Prefect only inside functions.
 """
 
 import hashlib
+import importlib.util
 import logging
 import os
 import secrets
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -115,7 +117,7 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
     if address:
         say(f"no Prefect server responds at PREFECT_API_URL={address}; starting one here")
     with (
-        socket.create_server((HOST, 0)) as listening,
+        listening_at(loopback(), 0) as listening,
         running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
     ):
         yield address
@@ -135,7 +137,7 @@ def running_server(
     """
     host = bound_host(listening)
     address = f"http://{host}:{listening.getsockname()[1]}/api"
-    _require_loopback(listening, host.strip("[]"))
+    require_usable_history(home)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
@@ -168,20 +170,68 @@ def _database(home: Path) -> str:
 def bound_host(listening: socket.socket) -> str:
     """Return the address of a socket of this process, as written in a URL."""
     host = str(listening.getsockname()[0])
-    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
+    return in_url(loopback() if host in ("0.0.0.0", "::") else host)
+
+
+def in_url(host: str) -> str:
+    """Return an address as written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
-def _require_loopback(listening: socket.socket, host: str) -> None:
-    """Refuse a machine that cannot reach its own address, for example without a loopback interface."""
+def listening_at(host: str, port: int) -> socket.socket:
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+
+
+@cache
+def loopback() -> str:
+    """Return the address at which this machine reaches itself, 127.0.0.1 or ::1; refuse one without any."""
+    faults = []
+    for host in (HOST, "::1"):
+        try:
+            with listening_at(host, 0) as listening:
+                socket.create_connection((host, listening.getsockname()[1]), timeout=5).close()
+            return host
+        except OSError as error:
+            faults.append(f"{host} ({error.strerror or error})")
+    raise ServerError(
+        f"this machine cannot reach its own address {' or '.join(faults)}; bring the loopback interface up, "
+        "for example with: ip link set lo up"
+    )
+
+
+# Faults that stay until a person acts; a database that is busy, or on a slow disk, is waited for.
+_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+
+
+def require_usable_history(home: Path) -> None:
+    """Refuse a file of Prefect's history that no restart makes usable: damaged, closed, or newer."""
+    file = home / "prefect" / "prefect.db"
+    if _database(home) != str(file) or not file.exists():
+        return
     try:
-        socket.create_connection((host, listening.getsockname()[1]), timeout=5).close()
-    except OSError as error:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)) as history:
+            history.execute("PRAGMA query_only = 1")
+            versions = history.execute("SELECT version_num FROM alembic_version").fetchall()
+        fault = "is of a newer version of Prefect" if any(not _is_known(each) for (each,) in versions) else ""
+    except sqlite3.DatabaseError as error:
+        code = error.sqlite_errorcode & 0xFF
+        damaged = "is damaged" if code in _DAMAGED else ""
+        fault = damaged or ("cannot be opened for writing" if code in _CLOSED else "")
+    if fault:
         raise ServerError(
-            f"this machine cannot reach its own address {host} ({error.strerror or error}); bring the "
-            "loopback interface up, for example with: ip link set lo up"
-        ) from None
-    listening.accept()[0].close()
+            f"Prefect's history {file} {fault}; no results and no charges are in it: move it away, which "
+            "starts a new history, or restore it, and run the same command again"
+        )
+    file.chmod(0o600)
+
+
+def _is_known(version: str) -> bool:
+    """Return whether the installed Prefect knows this version of its SQLite database."""
+    spec = importlib.util.find_spec("prefect")  # without its import, which reads settings
+    versions = Path(str(spec and spec.origin)).parent / "server" / "database" / "_migrations" / "versions"
+    names = [each.name for each in versions.glob("sqlite/*.py")]
+    return not names or any(f"_{version}_" in name for name in names)
 
 
 def settings_of_home(home: Path) -> dict[str, str]:
@@ -249,6 +299,7 @@ def _in_process(home: Path, listening: socket.socket) -> Iterator[None]:
             stderr=errors,
             pass_fds=[listening.fileno()],
             start_new_session=True,
+            umask=0o077,
         )
     listening.close()
     with _running(home, process.wait, process.terminate):

@@ -31,6 +31,8 @@ from flows.local_server import (
     bound_host,
     drop_other_variables,
     home_tag,
+    listening_at,
+    loopback,
     own_authentication,
     prefect_server,
     running_server,
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
     parser.add_argument("studies", nargs="*", type=Path, help="your own study files to serve as well")
     parser.add_argument("--port", type=int, help=f"port; default: {PORT}")
-    parser.add_argument("--host", help=f"network interface; default: {HOST}")
+    parser.add_argument("--host", help="network interface; default: the loopback interface")
     others = "host name of the server for other machines; repeatable"
     parser.add_argument("--known-as", action="append", default=[], help=others)
     options = parser.parse_args(arguments)
@@ -139,7 +141,7 @@ def _elsewhere(options: argparse.Namespace) -> str:
 def _own_server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
     from flows.website import with_reports
 
-    listening = _listen(options.host or HOST, PORT if options.port is None else options.port)
+    listening = _listen(options.host or loopback(), PORT if options.port is None else options.port)
     hosts = [HOST, "localhost", bound_host(listening), *options.known_as]
     compose = partial(with_reports, folder=REPORTS, authentication=own_authentication(home), hosts=hosts)
     return running_server(home, listening, {}, compose)
@@ -181,7 +183,7 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return listening_at(host, port)
     except (OSError, OverflowError) as error:
         raise ServerError(
             f"port {port} of {host} cannot be used ({error}); stop the program that uses it, or pass another "

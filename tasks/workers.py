@@ -60,8 +60,8 @@ class Workers:
 
     def __init__(self, make: Callable[[], Executor], count: int) -> None:
         self.executor, self._make, self._count = make(), make, count
-        self._free, self._changed, self._renewing = count, threading.Condition(), threading.Lock()
-        self.waiting, self._numbers = list[tuple[float, int]](), itertools.count()
+        self._free, self._lock, self._renewing = count, threading.Lock(), threading.Lock()
+        self.waiting, self._numbers = list[tuple[float, int, int, threading.Event]](), itertools.count()
 
     def call(self, function: Callable[[], T], n_bytes: float, work: float, before: Callable[[], object]) -> T:
         """Return what a function returns in a worker, once there is room for so many bytes."""
@@ -79,19 +79,24 @@ class Workers:
 
     @contextmanager
     def _places(self, count: int, work: float) -> Iterator[None]:
-        call = -work, next(self._numbers)
-        with self._changed:
-            heapq.heappush(self.waiting, call)
-            self._changed.wait_for(lambda: self.waiting[0] == call and self._free >= count)
-            heapq.heappop(self.waiting)
-            self._free -= count
-            self._changed.notify_all()
+        turn = threading.Event()
+        with self._lock:
+            heapq.heappush(self.waiting, (-work, next(self._numbers), count, turn))
+            self._admit()
+        turn.wait()
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._free += count
-                self._changed.notify_all()
+                self._admit()
+
+    def _admit(self) -> None:
+        """Give places to the calls that are next, and wake no other."""
+        while self.waiting and self._free >= self.waiting[0][2]:
+            *_, count, turn = heapq.heappop(self.waiting)
+            self._free -= count
+            turn.set()
 
 
 _open: list[Workers] = []  # those of this process's run, or nothing

@@ -176,7 +176,7 @@ class PrivateEstimator(AnyEstimator):
         :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
     witnesses : mapping of str to callable
         Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
-        :func:`dpalgos.release.declared.shared_pairs` does.
+        :func:`dpalgos.mechanisms.sensitivity.shared_pairs` does.
     """
 
     epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})

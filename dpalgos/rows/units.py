@@ -30,7 +30,6 @@ from dpalgos.release.checks import unmasked
 from dpalgos.spelling import composed
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-
 _LEAST_SHARE = 1e-12
 
 
@@ -38,8 +37,8 @@ class PrivacyUnits(NamedTuple):
     """Units of privacy: ``codes`` (n,) tell the unit of each row, None if each is one.
 
     ``weights`` (n,) are of rows, and sum to at most 1 in a unit. ``n_units`` is their public number. If rows
-    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end. Rows that are shares of
-    what they belong to have a ``whole`` weight each, for sums that are clipped as a whole.
+    are sorted by unit, ``starts`` (units + 1,) are the first rows of units and the end. Rows that are shares
+    of what they belong to have a ``whole`` weight each, for sums that are clipped as a whole.
     """
 
     codes: IntArray | None

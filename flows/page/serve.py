@@ -1,7 +1,6 @@
 """Serve a page on this machine until Ctrl-C."""
 
 import secrets
-import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from http.cookies import SimpleCookie
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs
 import uvicorn
 from shiny import App, Inputs, Outputs, Session, reactive, render, ui
 
+from flows.local_server import in_url, listening_at, loopback
 from flows.page.files import PageFiles, opened_files
 from flows.page.forecasts import Forecasts
 from flows.page.releasing import Releasing
@@ -97,7 +97,8 @@ class Guarded:
 
     def __init__(self, app: Any, port: int) -> None:
         self._app, self.token = app, secrets.token_urlsafe(24)
-        self._hosts, self._cookie = {f"127.0.0.1:{port}", f"localhost:{port}"}, f"dpcost_page_{port}"
+        self._hosts = {f"{host}:{port}" for host in (in_url(loopback()), "localhost")}
+        self._cookie = f"dpcost_page_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -139,15 +140,16 @@ class Guarded:
 def serve(file: str, folder: Path, port: int, say: Callable[[str], object]) -> None:
     """Serve the page of a table or study file, and say its address."""
     files = opened_files(file, folder)
-    with socket.socket() as own:
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            own.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise SpecError(f"--port must be free on this machine, got {port} ({error.strerror})") from None
+    try:
+        own = listening_at(loopback(), port)
+    except (OSError, OverflowError) as error:
+        raise SpecError(
+            f"--port must be free on this machine, got {port} ({getattr(error, 'strerror', error)})"
+        ) from None
+    with own:
         port = own.getsockname()[1]
         app = Guarded(page_app(files), port)
-        say(f"the page of {files.study.name}: http://127.0.0.1:{port}/?token={app.token}")
+        say(f"the page of {files.study.name}: http://{in_url(loopback())}:{port}/?token={app.token}")
         say("only this machine can open it; Ctrl-C closes it, and its files stay")
         with suppress(KeyboardInterrupt):  # the documented end
             uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[own])

@@ -178,9 +178,8 @@ def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
 def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> SimulatedRelease:
     """Simulate the tables of a release from declared columns and guesses.
 
-    A question with intervals is about effects, in a file and on a frame. If nothing else is stated, the
-    tables are those of a study of effects. If least squares' coefficients are covered, positive responses
-    are taken to have a long tail.
+    A question with intervals is about effects. If nothing else is stated, the tables are those of a study of
+    effects. If least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
     own, columns, family = request.own, request.columns, request.family
     assert own is not None

@@ -14,15 +14,19 @@ def watched(
     after: float = 60.0,
     every: float = 5.0,
 ) -> Iterator[None]:
-    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
+    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds.
+
+    The time between two probes counts for at most `2 * every`: if it is longer, this process was frozen and
+    asked nobody.
+    """
     over = threading.Event()
 
     def watch() -> None:
-        last = time.monotonic()
+        silent, last = 0.0, time.monotonic()
         while not over.wait(every):
-            if lives():
-                last = time.monotonic()
-            elif time.monotonic() - last > after and not over.is_set():
+            is_alive, now = lives(), time.monotonic()
+            silent, last = 0.0 if is_alive else silent + min(now - last, 2 * every), now
+            if silent > after and not over.is_set():
                 when_lost(f"{what} has not answered for {after:.0f} s")
                 return
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows import artifacts
+import flows.study
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from tasks.problems.problem import HeadlineRun
@@ -147,10 +147,10 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
 
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, monkeypatch):
     sent = Mock()
-    monkeypatch.setattr(artifacts, "create_markdown_artifact", sent)
+    monkeypatch.setattr(flows.study, "create_markdown_artifact", sent)
     spec = Mock(analyst_table=object())
     spec.name = "mine"  # Mock takes a name for itself
-    artifacts.attach_report(spec, tmp_path / "report.html", "a headline")
+    flows.study.attach_report(spec, tmp_path / "report.html", "a headline")
     sent.assert_not_called()
 
 

@@ -26,7 +26,7 @@ from data.store.references import DatasetRef, FramesRef
 from dpalgos.plugins import FILES
 from flows import progress
 from flows.studies.find_study import find_study
-from tasks import run_state
+from tasks import blocks
 from tasks.blocks import RunCancelled, audit, heed_person
 from tasks.cache import Written
 from tasks.errors import Fault, guarded
@@ -227,9 +227,9 @@ MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": A
 
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
     waits, states = [], [Paused(), Paused(), Running()]
-    monkeypatch.setattr(run_state, "runtime", Mock(**{"flow_run.id": "run"}))
-    monkeypatch.setattr(run_state, "_state_of_run", lambda run, second: states.pop(0))
-    monkeypatch.setattr(run_state.time, "sleep", waits.append)
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states.pop(0))
+    monkeypatch.setattr(blocks.time, "sleep", waits.append)
     heed_person()
     assert len(waits) == 2
     states += [Suspended()]
@@ -239,8 +239,8 @@ def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypat
 
 @pytest.mark.parametrize("state", [Cancelling(), Cancelled()])
 def test_a_cancelled_run_computes_no_more_blocks(monkeypatch, state):
-    monkeypatch.setattr(run_state, "runtime", Mock(**{"flow_run.id": "run"}))
-    monkeypatch.setattr(run_state, "_state_of_run", lambda run, second: state)
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: state)
     with pytest.raises(RunCancelled, match="cancelled"):
         heed_person()
 
@@ -249,9 +249,9 @@ def test_the_state_of_a_run_is_asked_once_a_second(monkeypatch):
     """The answer of a second is used for all blocks that start in it."""
     client, flow_run = Mock(), str(uuid.uuid4())
     client.read_flow_run.return_value.state = Running()
-    monkeypatch.setattr(run_state, "get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
     for second in (1, 1, 1, 2):
-        assert run_state._state_of_run(flow_run, second).is_running()
+        assert blocks._state_of_run(flow_run, second).is_running()
     assert client.read_flow_run.call_count == 2
 
 

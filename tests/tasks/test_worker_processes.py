@@ -1,6 +1,7 @@
 """What is computed in worker processes of this machine, and how they end."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -106,6 +107,28 @@ def test_the_call_with_the_most_work_is_next_and_its_turn_is_told_before():
             each.join()
     assert order[1::2] == ["what others wait for", 3, 2, 1]
     assert order[::2] == [("before", work) for work in order[1::2]]
+
+
+def test_a_call_that_waits_is_woken_when_it_is_its_turn_alone():
+    """All blocks of all studies wait at once: each one woken by each end took more than quadratic time."""
+
+    def switches(count):
+        workers, gate = Workers(lambda: ThreadPoolExecutor(1), 1), threading.Event()
+
+        def call(work):
+            gate.wait()
+            workers.call(lambda: None, 0, work, lambda: None)
+
+        threads = [threading.Thread(target=call, args=[work]) for work in range(count)]
+        for each in threads:
+            each.start()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        gate.set()
+        for each in threads:
+            each.join()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+
+    assert switches(800) < 40 * switches(100)  # a hundred times as many if each end wakes all
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

@@ -1,11 +1,14 @@
 """Who may ask a local server and its pages: the string of a home, names of hosts, the password of reports."""
 
 import base64
+import contextlib
 import logging
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from functools import partial
 
 import httpx
@@ -17,6 +20,7 @@ from starlette.testclient import TestClient
 
 from flows import ServerError, server_process
 from flows import local_server as client
+from flows.page.serve import Guarded
 from flows.website import with_reports
 from tasks.run.watch import watched
 from tests.builders import refused
@@ -57,7 +61,75 @@ def test_a_machine_that_cannot_reach_itself_is_refused_within_seconds(home, monk
         raise OSError(101, "Network is unreachable")
 
     monkeypatch.setattr(client.socket, "create_connection", unreachable)
+    client.loopback.cache_clear()
     refused(client.prefect_server(home).__enter__, ServerError, "127.0.0.1", "unreachable", "loopback")
+
+
+def test_a_machine_with_ipv6_alone_reaches_itself_there(monkeypatch):
+    create = client.socket.create_server
+
+    def create_server(address, **keywords):
+        if address[0] == "127.0.0.1":
+            raise OSError(99, "Cannot assign requested address")
+        return create(address, **keywords)
+
+    monkeypatch.setattr(client.socket, "create_server", create_server)
+    client.loopback.cache_clear()
+    try:
+        assert client.loopback() == "::1"
+        with client.listening_at(client.loopback(), 0) as listening:
+            assert client.bound_host(listening) == "[::1]"
+        own = Guarded(None, 8799)._hosts
+        assert own == {"[::1]:8799", "localhost:8799"}
+    finally:
+        client.loopback.cache_clear()
+
+
+NOTHING = "CREATE TABLE alembic_version (version_num TEXT)"
+UNUSABLE = {
+    "damaged": b"no database" * 1000,
+    "newer": [NOTHING, "INSERT INTO alembic_version VALUES ('ffffffffffff')"],
+    "cannot be opened": None,
+}
+
+
+@pytest.fixture
+def history(home, monkeypatch):
+    for name in ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (home / "prefect").mkdir(parents=True)
+    return home / "prefect" / "prefect.db"
+
+
+def fill(history, statements):
+    with contextlib.closing(sqlite3.connect(history)) as rows:
+        for each in statements:
+            rows.execute(each)
+        rows.commit()
+
+
+@pytest.mark.parametrize("fault", UNUSABLE)
+def test_a_history_that_no_restart_makes_usable_is_named_before_a_server_starts(home, history, fault):
+    content = UNUSABLE[fault]
+    if content is None:
+        history.mkdir()
+    elif isinstance(content, bytes):
+        history.write_bytes(content)
+    else:
+        fill(history, content)
+    refused(client.prefect_server(home).__enter__, ServerError, fault, str(history), "move it away")
+
+
+def test_a_history_that_is_new_or_busy_or_known_is_used_and_closed_to_others(home, history):
+    client.require_usable_history(home)
+    history.touch(0o644)
+    client.require_usable_history(home)
+    fill(history, [NOTHING, "INSERT INTO alembic_version VALUES ('27d8f4e1a6c9')"])
+    client.require_usable_history(home)
+    assert history.stat().st_mode & 0o777 == 0o600
+    with contextlib.closing(sqlite3.connect(history, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        client.require_usable_history(home)
 
 
 def test_what_is_lost_is_told_once_and_what_answers_is_not():
@@ -66,6 +138,43 @@ def test_what_is_lost_is_told_once_and_what_answers_is_not():
         lives[0] = False
         until(lambda: lost)
     assert len(lost) == 1
+
+
+FROZEN = """
+import os, sys, time
+from tasks.run.watch import watched
+began, probes = time.monotonic(), []
+
+def lives():
+    probes.append(time.monotonic())
+    print("probe", flush=True)
+    woke = len(probes) > 1 and probes[-1] - probes[-2] > 1
+    return not woke  # the first probe after waking fails, as one that was under way does
+
+def lost(sentence):
+    print(sentence, flush=True)
+    os._exit(1)
+
+with watched("the server", lives, lost, after=1.0, every=0.2):
+    sys.stdin.readline()
+"""
+
+
+def test_a_process_that_was_frozen_longer_than_its_watch_goes_on():
+    """Ctrl-Z, a container's pause, a laptop's sleep: one failed probe after waking says nothing."""
+    pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", FROZEN], cwd=PROJECT, text=True, **pipes)
+    for _ in range(3):
+        assert process.stdout.readline() == "probe\n"
+    time.sleep(0.1)  # between two probes
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    process.send_signal(signal.SIGCONT)
+    process.stdout.readline()
+    process.stdout.readline()
+    said, _ = process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+    assert set(said.split("\n")) <= {"probe", ""}
 
 
 def test_connections_to_the_database_share_a_bounded_cache(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from small_project import Standing, processes_of, until
 
-from flows import ServerError, schedules, serve
+from flows import ServerError, serve, unfinished
 from flows.local_server import answers
 from flows.lock import LOCK, locked
 from tests.builders import copied_project
@@ -330,9 +330,9 @@ def test_one_client_skips_late_runs_until_a_request_fails(monkeypatch):
                 enough.set()
 
     monkeypatch.setattr("prefect.client.orchestration.get_client", opened)
-    monkeypatch.setattr(schedules, "SKIP_EVERY", 0.01)
-    monkeypatch.setattr(schedules, "skip_late_runs", skip)
-    with schedules.skipping_late_runs("home-1"):
+    monkeypatch.setattr(unfinished, "SKIP_EVERY", 0.01)
+    monkeypatch.setattr(unfinished, "skip_late_runs", skip)
+    with unfinished.skipping_late_runs("home-1"):
         assert enough.wait(20)
     assert opened.call_count == 2
 

@@ -13,7 +13,7 @@ import tasks.release.release
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError
-from tasks.protocol import kept_forecasts
+from tasks.protocol import prepare
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tasks.report.coefficients import by_group_of, read_record
@@ -173,11 +173,11 @@ def test_a_release_repeats_no_forecast_of_its_check(file, command_line, monkeypa
 
 
 def test_a_forecast_is_kept_until_code_that_forecasts_changes(tmp_path, home, monkeypatch):
-    copies = [shutil.copytree(folder, tmp_path / folder.name) for folder in kept_forecasts.FORECASTER]
-    monkeypatch.setattr(kept_forecasts, "FORECASTER", copies)
+    copies = [shutil.copytree(folder, tmp_path / folder.name) for folder in prepare.FORECASTER]
+    monkeypatch.setattr(prepare, "FORECASTER", copies)
 
     def value(computed):
-        kept = kept_forecasts.KeptForecasts("dpalgos.central.dp_mean", "declared")
+        kept = prepare.KeptForecasts("dpalgos.central.dp_mean", "declared")
         return kept.value("half-widths", 1.0, lambda _: computed)
 
     assert [value(1), value(2)] == [1, 1]
