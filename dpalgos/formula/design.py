@@ -235,8 +235,10 @@ class FormulaDesign:
         return center * self.back[:, -1] if self.constant else 0.0
 
 
-def design_of(formula: str, declared: Declared) -> FormulaDesign:
+def design_of(formula: str, declared: Declared, size: float = np.inf) -> FormulaDesign:
     """Return the design of a formula; refuse undeclared columns, and terms that are not identified.
+
+    The number of periods of a time to an event follows from nμ, the ``size``, unless they are declared.
 
     Raises
     ------
@@ -250,7 +252,7 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     if reading.response and call_of(reading.response)[0] == SURVIVAL:
         from dpalgos.formula.survival_time import SurvivalTime
 
-        survival = SurvivalTime.of(reading, declared)
+        survival = SurvivalTime.of(reading, declared, size=size)
         assert survival is not None
         reading, declared = survival.of_pieces(reading), survival.columns
     columns = {name: declared[name] for name in dict.fromkeys((*reading.left, *reading.right))}

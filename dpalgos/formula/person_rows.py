@@ -57,6 +57,8 @@ def person_sample(
         left_out = ~is_complete[order][pieces.row]
         X[left_out] = 0.0
         y, part = np.where(left_out, 0.0, y), np.where(left_out, 0.0, part)
+    for each in (X, y):
+        each.flags.writeable = False  # so that it is not copied
     return {
         "X": X,
         "y": y,

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.answers.names import cut_names
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
@@ -34,7 +35,7 @@ from dpalgos.survival.periods import (
 )
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-N_PERIODS = 16  # by default
+_FEW, _MANY, _MANY_PERSONS = 12, 16, 3_000.0  # periods by default, and the nμ from which there are many
 BASELINE = "baseline slope", "baseline curve"  # the names of the time columns in terms
 _ROUNDING = 1e-9
 _EARLY = 1.5  # the power by which cut points grow
@@ -69,8 +70,15 @@ class SurvivalTime:
     all_events: bool = False
 
     @classmethod
-    def of(cls, reading: Reading, declared: Declared, n_periods: int = N_PERIODS) -> SurvivalTime | None:
-        """Return the time that is a formula's response, if it is one; by default, it has ``n_periods``."""
+    def of(
+        cls, reading: Reading, declared: Declared, n_periods: int | None = None, size: float = np.inf
+    ) -> SurvivalTime | None:
+        """Return the time that is a formula's response, if it is one.
+
+        By default, it has ``n_periods`` of equal length. Without that number, their number suits nμ, the
+        ``size``, and early periods are shorter, as most persons are followed there. With entry times, there
+        are many: covariates may change with time.
+        """
         if not reading.response or call_of(reading.response)[0] != SURVIVAL:
             return None
         names = [reading.names.columns[ast.unparse(each)] for each in call_of(reading.response)[1]]
@@ -81,6 +89,7 @@ class SurvivalTime:
             if not isinstance(columns[name], NumberColumn):
                 raise InputError(f"formula: {name!r} in {text} must be a number, got a category")
         start, time = times[0] if len(times) == 2 else "", columns[times[-1]]
+        n_default = _MANY if start or size >= _MANY_PERSONS else _FEW
         assert isinstance(time, NumberColumn)
         first = columns[start].lower if start else 0.0  # type: ignore[union-attr]
         if not first < time.upper:
@@ -88,7 +97,9 @@ class SurvivalTime:
                 f"bounds of {times[-1]!r} must have an upper one above {first:g}, the first time, got "
                 f"{time.upper:g}"
             )
-        periods = tuple(time.periods) or _default_periods(first, time.upper, n_periods, time.resolution)
+        periods = tuple(time.periods) or _default_periods(
+            first, time.upper, n_periods or n_default, time.resolution, 1.0 if n_periods else _EARLY
+        )
         _check_multiples(periods, time.resolution)
         columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
         columns[event] = _event(event, columns[event])
@@ -104,8 +115,9 @@ class SurvivalTime:
 
     @property
     def time_columns(self) -> tuple[str, ...]:
-        """The names of the added columns of operational time: fewer if there are few periods."""
-        return tuple(f"{self.name}: {each}" for each in BASELINE[: len(self.periods) - 2])
+        """The names of the added columns of operational time: a slope, and a curve if there are many periods."""
+        n_columns = min(len(self.labels) - 1, 1 + (len(self.labels) >= _MANY))
+        return tuple(f"{self.name}: {each}" for each in BASELINE[:n_columns])
 
     @property
     def exposure(self) -> str:
@@ -234,9 +246,16 @@ class SurvivalTime:
         return declared.levels
 
 
-def _default_periods(first: float, last: float, n_periods: int, resolution: float) -> tuple[float, ...]:
-    """Return cut points at multiples of a resolution. Early periods are shorter, as most are followed there."""
-    cuts = first + (last - first) * np.linspace(0, 1, n_periods + 1) ** _EARLY
+def size_of(n_persons: int, epsilon: float = 1.0, delta: float = 1e-6) -> float:
+    """Return nμ of a public number of persons and a budget."""
+    return n_persons * gaussian_mu(epsilon, delta)
+
+
+def _default_periods(
+    first: float, last: float, n_periods: int, resolution: float, power: float
+) -> tuple[float, ...]:
+    """Return cut points that grow by a power, at multiples of a resolution."""
+    cuts = first + (last - first) * np.linspace(0, 1, n_periods + 1) ** power
     if resolution:
         cuts = np.unique(np.round(cuts / resolution)) * resolution
     if len(cuts) < 2:

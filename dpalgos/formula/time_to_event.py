@@ -21,14 +21,16 @@ from dpalgos.formula.columns import (
     Declared,
     NumberColumn,
     checked_periods,
+    column_of,
     declared_columns,
     declared_rows,
 )
 from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
-from dpalgos.formula.survival_time import ALL, BASELINE, FIRST, SurvivalTime
+from dpalgos.formula.survival_time import ALL, BASELINE, FIRST, SurvivalTime, size_of
 from dpalgos.interval import normal_quantile
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
+from dpalgos.rows.units import user_codes
 from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable
 from dpalgos.typing import FloatArray
 
@@ -70,10 +72,11 @@ class SurvivalResult(FormulaResult):
     def _periods(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Each period's operational time (K, B), its part of it (K,), and the variance of the latter's log."""
         table, lengths = self.life_table, np.diff(self.time.periods)
+        used = len(self.time.time_columns)
         if table is None:  # operational time is time
             middle = LifeTable(events=lengths, at_risk=np.ones(len(lengths)), std=0.0).times
-            return middle, lengths / lengths.sum(), np.zeros(len(lengths))
-        return table.times, table.parts, table.log_variance
+            return middle[:, :used], lengths / lengths.sum(), np.zeros(len(lengths))
+        return table.times[:, :used], table.parts, table.log_variance
 
     def baseline(self) -> Any:
         """Return the hazard per unit of time by period, at zero of all numbers and at reference levels.
@@ -216,7 +219,7 @@ def phreg(
     """
     check_left_out(options, *OF_DESIGN, "person_weight")
     declared = declared_times(formula, periods, resolution, options)
-    design = design_of(formula, declared)
+    design = design_of(formula, declared, _size(formula, frame, user, declared, options))
     if design.survival is None:
         raise InputError(
             f"formula must have {SURVIVAL}(time, event) on its left, got {formula!r}; or call "
@@ -228,6 +231,16 @@ def phreg(
     if events == ALL and user is not None:
         design = replace(design, survival=replace(design.survival, all_events=True))
     return fit_design(SurvivalResult, settings.pop("family"), design, frame, user=user, **settings)
+
+
+def _size(
+    formula: str, frame: Any, user: str | None, declared: Declared, options: Mapping[str, Any]
+) -> float:
+    """Return nμ of the public number of persons and of the budget."""
+    column = user or read_formula(formula, declared).left[-1]
+    persons = column_of(frame, column, "user" if user else "the formula")
+    n_persons = int(user_codes(persons, len(persons)).max(initial=0)) + 1 if user else len(persons)
+    return size_of(n_persons, *(check_positive(name, options.get(name)) for name in ("epsilon", "delta")))
 
 
 def declared_times(

@@ -250,7 +250,7 @@ class ReleasedRegression:
 
     @property
     def _margin(self) -> float:
-        return _CURVED_MARGIN if self.family.has_counts else 1.0
+        return _CURVED_MARGIN if self.family.has_counts and not self.family.is_bounded else 1.0
 
     def _error(self, free: FloatArray) -> CombinationError:
         rows = free @ (self.outer - self.shift.image)

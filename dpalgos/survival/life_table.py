@@ -26,7 +26,6 @@ from dpalgos.rows.products import clip_factor
 from dpalgos.typing import BoolArray, FloatArray
 
 LIFE_TABLE_NOTE = "life_table"  # of diagnostics: events and times at risk by period, and the noise of events
-N_TIME_COLUMNS = 2
 LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a piece
 _LEAST_EVENTS = 0.5  # by which the hazard of a period is drawn towards the mean hazard, without noise
 _VISIBLE = 3.0  # noise standard deviations of the events of a period whose hazard is shown
@@ -81,10 +80,9 @@ class LifeTable:
 
     @property
     def times(self) -> FloatArray:
-        """The functions φ of operational time in the middle of each period, (K, B)."""
+        """The functions φ of operational time in the middle of each period, (K, 2)."""
         middle = 2 * (np.cumsum(self.parts) - self.parts / 2) - 1
-        both = np.column_stack([middle, (3 * middle**2 - 1) / 2])
-        return both[:, : max(min(len(middle) - 1, N_TIME_COLUMNS), 0)]
+        return np.column_stack([middle, (3 * middle**2 - 1) / 2])
 
     @property
     def is_visible(self) -> BoolArray:
@@ -101,7 +99,7 @@ class LifeTable:
 
     def effects(self, pieces: PiecesOfRows) -> FloatArray:
         """Return what each period adds to the columns of its pieces, (K, d), the offset first."""
-        added = self.times @ pieces.time_columns
+        added = self.times[:, : len(pieces.time_columns)] @ pieces.time_columns
         added[:, 0] += np.log(self.parts / pieces.lengths)
         return np.asarray(added)
 

@@ -21,10 +21,12 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
 
     A formula that uses undeclared columns, or learns from the rows, is refused.
     """
+    from dpalgos.formula.survival_time import size_of  # loaded if there is a formula
+
     declared = tuple(column for column in table.columns if not column.derived)
     try:
         columns = {column.name: declared_as(column) for column in declared}
-        design = design_of(formula, columns)
+        design = design_of(formula, columns, size_of(table.units[0]))
     except InputError as error:
         raise SpecError(str(error)) from None
     if not design.has_intercept:

@@ -20,12 +20,14 @@ change the sums.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from dpalgos.core.rows import Block
 from dpalgos.typing import FloatArray
 
+_SIZES = 0, 32, 1024, np.inf  # rows of persons, by which tables are padded
 _LEAST = 1e-9  # the hazard of an interval, below which an event counts at its end
 
 
@@ -67,21 +69,38 @@ class FollowUp:
         return logarithm, residual
 
     def _before(self, block: Block, mean: FloatArray) -> FloatArray:
-        """Return the cumulative hazards at which rows begin, (n,)."""
-        before, codes = np.zeros(len(mean)), block.units
+        """Return the cumulative hazards at which rows begin, (n,), added up in the order of rows."""
+        codes = block.units
         assert isinstance(codes, np.ndarray)
         if not len(mean):
-            return before
+            return np.zeros(0)
         self._begin(block)
-        order = np.argsort(codes, kind="stable")
-        order = order[block.weight[order] > 0] if block.weight is not None else order
-        first = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0)[: len(order)])
-        sizes = np.diff(np.append(first, len(order)))
-        for k in range(int(sizes.max(initial=0))):
-            rows = order[first[sizes > k] + k]
-            before[rows] = self._hazard[codes[rows]]
-            self._hazard[codes[rows]] += mean[rows]
-        return before
+        hazards = mean if block.weight is None else np.where(block.weight > 0, mean, 0.0)
+        order = None if (codes[1:] >= codes[:-1]).all() else np.argsort(codes, kind="stable")
+        if order is not None:
+            codes, hazards = codes[order], hazards[order]
+        first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        sizes = np.diff(np.append(first, len(codes)))
+        before = np.empty(len(codes))
+        for low, high in pairwise(_SIZES):
+            runs = np.flatnonzero((sizes > low) & (sizes <= high))
+            if not len(runs):
+                continue
+            width = int(sizes[runs].max())
+            # A row of the table has the hazard of a person before this block, then those of their rows.
+            table = np.zeros((len(runs), width + 1))
+            table[:, 0] = self._hazard[codes[first[runs]]]
+            inside = np.arange(width) < sizes[runs, None]
+            rows = (first[runs, None] + np.arange(width))[inside]
+            table[:, 1:][inside] = hazards[rows]
+            np.cumsum(table, axis=1, out=table)
+            before[rows] = table[:, :-1][inside]
+            self._hazard[codes[first[runs]]] = table[:, -1]
+        if order is None:
+            return before
+        found = np.empty(len(codes))
+        found[order] = before
+        return found
 
     def _begin(self, block: Block) -> None:
         """Forget the pass before if this is the first block of another one."""

@@ -132,12 +132,12 @@ _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
 _MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
-_LIFE_TABLE = 0.08
+_LIFE_TABLE = 0.03
 _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
-_SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
+_CURVATURE, _SCORE_MOMENTS = (0.04, 0.08), (0.015, 0.03)  # of an interval; the second of single events
 _MOVED = 0.02  # of persons with a cell that was moved to a bound
 _LATE = 0.8  # of the steps' share, for the last ones
 
@@ -310,7 +310,7 @@ def _interval(numbers: Numbers) -> Shares:
     if not numbers.interval or numbers.size < RESOLVABLE * numbers.root:
         return {}
     single = numbers.has_single_events
-    plan = {CURVATURES_ABOVE: Share(0.012, counts_needed(N_LEVELS)), CURVATURE: Share(0.04)}
+    plan = {CURVATURES_ABOVE: Share(0.012, counts_needed(N_LEVELS)), CURVATURE: Share(_CURVATURE[single])}
     plan[SCORE_MOMENTS] = Share(_SCORE_MOMENTS[single])
     if numbers.target == LEAST_SQUARES:
         far_rows = {FAR_ROWS: Share(0.32)} if numbers.family.is_linear else {}
