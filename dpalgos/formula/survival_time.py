@@ -38,7 +38,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 _FEW, _MANY, _MANY_PERSONS = 12, 16, 3_000.0  # periods by default, and the nμ from which there are many
 BASELINE = "baseline slope", "baseline curve"  # the names of the time columns in terms
 _ROUNDING = 1e-9
-_EARLY = 1.5  # the power by which cut points grow
+_EARLY = 2.0  # the power by which cut points grow
 
 
 @dataclass(frozen=True, eq=False)
