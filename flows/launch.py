@@ -19,7 +19,14 @@ from data.store.folders import atomic_write, home, private_folder, read_json, re
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from data.tables.sources import file_of
-from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
+from flows.local_server import (
+    drop_other_variables,
+    full_disk,
+    home_tag,
+    leave,
+    prefect_server,
+    wait_until_recorded,
+)
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
 from flows.server_process import GARBAGE
@@ -123,10 +130,11 @@ def launch(
 
 
 def prepare_process() -> None:
-    """Let Prefect print nothing, and Ctrl-C, SIGTERM and SIGHUP end this process at once.
+    """Drop variables that are not allowed; let Ctrl-C, SIGTERM and SIGHUP end this process at once.
 
     File writes are atomic. A signal that is ignored stays ignored.
     """
+    drop_other_variables()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # otherwise Prefect prints why its server rejected some log lines

@@ -105,12 +105,9 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
 
     `meanwhile` is called while a server starts. If the server disappears, the process ends with a message.
     """
-    drop_other_variables()
-    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    address = stated_address()
     if address and answers(address):
-        set_client(address, authentication_at(home, address))
-        refuse_other_files()
-        with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
+        with connected_to(address, home):
             meanwhile()
             yield address
         return
@@ -120,6 +117,20 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
         listening_at(loopback(), 0) as listening,
         running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
     ):
+        yield address
+
+
+def stated_address() -> str:
+    """Return the address of a server in ``PREFECT_API_URL``, "" if there is none."""
+    return os.environ.get("PREFECT_API_URL", "").rstrip("/")
+
+
+@contextmanager
+def connected_to(address: str, home: Path) -> Iterator[str]:
+    """Connect this process to the user's server; if it disappears, the process ends with a message."""
+    set_client(address, authentication_at(home, address))
+    refuse_other_files()
+    with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
         yield address
 
 
