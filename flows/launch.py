@@ -22,6 +22,7 @@ from data.tables.sources import file_of
 from flows.local_server import (
     drop_other_variables,
     full_disk,
+    has_free_inode,
     home_tag,
     leave,
     prefect_server,
@@ -69,6 +70,8 @@ def check_folder(what: str, folder: Path, space: int, *, private: bool = False) 
         probe.unlink()
     except (StoreError, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
+        if folder.exists() and not has_free_inode(folder):
+            reason = "its disk has no free inode; delete some files"
         raise SpecError(f"{what} must be a writable folder, got {folder}: {reason}") from None
     free = shutil.disk_usage(folder).free
     if free < space:
@@ -121,11 +124,8 @@ def launch(
             _check_table(study, options)
         if left := studies if again else _show_stored(studies, options):
             _compute(left, options, command, engine, again)
-    if folder := full_disk(home()):
-        say(
-            f"note: the disk of {folder} is full; all results are stored, but the record of this run "
-            "may be incomplete; free some space"
-        )
+    if full := full_disk(home()):
+        say(f"note: all results are stored, but the record of this run may be incomplete: {full}")
     return options.reports.resolve() / "index.html"
 
 
@@ -259,8 +259,6 @@ def _full_disk_told() -> Iterator[None]:
     except USER_ERRORS:
         raise
     except Exception:
-        if folder := full_disk(home()):
-            raise StoreError(
-                f"the disk of {folder} is full; free some space and run the same command again"
-            ) from None
+        if full := full_disk(home()):
+            raise StoreError(f"{full}, and run the same command again") from None
         raise

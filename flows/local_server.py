@@ -362,18 +362,27 @@ def leave(sentence: str) -> NoReturn:
     from data.store.folders import home
 
     if full := full_disk(home()):
-        sentence = f"the disk of {full} is full; free some space"
+        sentence = full
     again = f"{stored_blocks()}, run the same command again to continue"
     with suppress(OSError):
         os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # even in the middle of printing
     os._exit(2 if full else 1)
 
 
-def full_disk(home: Path) -> Path | None:
-    """Return a folder of a home whose disk is almost full: neither Prefect nor its server reports it."""
-    folders = (home / "prefect", home / "cache", home)  # they may be on other disks
-    there = filter(Path.exists, folders)
-    return next((each for each in there if shutil.disk_usage(each).free < _AS_GOOD_AS_FULL), None)
+def full_disk(home: Path) -> str:
+    """Say which disk of a home has no space or no free inode: neither Prefect nor its server does."""
+    for folder in (home / "prefect", home / "cache", home):  # they may be on other disks
+        if folder.exists():
+            if shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL:
+                return f"the disk of {folder} is full; free some space"
+            if not has_free_inode(folder):
+                return f"the disk of {folder} has no free inode; delete some files"
+    return ""
+
+
+def has_free_inode(folder: Path) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_favail > 0 or not disk.f_files  # some file systems count none
 
 
 def answers(address: str) -> bool:
