@@ -19,7 +19,15 @@ from data.store.folders import atomic_write, home, private_folder, read_json, re
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from data.tables.sources import file_of
-from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
+from flows.local_server import (
+    drop_other_variables,
+    full_disk,
+    has_free_inode,
+    home_tag,
+    leave,
+    prefect_server,
+    wait_until_recorded,
+)
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
 from flows.server_process import GARBAGE
@@ -62,6 +70,8 @@ def check_folder(what: str, folder: Path, space: int, *, private: bool = False) 
         probe.unlink()
     except (StoreError, OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
+        if folder.exists() and not has_free_inode(folder):
+            reason = "its disk has no free inode; delete some files"
         raise SpecError(f"{what} must be a writable folder, got {folder}: {reason}") from None
     free = shutil.disk_usage(folder).free
     if free < space:
@@ -114,19 +124,17 @@ def launch(
             _check_table(study, options)
         if left := studies if again else _show_stored(studies, options):
             _compute(left, options, command, engine, again)
-    if folder := full_disk(home()):
-        say(
-            f"note: the disk of {folder} is full; all results are stored, but the record of this run "
-            "may be incomplete; free some space"
-        )
+    if full := full_disk(home()):
+        say(f"note: all results are stored, but the record of this run may be incomplete: {full}")
     return options.reports.resolve() / "index.html"
 
 
 def prepare_process() -> None:
-    """Let Prefect print nothing, and Ctrl-C, SIGTERM and SIGHUP end this process at once.
+    """Drop variables that are not allowed; let Ctrl-C, SIGTERM and SIGHUP end this process at once.
 
     File writes are atomic. A signal that is ignored stays ignored.
     """
+    drop_other_variables()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # otherwise Prefect prints why its server rejected some log lines
@@ -251,8 +259,6 @@ def _full_disk_told() -> Iterator[None]:
     except USER_ERRORS:
         raise
     except Exception:
-        if folder := full_disk(home()):
-            raise StoreError(
-                f"the disk of {folder} is full; free some space and run the same command again"
-            ) from None
+        if full := full_disk(home()):
+            raise StoreError(f"{full}, and run the same command again") from None
         raise

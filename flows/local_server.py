@@ -105,12 +105,9 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
 
     `meanwhile` is called while a server starts. If the server disappears, the process ends with a message.
     """
-    drop_other_variables()
-    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    address = stated_address()
     if address and answers(address):
-        set_client(address, authentication_at(home, address))
-        refuse_other_files()
-        with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
+        with connected_to(address, home):
             meanwhile()
             yield address
         return
@@ -120,6 +117,20 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
         listening_at(loopback(), 0) as listening,
         running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
     ):
+        yield address
+
+
+def stated_address() -> str:
+    """Return the address of a server in ``PREFECT_API_URL``, "" if there is none."""
+    return os.environ.get("PREFECT_API_URL", "").rstrip("/")
+
+
+@contextmanager
+def connected_to(address: str, home: Path) -> Iterator[str]:
+    """Connect this process to the user's server; if it disappears, the process ends with a message."""
+    set_client(address, authentication_at(home, address))
+    refuse_other_files()
+    with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
         yield address
 
 
@@ -351,18 +362,27 @@ def leave(sentence: str) -> NoReturn:
     from data.store.folders import home
 
     if full := full_disk(home()):
-        sentence = f"the disk of {full} is full; free some space"
+        sentence = full
     again = f"{stored_blocks()}, run the same command again to continue"
     with suppress(OSError):
         os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # even in the middle of printing
     os._exit(2 if full else 1)
 
 
-def full_disk(home: Path) -> Path | None:
-    """Return a folder of a home whose disk is almost full: neither Prefect nor its server reports it."""
-    folders = (home / "prefect", home / "cache", home)  # they may be on other disks
-    there = filter(Path.exists, folders)
-    return next((each for each in there if shutil.disk_usage(each).free < _AS_GOOD_AS_FULL), None)
+def full_disk(home: Path) -> str:
+    """Say which disk of a home has no space or no free inode: neither Prefect nor its server does."""
+    for folder in (home / "prefect", home / "cache", home):  # they may be on other disks
+        if folder.exists():
+            if shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL:
+                return f"the disk of {folder} is full; free some space"
+            if not has_free_inode(folder):
+                return f"the disk of {folder} has no free inode; delete some files"
+    return ""
+
+
+def has_free_inode(folder: Path) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_favail > 0 or not disk.f_files  # some file systems count none
 
 
 def answers(address: str) -> bool:

@@ -1,8 +1,8 @@
 """``python -m flows.serve [STUDY.toml …]``: Prefect's server, schedules and runs, until Ctrl-C.
 
 The server is a thread of this process. Prefect's runner starts each due run as a separate process, one at a
-time. If ``PREFECT_API_URL`` names a server that responds, runs are served to that server. systemd or the
-container engine restarts a failed process.
+time. If ``PREFECT_API_URL`` names a server, runs are served to that server and none is started here. systemd
+or the container engine restarts a failed process.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -29,17 +30,19 @@ from flows.local_server import (
     answers,
     authentication_file,
     bound_host,
+    connected_to,
     drop_other_variables,
     home_tag,
     listening_at,
     loopback,
     own_authentication,
-    prefect_server,
     running_server,
+    stated_address,
 )
 from flows.lock import holder, locked
 
 PORT = 4200
+ANSWERS_WITHIN = 60.0  # seconds
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
@@ -86,7 +89,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         # A killed runner leaves files in the home; the next runner deletes them.
         "TMPDIR": str(temporary),
     }
-    with prefect_server(home) if elsewhere else _own_server(home, options) as address:
+    with connected_to(elsewhere, home) if elsewhere else _own_server(home, options) as address:
         from prefect.runner import Runner
 
         from flows import study as flows
@@ -103,7 +106,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
             def handle_sigterm(self, *args: object, **kwargs: object) -> None:
                 signal.raise_signal(signal.SIGINT)
 
-        # Its warning of a lost connection is a traceback; `prefect_server` says the same in a sentence.
+        # Its warning of a lost connection is a traceback; `connected_to` says the same in a sentence.
         logging.getLogger("prefect.FlowRunCancellingObserver").setLevel(logging.ERROR)
         tag, pages = home_tag(home), address.removesuffix("/api")
         if elsewhere:
@@ -125,16 +128,23 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
 
 
 def _elsewhere(options: argparse.Namespace) -> str:
-    """Return the address in ``PREFECT_API_URL`` if a server responds there; refuse options of another."""
-    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    if not address or not answers(address):
+    """Return the address in ``PREFECT_API_URL`` once a server responds there; refuse options of another."""
+    if not (address := stated_address()):
         return ""
     for name in ("port", "host"):
         if (value := getattr(options, name)) is not None:
             raise ServerError(
-                f"--{name} {value} is for a server of this process, but PREFECT_API_URL={address} names a "
-                f"server that responds; unset PREFECT_API_URL, or leave --{name} out"
+                f"--{name} {value} is for a server of this process, but PREFECT_API_URL={address} names "
+                f"another; unset PREFECT_API_URL, or leave --{name} out"
             )
+    deadline = time.monotonic() + ANSWERS_WITHIN
+    while not answers(address):
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"no Prefect server responds at PREFECT_API_URL={address}; start it, or unset "
+                "PREFECT_API_URL, which starts a server here"
+            )
+        time.sleep(1)
     return address
 
 

@@ -1,18 +1,20 @@
 """No setting of Prefect from outside makes a budget be spent twice, or sends results elsewhere."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from flows import ServerError, serve
 from flows import local_server as settings
 from tests.builders import PROJECT
 
 TASKS = """
-import flows.study, flows.protocol, flows.protocol, tasks.blocks, flows.study, tasks.reporting
+import flows.protocol, flows.study, tasks.blocks, tasks.reporting
 from prefect import Flow, Task
-for module in (flows.study, flows.protocol, flows.protocol, tasks.blocks, flows.study, tasks.reporting):
+for module in (flows.protocol, flows.study, tasks.blocks, tasks.reporting):
     for name, each in sorted(vars(module).items()):
         if isinstance(each, (Flow, Task)) and each.fn.__module__ == module.__name__:
             print(name, each.retries, each.persist_result, each.result_storage is not None)
@@ -48,6 +50,47 @@ def test_other_variables_are_dropped_with_a_note(monkeypatch, capsys):
     noted = capsys.readouterr().err
     assert all(f"{name} is ignored" in noted for name in OTHERS)
     assert not any(name in noted for name in ALLOWED)
+
+
+@pytest.fixture
+def standing(web, home, monkeypatch):
+    """The address of a server that answers, named in a copy of the environment."""
+    for path in ("health", "ready", "admin/version"):
+        web.serve(f"/api/{path}", b"yes")
+    environment = {name: each for name, each in os.environ.items() if not name.startswith("PREFECT_")}
+    address = f"{web.address}/api"
+    monkeypatch.setattr(os, "environ", environment | {"PREFECT_API_URL": address})
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(os, "umask", lambda _: None)
+    return address
+
+
+def connected():
+    """In place of the check of files, the last step before this process is connected."""
+    raise ServerError("connected")
+
+
+def test_serving_elsewhere_keeps_its_own_settings_and_notes_none(standing, monkeypatch, capsys):
+    monkeypatch.setattr(settings, "refuse_other_files", connected)
+    os.environ["PREFECT_TASKS_DEFAULT_RETRIES"] = "3"
+    assert serve.main([]) == 1
+    noted = capsys.readouterr().err
+    assert noted.count("is ignored") == noted.count("PREFECT_TASKS_DEFAULT_RETRIES is ignored") == 1
+    assert noted.endswith("connected\n")
+    assert os.environ["PREFECT_RUNNER_POLL_FREQUENCY"] == "2"
+
+
+def test_a_stated_server_is_waited_for_and_none_is_started_in_its_place(standing, web, monkeypatch, capsys):
+    monkeypatch.setattr(settings, "refuse_other_files", connected)
+    monkeypatch.setattr(serve, "_own_server", None)
+    web.serve("/api/health", 503, 503, b"yes")
+    assert serve.main([]) == 1
+    assert capsys.readouterr().err.endswith("connected\n")
+    monkeypatch.setattr(serve, "ANSWERS_WITHIN", 0.0)
+    web.serve("/api/health", 503)
+    assert serve.main([]) == 1
+    said = capsys.readouterr().err
+    assert f"\nno Prefect server responds at PREFECT_API_URL={standing}" in said
 
 
 def call(folder, code, **environment):

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from unittest.mock import Mock
 
 import httpx
 import psutil
@@ -18,10 +20,11 @@ from small_project import PROJECT, processes_of, until
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from flows import ServerError, server_process
+from flows import ServerError, launch, server_process
 from flows import local_server as client
 from flows.page.serve import Guarded
 from flows.website import with_reports
+from tasks.errors import SpecError
 from tasks.run.watch import watched
 from tests.builders import refused
 
@@ -83,6 +86,24 @@ def test_a_machine_with_ipv6_alone_reaches_itself_there(monkeypatch):
         assert own == {"[::1]:8799", "localhost:8799"}
     finally:
         client.loopback.cache_clear()
+
+
+def test_a_disk_without_a_free_inode_is_named(home, monkeypatch, tmp_path):
+    """It has space, and "No space left on device" is what the system says of it."""
+    home.mkdir(exist_ok=True)
+    assert client.full_disk(home) == ""
+    files = Mock(f_files=1000, f_favail=0, f_bavail=10**6, f_frsize=4096, f_blocks=10**6, f_bfree=10**6)
+    monkeypatch.setattr(client.os, "statvfs", lambda _: files)
+    assert str(home) in client.full_disk(home)
+    assert "inode" in client.full_disk(home)
+
+    def no_space(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(launch, "atomic_write", no_space)
+    refused(lambda: launch.check_folder("--out", tmp_path, 1), SpecError, "--out", str(tmp_path), "inode")
+    files.f_files = 0
+    assert client.full_disk(home) == ""
 
 
 NOTHING = "CREATE TABLE alembic_version (version_num TEXT)"
