@@ -20,6 +20,7 @@ UNRESOLVED = "unresolved_directions"
 UNSURE_MEAN = "mean_response_unsure"
 SLOPES_HELP = "slopes_help"  # the probability that slopes predict better than the intercept alone
 UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
+PROPORTIONAL = "proportional_hazards"  # the p-value of that hypothesis
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 
 
@@ -50,6 +51,12 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
             "More than 2% of the total weight belongs to rows whose weights were clipped to max_weight. If "
             "weights are informative, the estimate is for another population. A larger max_weight would help."
         )
+    if np.min(notes.get(PROPORTIONAL, 1.0)) < _UNLIKELY:
+        sentences.append(
+            "Hazards are not proportional: coefficients differ between the earlier and the later half of the "
+            "events. Each is an average over follow-up, and early events weigh more. Compare survival "
+            "curves. A larger hazard_limit is closer to Cox regression, and less accurate."
+        )
     if any(np.any(notes.get(name, False)) for name in (ROWS_BEYOND, SCORES_BEYOND)):
         sentences.append(
             "Too many rows exceed the largest clipping threshold, and the estimate may be far off. Check the "
@@ -58,6 +65,7 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
+_UNLIKELY = 0.01  # the p-value below which hazards are said not to be proportional
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.answers.names import cut_names
+from dpalgos.central.preconditioned.estimator import ALL, FIRST
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
-from dpalgos.central.preconditioned.estimator import ALL, FIRST
 from dpalgos.survival.life_table import LEAST_PART
 from dpalgos.survival.periods import (
     Pieces,
@@ -35,6 +35,7 @@ from dpalgos.survival.periods import (
 )
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+FIRST_EVENT = "Follow-up of a person ends at the first event"
 _FEW, _MANY, _MANY_PERSONS = 12, 16, 3_000.0  # periods by default, and the nμ from which there are many
 BASELINE = "baseline slope", "baseline curve"  # the names of the time columns in terms
 _ROUNDING = 1e-9
@@ -115,7 +116,7 @@ class SurvivalTime:
 
     @property
     def time_columns(self) -> tuple[str, ...]:
-        """The names of the added columns of operational time: a slope, and a curve if there are many periods."""
+        """The names of the added columns of operational time: a slope, and with many periods a curve."""
         n_columns = min(len(self.labels) - 1, 1 + (len(self.labels) >= _MANY))
         return tuple(f"{self.name}: {each}" for each in BASELINE[:n_columns])
 
@@ -181,11 +182,12 @@ class SurvivalTime:
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings of the regression of pieces; refuse those that would contradict it."""
-        events = given.get("events", ALL if self.all_events else FIRST)
+        given = dict(given)
+        events = given.pop("events", ALL if self.all_events else FIRST)
         if events not in (FIRST, ALL):
             raise InputError(f"events must be {FIRST!r} or {ALL!r}, got {shown(events)}")
         fixed = {"family": "poisson", "n_periods": len(self.labels)}
-        settings = {**fixed, **given, "events": events}
+        settings = {**fixed, **given, "counted_events": events}
         for name, value in fixed.items():
             if settings[name] != value:
                 raise InputError(f"{name} must be left out with {self.name}, got {shown(settings[name])}")
@@ -202,7 +204,7 @@ class SurvivalTime:
         return np.asarray(events == self.event_levels[1])
 
     def pieces(self, rows: Mapping[str, Any], codes: IntArray, first_row: int = 0) -> Pieces:
-        """Return the pieces of rows of persons, who may have several; ``first_row`` is added to their rows."""
+        """Return the pieces of rows of persons, who may have several; ``first_row`` is added to rows."""
         stop, cuts = np.asarray(rows[self.time], dtype=float), np.array(self.periods)
         start = np.asarray(rows[self.start] if self.start else np.full_like(stop, cuts[0]), dtype=float)
         if self.start and (start > stop).any():
@@ -210,7 +212,8 @@ class SurvivalTime:
                 f"{self.start!r} must not be later than {self.time!r}: {SURVIVAL}(start, stop, event) has "
                 "the entry first; swap the two, or correct the rows"
             )
-        event, kept, own = self.happened(rows), np.arange(len(stop)), codes - codes[0]
+        event, own = self.happened(rows), codes - codes[0]
+        kept: IntArray = np.arange(len(stop))
         if not self.all_events:
             kept, stop, event = until_first_event(start, stop, event, own, cuts)
         start, own = start[kept], own[kept]

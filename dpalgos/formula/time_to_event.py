@@ -11,6 +11,7 @@ import numpy as np
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
+from dpalgos.central.preconditioned.estimator import ALL, FIRST
 from dpalgos.coefficients import HAZARD, CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, read_formula
@@ -27,14 +28,12 @@ from dpalgos.formula.columns import (
 )
 from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
-from dpalgos.formula.survival_time import ALL, BASELINE, FIRST, SurvivalTime, size_of
+from dpalgos.formula.survival_time import BASELINE, FIRST_EVENT, SurvivalTime, size_of
 from dpalgos.interval import normal_quantile
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
 from dpalgos.rows.units import user_codes
 from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable
 from dpalgos.typing import FloatArray
-
-FIRST_EVENT = "Follow-up of a person ends at the first event"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -70,7 +69,7 @@ class SurvivalResult(FormulaResult):
 
     @cached_property
     def _periods(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Each period's operational time (K, B), its part of it (K,), and the variance of the latter's log."""
+        """The operational time in periods (K, B), their parts of it (K,), and the variance of its log."""
         table, lengths = self.life_table, np.diff(self.time.periods)
         used = len(self.time.time_columns)
         if table is None:  # operational time is time
@@ -179,10 +178,10 @@ def phreg(
 ) -> SurvivalResult:
     """Fit a private regression of a time to an event by formula.
 
-    The hazard is constant within public periods and proportional in the covariates: a Poisson regression of
-    person-periods, and all of a person's are protected together. Finer periods come closer to Cox regression.
-    If hazards are not proportional, a hazard ratio is an average over the follow-up, with weights that depend
-    on when events and censoring happen.
+    Hazards are proportional in the covariates, as in Cox regression. The shape of the baseline hazard follows
+    from a released life table of public periods, and all follow-up of a person is protected together. If
+    hazards are not proportional, a hazard ratio is an average over the follow-up until a cumulative hazard of
+    1 or more is reached, ``hazard_limit``. A released check then gives a caution.
 
     Parameters
     ----------
@@ -193,9 +192,10 @@ def phreg(
         A row per person; several with ``user``. The event is 1, or the second of two levels. Persons followed
         beyond the last cut point are censored there.
     periods : sequence of float, optional
-        Public cut points. By default, periods of equal length up to the upper bound of the time. Their number
-        follows from the number of persons n and from μ(ε, δ): 1, 2, 4 or 8 for nμ below 500, 6,000, 24,000,
-        or above. At ε = 1 and δ = 10⁻⁶, μ is 0.24.
+        Public cut points of the life table. By default, 12 periods up to the upper bound of the time, or 16
+        with entry times and if nμ is at least 3,000. At ε = 1 and δ = 10⁻⁶, μ is 0.24. Early periods are
+        shorter. The logarithm of the baseline hazard may differ from that of all persons by a slope, and with
+        16 periods by a curve.
     resolution : float, optional
         The public number of which recorded times are multiples, such as 1 for whole years. An event at t then
         happened in the time of that length before t, on average in its middle.

@@ -239,8 +239,8 @@ def people_residual_sensitivity(n_rows: Number) -> FloatArray:
 def life_table_sensitivity(n_rows: Number) -> FloatArray:
     """Return √3/n: nonnegative vectors of norm 1 at most, and vectors in [0, 1/√K]^K, next to each other.
 
-    The former are at most √2 apart, as their product is not negative. The latter are at most 1 apart. Both are
-    attained: events in two periods, and a time at risk in all periods or in none.
+    The former are at most √2 apart, as their product is not negative. The latter are at most 1 apart. Both
+    are attained: events in two periods, and a time at risk in all periods or in none.
     """
     return np.asarray(np.divide(np.sqrt(3), n_rows))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -18,13 +18,16 @@ class PiecesOfRows:
         The public lengths of periods, which sum to 1.
     time_columns : (B, d) array
         What one unit of each function of operational time adds to the columns.
+    is_late : (K,) array, optional
+        Which periods have the later half of the events, by the life table.
     """
 
     period: IntArray
     part: FloatArray
     lengths: FloatArray
     time_columns: FloatArray
+    is_late: BoolArray | None = None
 
-    def taken(self, rows: IntArray) -> "PiecesOfRows":
+    def taken(self, rows: BoolArray | IntArray) -> "PiecesOfRows":
         """Return some of the rows."""
         return replace(self, period=self.period[rows], part=self.part[rows])

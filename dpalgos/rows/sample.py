@@ -188,11 +188,10 @@ class Sample:
         """Return the same rows with the first column as an offset, clipped to public bounds."""
         return self._with(offset_bounds=bounds, n_features=self.n_features - 1)
 
-    def with_effects(self, effects: FloatArray) -> "Sample":
+    def with_effects(self, effects: FloatArray, pieces: PiecesOfRows) -> "Sample":
         """Return the sample with the effects (K, d) of periods added to the columns of their pieces."""
-        assert self.pieces is not None
-        changed = self._with()
-        changed.rows = HeldRows.trusted(self.array + effects[self.pieces.period])
+        changed = self._with(pieces=pieces)
+        changed.rows = HeldRows.trusted(self.array + effects[pieces.period])
         return changed
 
     def in_units(self, max_rows: int | None = None, max_weight: float | None = None) -> "Sample":

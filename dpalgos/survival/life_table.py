@@ -1,8 +1,9 @@
 """The pooled life table of followed persons: the first release of a regression of times to an event.
 
-Events D_k and the time at risk Y_k, in parts of period k = 1 … K, are released for all persons together. Their
-ratio is the pooled hazard h_k. Operational time is the pooled cumulative hazard up to a time, as a part of the
-whole. It is a monotone function of time, so covariates and risk sets stay. In it, the pooled hazard is even:
+Events D_k and the time at risk Y_k, in parts of period k = 1 … K, are released for all persons together.
+Their ratio is the pooled hazard h_k. Operational time is the pooled cumulative hazard up to a time, as a part
+of the whole. It is a monotone function of time, so covariates and risk sets stay. In it, the pooled hazard
+is even:
 
     h(t | x) = h_pooled(t) · exp(a + b_1 φ_1(τ) + b_2 φ_2(τ) + x'β),   φ_1 = 2τ − 1,  φ_2 = (3 φ_1² − 1)/2
 
@@ -57,7 +58,9 @@ class LifeTable:
     def of_note(cls, note: FloatArray) -> "LifeTable":
         """Return the table that a result keeps in its diagnostics."""
         *both, std = np.ravel(note)
-        return cls(events=np.array(both[: len(both) // 2]), at_risk=np.array(both[len(both) // 2 :]), std=std)
+        return cls(
+            events=np.array(both[: len(both) // 2]), at_risk=np.array(both[len(both) // 2 :]), std=float(std)
+        )
 
     @property
     def as_note(self) -> FloatArray:
@@ -83,6 +86,12 @@ class LifeTable:
         """The functions φ of operational time in the middle of each period, (K, 2)."""
         middle = 2 * (np.cumsum(self.parts) - self.parts / 2) - 1
         return np.column_stack([middle, (3 * middle**2 - 1) / 2])
+
+    @property
+    def is_late(self) -> BoolArray:
+        """Which periods have the later half of the events, (K,)."""
+        events = np.cumsum(np.maximum(self.events, 0.0))
+        return np.asarray(events - np.maximum(self.events, 0.0) / 2 > events[-1] / 2)
 
     @property
     def is_visible(self) -> BoolArray:
@@ -112,11 +121,10 @@ def life_table(rows: Rows, pieces: PiecesOfRows) -> Bounded:
     n_units = int(units.codes.max()) + 1
     weights = units.weights if units.whole is None else units.whole
     cells = units.codes.astype(np.int64) * K + pieces.period
-    events = np.zeros(n_units * K)
-    for block in rows.each():
-        np.add.at(events, cells[block.rows], block.score_weights * (block.y > 0))
-    at_risk = np.bincount(cells, weights * pieces.part, n_units * K).reshape(-1, K)
-    events = events.reshape(-1, K)
+    events, at_risk = (
+        np.bincount(cells, weights * each, n_units * K).reshape(-1, K)
+        for each in (rows.sample.response() > 0, pieces.part)
+    )
     events = events * clip_factor(np.sqrt((events**2).sum(axis=1)), 1.0)[:, None]
     both = np.append(events.sum(axis=0), np.clip(at_risk, 0, 1).sum(axis=0) / np.sqrt(K))
     return life_table_sensitivity.of(both / rows.n, rows.n)

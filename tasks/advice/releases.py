@@ -12,8 +12,9 @@ import scipy
 
 from dpalgos import InputError, Sample, estimate
 from dpalgos.central.preconditioned.plan import ROBUST
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.group_table import GroupNumbers, noise_std_of
-from dpalgos.formula.person_rows import PersonRows
+from dpalgos.formula.person_rows import person_sample
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
@@ -217,12 +218,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         users, weights = rows.get(table.user_id), rows.get(table.weights)
         y: np.ndarray | None
         if survival and request.by_formula:
-            persons = PersonRows.of(request.by_formula, simulated.rows, np.arange(n_units))
-            X, y = persons.held_rows()
-            users, y = persons.pieces.person, np.minimum(y, 1.0)
-            weights = None if weights is None else persons.of_rows(weights)
-        else:
-            X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)
+            return _person_sample(request.by_formula, simulated.rows, weights), simulated.drawn
+        X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
@@ -234,6 +231,17 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         tables = synthetic_tables(sample, table.units[0], n_tables, request.dataset, simulator.rows_each)
         samples, drawn = zip(*tables, strict=True)
     return SimulatedRelease(request=request, simulator=simulator, samples=samples, drawn=drawn)
+
+
+def _person_sample(design: FormulaDesign, rows: Mapping[str, Any], weights: Any) -> Sample:
+    """Return the pieces of the follow-up of persons with one row each; refuse if nothing can be estimated."""
+    codes: np.ndarray = np.arange(len(next(iter(rows.values()))))
+    sample = Sample(**person_sample(design, rows, codes, row_weights=weights))
+    has_event = (sample.response() > 0).astype(float)
+    if not np.ptp(sample.X, axis=0).any() or not np.ptp(has_event):
+        raise InputError("covariates or the response are constant on the synthetic tables")
+    reference_answer(sample.X, has_event, "poisson", None, design.offset_bounds)
+    return sample
 
 
 def synthetic_tables(

@@ -24,6 +24,7 @@ from data.store.folders import atomic_write, read_small
 from dpalgos import get_estimator
 from dpalgos.accounting.events import Relation
 from dpalgos.coefficients import HAZARD, covered
+from dpalgos.formula.survival_time import FIRST_EVENT
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
@@ -401,7 +402,9 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
         maximum = table.max_weight if table else request.bounds["max_weight"]
         yield f"Rows are weighted by column {columns.weights}, clipped to [0, {maximum:g}].", ()
     if columns.user_id and request.by_formula and request.by_formula.times:
-        yield "Rows of a user in one period are joined: covariates are weighted by the time at risk.", ()
+        time = request.by_formula.survival
+        which = "All events of a user count." if time and time.all_events else f"{FIRST_EVENT}."
+        yield f"Each row of a user counts with its own covariates. {which}", ()
     elif columns.user_id:
         if (most := request.keywords.get("max_rows")) is None:
             yield "Each user counts once, whatever the number of their rows.", ()

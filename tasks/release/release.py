@@ -66,7 +66,8 @@ def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
 # Keywords that version 2.1 or 3.0 lacks, at values that mean what it did: questions stay the same questions.
 _LATER = {
     **{"person_weight": "equal", "max_rows": None, "max_weight": None},  # since 3.0
-    **{"single_event": False, "with_times": False},  # since 4.0
+    **{"with_times": False},  # since 4.0
+    **{"counted_events": "", "n_periods": None, "hazard_limit": None},  # since 5.0
 }
 
 

@@ -1,7 +1,7 @@
 """The request for a release: the columns, public bounds and settings of a TOML file, read and completed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from data.errors import numbered
 from dpalgos import InputError
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator
+from dpalgos.central.preconditioned.estimator import ALL
 from dpalgos.coefficients import HAZARD
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
@@ -206,8 +207,10 @@ def complete_request(
     design = own.data.formula_of(columns.x) if own else None
     numbers = own.data.group_numbers_of(columns.x) if own else None
     survival = design.survival if design else None
-    if survival:
+    if survival and design:
         params = survival.settings(params)
+        all_events = params["counted_events"] == ALL and bool(columns.user_id)
+        design = replace(design, survival=replace(survival, all_events=all_events))
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
             raise SpecError(stated_by_column(stated[0], config.dataset.study))

@@ -85,8 +85,7 @@ SETTINGS = calibrated(
 )
 _OTHERS = {"residual_bound": 0.8}, {"sparsity": 2}
 SETTINGS += [(_with("dp_sparse_linear_regression", **setting), "tight") for setting in _OTHERS]
-_BY_ROWS = {"person_weight": "rows", "max_rows": 2, "intercept": True, "interval": 0.95}
-_EVENTS = _with("preconditioned_glm", family="poisson", single_event=True, **_BY_ROWS)
+_EVENTS = _with("preconditioned_glm", family="poisson", events="first", intercept=True, interval=0.95)
 SINGLE_EVENTS = [(replace(_EVENTS, relation=Relation.USER), "tight")]
 SETTINGS += SINGLE_EVENTS
 

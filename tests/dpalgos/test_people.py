@@ -16,8 +16,6 @@ from dpalgos.central.preconditioned.queries import (
     joined_in,
     mean_within,
     norms_of,
-    person_factors,
-    rows_in,
 )
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core.record import Noisy
@@ -321,7 +319,12 @@ def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
     sample = Sample(rows, None if streamed else y, user_ids=person).with_offset((-9.0, 9.0))
     sample = sample.in_units(max_rows=n_periods)
     white = ScoreFunction(
-        Rows.of_sample(sample), SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4 / n_periods
+        Rows.of_sample(sample),
+        SingleEvents(),
+        np.eye(2),
+        np.zeros(2),
+        row_length=1.4 / n_periods,
+        hazard_limit=1.4,
     )
     return white.at(np.zeros(2))
 
@@ -353,76 +356,48 @@ def test_streams_that_divide_a_person_stop_follow_up_at_the_same_hazard():
             np.testing.assert_allclose(query(streamed).value, query(held).value, rtol=1e-12)
 
 
-def test_the_follow_up_of_one_person_and_its_factor_depend_on_no_other_bit_by_bit():
+def test_the_follow_up_of_one_person_depends_on_no_other_bit_by_bit():
     sums = [
         scores_of_single_events(*persons_at_risk(500, 16, 0.8, n_first=n_first), 16)._clipped(0.1)[1:]
         for n_first in (1, 2, 16)
     ]
-    factors = []
-    for n_first in (1, 2, 16):
-        X, y, person = persons_at_risk(500, 16, 0.8, n_first=n_first)
-        sample = Sample(X, y, user_ids=person).in_units(max_rows=16)
-        rows = Rows.of_sample(sample)
-        factors.append(person_factors(rows, lambda block: (np.ones(len(block.X)), block.X), 3.0)[1:])
-    for values in (sums, factors):
-        np.testing.assert_array_equal(values[1], values[0])
-        np.testing.assert_array_equal(values[2], values[0])
+    np.testing.assert_array_equal(sums[1], sums[0])
+    np.testing.assert_array_equal(sums[2], sums[0])
 
 
-def products_of_persons(first, theta, person_part):
-    """Return moments and curvature of person-periods, times the number of persons, with their sensitivities.
+def curvature_of_shares(first, theta):
+    """Return the curvature of pieces of follow-up, times the number of persons, with its sensitivity.
 
-    The first person has these rows (m, 2), at most 4, and an event in the last one. 20 others have some rows.
+    The first person has these rows (m, 2), and an event in the last one. 20 others have some rows.
     """
     rng = np.random.default_rng(1)
     others = np.repeat(np.arange(1, 21), rng.integers(1, 5, 20))
     X = np.concatenate([first, rng.standard_normal((len(others), 2))])
     person = np.append(np.zeros(len(first), dtype=int), others)
     y = np.append(np.arange(len(first)) == len(first) - 1, np.zeros(len(others)))
-    sample = Sample(X, y, user_ids=person).in_units(max_rows=4)
-    rows = Rows.of_sample(sample)
+    sample = Sample(X, y, user_ids=person, row_shares=np.ones(len(X))).in_units()
     white = ScoreFunction(
-        rows, SingleEvents(), np.eye(2), np.zeros(2), row_length=0.35, person_part=person_part
+        Rows.of_sample(sample), SingleEvents(), np.eye(2), np.zeros(2), row_length=1.4, hazard_limit=1.4
     )
-    found = (
-        clipped_moments(rows, rows_in(np.eye(2)), 1.5, person_part),
-        white.at(theta).curvature(1.0).clipped_mean(2.0),
-    )
-    return [(one.value * 21, float(one.sensitivity) * 21) for one in found]
+    curvature = white.at(theta).curvature(1.0)
+    counts = curvature.counts_above(np.array([0.5, 2.0]))
+    found = curvature.clipped_mean(2.0)
+    return found.value * 21, float(found.sensitivity) * 21, counts
 
 
-@pytest.mark.parametrize("person_part", [0.3, 0.7])
-def test_a_person_moves_clipped_sums_of_products_by_no_more_than_their_sensitivity(person_part):
-    """Random persons, and two that attain the bound of moments: all rows along one of two axes."""
+def test_a_person_moves_the_curvature_of_shares_by_no_more_than_its_sensitivity():
+    """Persons with many rows, along an axis or spread, of any length."""
     rng = np.random.default_rng(0)
-    axes = [np.eye(2)[[k] * 4] * 9 for k in range(2)]
-    spread = [rng.standard_normal((rng.integers(1, 5), 2)) * 10 ** rng.uniform(-1, 2) for _ in range(60)]
-    moves = []
+    axes = [np.eye(2)[[k] * 40] * 9 for k in range(2)]
+    spread = [rng.standard_normal((rng.integers(1, 50), 2)) * 10 ** rng.uniform(-1, 2) for _ in range(40)]
+    moves, counts = [], []
     for theta in (np.zeros(2), np.array([0.5, -1.0])):
-        found = [products_of_persons(first, theta, person_part) for first in (*axes, *spread)]
-        for one, other in product(found, repeat=2):
-            moves.append(
-                [np.linalg.norm(a - b) / bound for (a, bound), (b, _) in zip(one, other, strict=True)]
-            )
-    assert np.max(moves) <= 1 + 1e-9
-    assert np.max(moves, axis=0)[0] == pytest.approx(1, abs=1e-9)
-    assert np.max(moves, axis=0)[1] > 0.7
-
-
-def test_factors_of_persons_follow_from_the_frobenius_norm_of_their_products():
-    X, _, person = persons_at_risk(60_000, 3, 0.7)
-    weights = np.random.default_rng(0).uniform(0, 1, len(X))
-    found = []
-    for rows in (X, StreamedRows(lambda: [X], len(X))):
-        sample = Sample(rows, user_ids=person).in_units(max_rows=3)
-        found.append(
-            person_factors(Rows.of_sample(sample), lambda block: (weights[block.rows], block.X), 0.8)
-        )
-    outer = weights[:, None, None] * X[:, :, None] * X[:, None, :]
-    norms = np.linalg.norm(np.add.reduceat(outer, np.unique(person, return_index=True)[1]), axis=(1, 2))
-    np.testing.assert_allclose(found[0], np.minimum(0.8 / norms, 1), rtol=1e-9)
-    assert (found[1] <= found[0] * (1 + 1e-12)).all()  # the norms of divided persons are bounds
-    assert 1 <= np.count_nonzero(found[1] < (1 - 1e-9) * found[0]) < 20
+        found = [curvature_of_shares(first, theta) for first in (*axes, *spread)]
+        moves += [np.linalg.norm(a - b) / bound for (a, bound, _), (b, _, _) in product(found, repeat=2)]
+        counts += [np.abs(a - b).max() for (_, _, a), (_, _, b) in product(found, repeat=2)]
+    assert max(moves) <= 1 + 1e-9
+    assert max(moves) > 0.7
+    assert max(counts) == 1
 
 
 def test_a_count_moves_the_mean_residual_by_its_sensitivity():

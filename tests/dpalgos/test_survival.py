@@ -1,6 +1,7 @@
 """Times to an event: cells, person-periods, curves, the logrank test and hazard ratios."""
 
 import tomllib
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,17 @@ from dpalgos.central.cumulative_counts import (
     part_weights,
     strategy,
 )
-from dpalgos.formula import ols, person_rows, phreg, poisson, survival, tables
+from dpalgos.core.record import Noisy
+from dpalgos.core.rows import Rows
+from dpalgos.formula import ols, phreg, poisson, survival, tables
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.group_table import group_numbers
-from dpalgos.formula.person_rows import PersonRows
+from dpalgos.formula.person_rows import person_sample
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.survival.curves import SurvivalCurves
+from dpalgos.survival.life_table import LifeTable, life_table
 from dpalgos.survival.periods import (
     LEAST_EXPOSURE,
     cell_rows,
@@ -121,7 +125,8 @@ def test_periods_of_long_times_have_different_names():
     cuts = [1e7, 1e7 + 1, 1e7 + 2, 1e7 + 4]
     found = phreg("Surv(time, died) ~ arm", frame, periods=cuts, levels=ARMS, epsilon=1e6, **BUDGET)
     assert found.time.labels == ("(10000000, 10000001]", "(10000001, 10000002]", "(10000002, 10000004]")
-    assert found.params["period[T.(10000001, 10000002]]"] == pytest.approx(0.06, abs=0.15)
+    hazards = found.baseline()["hazard"]
+    assert hazards[1] / hazards[0] == pytest.approx(np.exp(0.06), abs=0.15)
     curves = survival("Surv(time, died) ~ 1", frame, periods=cuts, epsilon=1e6, **BUDGET)
     assert [row["name"] for row in curves.rows()] == ["at 10000001", "at 10000002", "at 10000004"]
     declared = {"time": NumberColumn(1e7, 1e7 + 4, periods=tuple(cuts)), "died": CategoryColumn((0, 1))}
@@ -476,15 +481,21 @@ def test_a_hazard_regression_of_few_persons_has_narrow_intervals_that_cover():
             ratio = survival("Surv(time, died) ~ arm", frame, **options, random_state=seed).hazard_ratios()
             counts.append(np.log(ratio["ci_high"] / ratio["ci_low"])[0] / 2)
     assert np.isfinite(half).all()
-    assert np.mean(half) < 1.7 * np.mean(counts)  # with two periods
+    assert np.mean(half) < 1.5 * np.mean(counts)
     assert np.mean(covered) > 0.9
 
 
-@pytest.mark.parametrize(("epsilon", "n_periods"), [(0.3, 1), (3.0, 2), (30.0, 4), (1000.0, 8)])
-def test_the_default_number_of_periods_follows_from_persons_and_budget(epsilon, n_periods):
+@pytest.mark.parametrize(("epsilon", "n_periods", "n_columns"), [(1.0, 12, 1), (30.0, 16, 2)])
+def test_the_default_number_of_periods_follows_from_persons_and_budget(epsilon, n_periods, n_columns):
     options = {"levels": {"arm": [0, 1]}, "bounds": {"time": (0, 5)}, "delta": 1e-6, "random_state": 0}
     fit = phreg("Surv(time, died) ~ arm", trial_of_two_arms(0, 4000), epsilon=epsilon, **options)
     assert len(fit.time.labels) == n_periods
+    assert len(fit.time.time_columns) == n_columns
+    assert set(np.round(np.diff(fit.time.periods), 12)) != {5 / n_periods}  # early periods are shorter
+    whole = phreg(
+        "Surv(time, died) ~ arm", trial_of_two_arms(0, 4000), resolution=1, epsilon=epsilon, **options
+    )
+    assert whole.time.periods == (0, 1, 2, 3, 4, 5)
 
 
 def in_rows(frame, width):
@@ -517,15 +528,16 @@ def test_a_person_with_several_rows_is_one_unit(width):
     )
 
 
-@pytest.mark.parametrize(("n_periods", "named"), [(16, True), (1, False)])
-def test_a_caution_names_periods_if_noise_hides_their_columns(n_periods, named):
-    rng = np.random.default_rng(3)
-    arm, time = rng.integers(0, 2, 3000), rng.exponential(4, 3000)
-    frame = {"time": np.minimum(time, 5), "died": (time <= 5).astype(int), "arm": arm}
-    options = {"levels": {"arm": [0, 1]}, "epsilon": 1.0, "delta": 1e-6, "random_state": rng}
-    cuts = np.linspace(0, 5, n_periods + 1).tolist()
-    result = phreg("Surv(time, died) ~ arm", frame, periods=cuts, **options)
-    assert any("Fewer periods" in each for each in result.cautions) == named
+def _of_rows(rows, codes, periods, **columns):
+    declared = {
+        "start": NumberColumn(0, 2),
+        "stop": NumberColumn(0, 2, periods=periods),
+        "died": CategoryColumn((0, 1)),
+        **columns,
+    }
+    design = design_of("Surv(start, stop, died) ~ z", declared)
+    arrays = {name: np.asarray(each) for name, each in rows.items()}
+    return design, person_sample(design, arrays, codes)
 
 
 def test_a_row_keeps_its_covariates_in_its_pieces():
@@ -535,24 +547,69 @@ def test_a_row_keeps_its_covariates_in_its_pieces():
         "died": [0, 0, 1, 0],
         "z": [1.0, 0, 0.5, -1],
     }
-    declared = {
-        "start": NumberColumn(0, 2),
-        "stop": NumberColumn(0, 2, periods=(0, 1, 2)),
-        "z": NumberColumn(-1, 1),
-    }
-    design = design_of("Surv(start, stop, died) ~ z", {**declared, "died": CategoryColumn((0, 1))})
-    arrays = {name: np.asarray(each) for name, each in rows.items()}
-    found = PersonRows.of(design, arrays, np.array([0, 0, 0, 1]))
-    np.testing.assert_array_equal(found.pieces.person, [0, 0, 0, 1, 1])
-    np.testing.assert_allclose(found.of_rows(arrays["z"]), [1, 0, 0.5, -1, -1])
-    np.testing.assert_allclose(found.pieces.exposure, [0.25, 0.75, 0.5, 1, 1])
-    np.testing.assert_allclose(found.pieces.share, [0.25, 0.75, 1, 1, 1])
-    X, y = found.sample_rows()
-    np.testing.assert_array_equal(y, [0, 0, 1, 0, 0])
-    columns = design.survival.at_periods({"z": np.array([1, 0, 0.5, -1, -1])}, np.array([0, 0, 1, 0, 1]))
+    design, found = _of_rows(rows, np.array([0, 0, 0, 1]), (0, 1, 2), z=NumberColumn(-1, 1))
+    np.testing.assert_array_equal(found["user_ids"], [0, 0, 0, 1, 1])
+    np.testing.assert_allclose(found["pieces"].part, [0.25, 0.75, 0.5, 1, 1])
+    np.testing.assert_array_equal(found["pieces"].period, [0, 0, 1, 0, 1])
+    np.testing.assert_allclose(found["row_shares"], [1 / 6, 1 / 2, 1 / 3, 1 / 2, 1 / 2])
+    np.testing.assert_array_equal(found["y"], [0, 0, 1, 0, 0])
+    columns = design.survival.at({"z": np.array([1, 0, 0.5, -1, -1])}, np.zeros((5, 1)))
     expected = design.matrix(columns)
-    expected[:, 0] += np.log([0.25, 0.75, 0.5, 1, 1])
-    np.testing.assert_allclose(X, expected, atol=1e-12)
+    expected[:, 0] += np.log(np.array([0.25, 0.75, 0.5, 1, 1]) / 2)
+    np.testing.assert_allclose(found["X"], expected, atol=1e-12)
+
+
+def _released_table(rows, codes, periods=(0, 1, 2), **options):
+    """The life table of rows without noise, as a sum over persons."""
+    _, found = _of_rows({"z": np.zeros(len(codes)), **rows}, codes, periods, z=NumberColumn(-1, 1))
+    sample = Sample(**{**found, **options}).in_units(None, 1.0 if options else None)
+    query = life_table(Rows.of_sample(sample), sample.pieces)
+    n = int(sample.n_users.min())
+    return n * query.value, n * float(query.sensitivity)
+
+
+def test_the_life_table_counts_events_and_times_at_risk():
+    rows = {"start": [0, 0.5, 0.0], "stop": [0.5, 1.5, 2.0], "died": [0, 1, 0]}
+    value, _ = _released_table(rows, np.array([0, 0, 1]))
+    table = LifeTable.of(Noisy(value, np.asarray(0.0)), 1)
+    np.testing.assert_allclose(table.events, [0, 1])
+    np.testing.assert_allclose(table.at_risk, [2, 1.5])
+    np.testing.assert_allclose(LifeTable.of_note(table.as_note).at_risk, [2, 1.5])
+
+
+def test_a_person_moves_the_life_table_by_its_sensitivity_at_most():
+    """Persons with any rows, overlapping ones among them; two attain the bound."""
+    rng, moves = np.random.default_rng(0), []
+    both = [
+        ({"start": [0.0], "stop": [2.0], "died": [1]}, 1),
+        ({"start": [0.0], "stop": [0.0], "died": [1]}, 1),
+        ({"start": [0.0] * 3, "stop": [2.0] * 3, "died": [0, 1, 1]}, 3),
+    ]
+    for _ in range(60):
+        m = int(rng.integers(1, 6))
+        start = rng.choice([0.0, 0.5, 1.0, 1.7], m)
+        stop = start + rng.choice([0.0, 0.2, 1.0, 1.5], m)
+        both.append(({"start": start, "stop": stop, "died": rng.integers(0, 2, m)}, m))
+    values = []
+    for rows, m in both:
+        joined = {name: [*np.ravel(each), 1.0 if name == "stop" else 0] for name, each in rows.items()}
+        value, bound = _released_table(joined, np.append(np.zeros(m, dtype=int), 1))
+        values.append(value)
+    moves = [np.linalg.norm(one - other) / bound for one in values for other in values]
+    assert max(moves) == pytest.approx(1, abs=1e-5)
+    assert max(moves) <= 1 + 1e-12
+
+
+def test_operational_time_is_even_in_the_pooled_hazard():
+    table = LifeTable(events=np.array([30.0, 10, 10]), at_risk=np.array([100.0, 50, 25]), std=0.0)
+    hazards = (table.events + 0.5) / (table.at_risk + 0.5 * 175 / 50)
+    np.testing.assert_allclose(table.hazards, hazards)
+    np.testing.assert_allclose(table.parts.sum(), 1)
+    assert (np.diff(table.times[:, 0]) > 0).all()
+    assert table.is_late.tolist() == [False, True, True]
+    noisy = LifeTable(events=np.array([30.0, -9, 2]), at_risk=np.array([100.0, -50, 25]), std=20.0)
+    assert (noisy.hazards > 0).all()
+    assert noisy.is_visible.tolist() == [False, False, False]
 
 
 def _divided(frame, rng):
@@ -591,12 +648,12 @@ def test_a_treatment_that_starts_in_follow_up_and_does_nothing_has_ratio_one():
 
 
 @pytest.mark.parametrize("right", ["z0 + z1 + g", "z0 * g + bs(z1, df=5)"])
-def test_person_periods_of_a_person_depend_on_no_other_person_bit_by_bit(right):
+def test_pieces_of_a_person_depend_on_no_other_person_bit_by_bit(right):
     """Rounding of what a period adds to the columns once passed on the first person's values."""
     levels = tuple("abcdefghijkl")
     declared = {name: NumberColumn(-3, 3) for name in ("z0", "z1")} | {"g": CategoryColumn(levels)}
     declared |= {"time": NumberColumn(0, 5), "died": CategoryColumn((0, 1))}
-    design, found = design_of(f"Surv(time, died) ~ {right}", declared, 8), []
+    design, found = design_of(f"Surv(time, died) ~ {right}", declared), []
 
     def persons(n, seed):
         rng = np.random.default_rng(seed)
@@ -609,8 +666,9 @@ def test_person_periods_of_a_person_depend_on_no_other_person_bit_by_bit(right):
         others = persons(n_others, n_others)
         rows = {name: np.concatenate([others[name], each]) for name, each in same.items()}
         with threadpool_limits(n_threads):
-            made = PersonRows.of(design, rows, np.arange(n_others + 60))
-            found.append(made.sample_rows()[0][made.pieces.person >= n_others])
+            made = person_sample(design, rows, np.arange(n_others + 60))
+            added = made["pieces"].time_columns[0]
+            found.append(made["X"][made["user_ids"] >= n_others] + added)
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 
@@ -654,8 +712,7 @@ def test_pieces_of_a_person_have_shares_that_sum_to_one_whoever_else_is_there(pe
     assert np.bincount(pieces.person, pieces.response >= 1).max(initial=0) <= 1
     low, high = exposure_bounds(CUTS)
     assert ((pieces.exposure >= low) & (pieces.exposure <= high)).all()
-    keys = np.unique(pieces.person * len(CUTS) + pieces.period, return_inverse=True)[1]
-    np.testing.assert_allclose(np.bincount(keys, pieces.share), 1)
+    np.testing.assert_allclose(np.bincount(pieces.person, pieces.share), 1)
     first = codes == 0
     alone, _ = _pieces(start[first], stop[first], event[first], codes[first])
     for name in ("period", "exposure", "response"):
@@ -707,17 +764,80 @@ def test_events_within_units_of_time_have_the_score_of_an_interval():
     assert high - low < 0.1
 
 
-def test_rows_that_are_streamed_give_the_same_estimate(monkeypatch):
-    frame = patients(2000)
-    held = fitted(frame)
-    monkeypatch.setattr(person_rows, "_NUMBERS_HELD", 0)
-    monkeypatch.setattr(person_rows, "_NUMBERS_AT_ONCE", 4096)
-    np.testing.assert_allclose(fitted(frame).params, held.params, rtol=1e-6)
-    levels, periods = {"arm": ["placebo", "drug"]}, [0, 1, 2, 5]
+def test_cells_that_are_streamed_give_the_same_curves(monkeypatch):
+    frame, levels, periods = patients(2000), {"arm": ["placebo", "drug"]}, [0, 1, 2, 5]
     options = {"levels": levels, "periods": periods, "epsilon": 1.0, **BUDGET}
     curves = survival("Surv(time, died) ~ arm", frame, **options).curves()
     monkeypatch.setattr(tables, "_NUMBERS_AT_ONCE", 64)
     pd.testing.assert_frame_equal(survival("Surv(time, died) ~ arm", frame, **options).curves(), curves)
+
+
+def _cox(frame, columns, entry=None):
+    fit = PHReg(
+        frame["time"].to_numpy(),
+        frame[columns].to_numpy(float),
+        status=frame["died"].to_numpy(),
+        entry=None if entry is None else frame[entry].to_numpy(),
+        ties="efron",
+    ).fit()
+    return fit.params, fit.bse
+
+
+def _weibull(shape, n=4000, seed=0, rate=0.3, effect=0.8, longest=6.0):
+    rng = np.random.default_rng(seed)
+    x, arm = rng.normal(size=n).clip(-3, 3), rng.integers(0, 2, n)
+    event = (rng.exponential(1, n) * np.exp(-effect * x + 0.4 * arm) / rate) ** (1 / shape)
+    end = np.minimum(rng.uniform(1, 8, n), longest)
+    return pd.DataFrame({"x": x, "arm": arm, "time": np.minimum(event, end), "died": (event <= end) * 1})
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 2.0])
+def test_without_noise_a_hazard_ratio_is_that_of_cox_regression_for_any_baseline(shape):
+    """Also with strong covariates, which change who is at risk."""
+    frame = _weibull(shape)
+    options = {"bounds": {"x": (-3, 3), "arm": (0, 1), "time": (0, 6)}, "epsilon": 1e6, **BUDGET}
+    found = phreg("Surv(time, died) ~ x + arm", frame, **options).params[["x", "arm"]]
+    expected, error = _cox(frame, ["x", "arm"])
+    np.testing.assert_allclose((found - expected) / error, 0, atol=0.3)
+
+
+def test_a_hazard_that_is_not_proportional_gives_a_caution():
+    cautions = []
+    for seed, late in product(range(4), (1 / 1.5, 3.0)):
+        rng, n = np.random.default_rng(seed), 6000
+        arm, spent = rng.integers(0, 2, n), rng.exponential(1, n)
+        early = 0.4 * np.where(arm == 1, 3.0, 1.0)
+        after = 0.4 * np.where(arm == 1, late, 1.0)
+        event = np.where(spent < early, spent / early, 1 + (spent - early) / after)
+        end = rng.uniform(3, 6, n)
+        frame = {"arm": arm, "time": np.minimum(event, end), "died": (event <= end) * 1}
+        options = {"bounds": {"time": (0, 6), "arm": (0, 1)}, "epsilon": 1.0, "delta": 1e-6}
+        result = phreg("Surv(time, died) ~ arm", frame, random_state=seed, **options)
+        cautions.append(any("proportional" in each for each in result.cautions))
+    assert cautions == [True, False] * 4
+
+
+def test_a_hazard_limit_is_a_setting_of_first_events():
+    frame = patients(500)
+    default, far = (fitted(frame, epsilon=100.0, **more) for more in ({}, {"hazard_limit": 4.0}))
+    assert not np.allclose(default.params, far.params)
+    for options in ({"hazard_limit": 0.0}, {"hazard_limit": 4.0, "events": "all"}):
+        refused(lambda options=options: fitted(frame, **options), dpalgos.InputError, "hazard_limit")
+
+
+def test_a_baseline_hazard_is_that_of_its_period_and_hidden_without_events():
+    """A reference period without events does not hide the others."""
+    rng, n = np.random.default_rng(0), 20_000
+    x = rng.uniform(-1, 1, n)
+    spent = rng.exponential(1, n) * np.exp(-0.5 * x)
+    event = 1 + spent / 0.5  # no event in the first year
+    event = np.where(event > 2, event + 1, event)  # nor in the third one
+    frame = {"x": x, "time": np.minimum(event, 5), "died": (event <= 5) * 1}
+    options = {"bounds": {"x": (-1, 1)}, "periods": [0, 1, 2, 3, 4, 5], "epsilon": 3.0, **BUDGET}
+    found = phreg("Surv(time, died) ~ x", frame, **options).baseline()
+    assert found["hazard"].isna().tolist() == [True, False, True, False, False]
+    assert (found["ci_low"].dropna() < 0.5).all()
+    assert (found["ci_high"].dropna() > 0.5).all()
 
 
 def test_neighbors_who_differ_in_one_person_are_protected_as_one_unit():

@@ -9,17 +9,22 @@ Each row adds its score, clipped to a threshold C that is public or released. Co
 units in which they are of order one, such as a quarter of the width of their bounds. Units affect accuracy
 only.
 
-Times to an event (``single_event``): a person has at most one event in all rows, person-periods in the order
-of time. Rows are shortened by their covariates alone, to C/c. Follow-up stops at a cumulative hazard of c, from
-1 to 1.4 (nμ/1000)^0.23 by the released mean of events
-(:mod:`dpalgos.central.preconditioned.follow_up`). A person's sum of scores is clipped at C. It has mean 0 at
-the true coefficients. Its length is about that of an event's row, whatever the number of periods.
-Rows may be shares of person-periods, any number of them: v_i = share/K in means and moments, which sum to at
-most 1, and 1/K in sums of scores and curvatures, which are clipped as a whole. A row is a part of a row of data,
-with covariates that were known when it began. So the score of a person is a sum over time, and does not depend
-on how follow-up is divided.
-Second moments and curvatures of a person's rows are summed, and the sum is clipped to a Frobenius norm. Rows
-of different periods are nearly orthogonal. Therefore that norm is far below the sum of the norms of rows.
+Times to an event (``counted_events``): rows are pieces of the follow-up of persons within public periods,
+in the order of time. A piece has the covariates of its row of data, which were known when it began. How
+rows are divided changes nothing: the score of a person is a sum over time.
+
+- The life table comes first. It gives operational time, in which the pooled hazard is even
+  (:mod:`dpalgos.survival.life_table`). The offset of a piece is the logarithm of its operational time.
+- With 'first' events, a person has at most one. Rows are shortened by their covariates alone, to C/c.
+  Follow-up stops at a cumulative hazard of c, from 1 to 1.4 (nμ/1000)^0.23 by the released mean of events
+  (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
+  mean 0 at the true coefficients.
+- With 'all' events, a person's scores are those of counts.
+- In means and moments, the pieces of a person weigh as parts of the follow-up, which sum to 1. Sums of
+  scores and curvatures are clipped as a whole.
+
+If hazards are not proportional, coefficients solve E[Σ w u M_c] = 0. M_c is an event less the cumulative
+hazard, until that reaches c. Early events then weigh more than in Cox regression, unless c is large.
 
 Weights: w_i = min(1, C/(‖u_i‖ r_i)). For events and classes r_i is the largest residual of any label.
 Clipping then depends on the row, but not on its label: the mean score is 0 at the true coefficients (Künsch,
@@ -126,7 +131,7 @@ from dpalgos.models.families import Family, check_labels, family_names, get_fami
 from dpalgos.models.families.gaussian import Gaussian
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
-from dpalgos.params import choice, count
+from dpalgos.params import choice, count, positive
 from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable, life_table
 from dpalgos.typing import FloatArray
 
@@ -284,24 +289,36 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    events: str = choice(
-        "with family='poisson' and user_ids: rows are the follow-up of persons in the order of time, until the "
-        "'first' event, or with 'all' events",
+    counted_events: str = choice(
+        "with family='poisson' and user_ids: rows are the follow-up of persons in the order of time, "
+        "until the 'first' event, or with 'all' events",
         ("", FIRST, ALL),
         default="",
     )
+    hazard_limit: float | None = positive(
+        "with counted_events='first': the cumulative hazard at which the follow-up of a person stops; by "
+        "default from 1, by the released share of persons with an event",
+        default=None,
+    )
     n_periods: int | None = count(
-        "with events: the number of public periods of a life table, of which rows are pieces", default=None
+        "with counted_events: the number of public periods of a life table, of which rows are pieces",
+        default=None,
     )
 
     lemmas: ClassVar[Lemmas] = {**LEMMAS, CONSTANT: (interval, histogram)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.events and self.family != "poisson":
-            raise InputError(f"events must be left out without family='poisson', got {self.events!r}")
-        if self.n_periods is not None and not self.events:
-            raise InputError(f"n_periods must be left out without events, got {self.n_periods}")
+        if self.counted_events and self.family != "poisson":
+            raise InputError(
+                f"counted_events must be left out without family='poisson', got {self.counted_events!r}"
+            )
+        if self.hazard_limit is not None and self.counted_events != FIRST:
+            raise InputError(
+                f"hazard_limit must be left out without counted_events='first', got {self.hazard_limit}"
+            )
+        if self.n_periods is not None and not self.counted_events:
+            raise InputError(f"n_periods must be left out without counted_events, got {self.n_periods}")
         self.check_offset(self.family_object())
         if self.interval is not None and self.family_object().needs_classes:
             raise InputError(
@@ -311,14 +328,20 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     def family_object(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
-        return SingleEvents() if self.events == FIRST else get_family(self.family, n_classes=self.n_classes)
+        return (
+            SingleEvents()
+            if self.counted_events == FIRST
+            else get_family(self.family, n_classes=self.n_classes)
+        )
 
     def numbers(self, n: float, d: int) -> Numbers:
         """Return the public numbers of n units of privacy and d columns, an offset among them."""
         self.check_columns(d)
         has_offset = self.offset_bounds is not None
         numbers = super().numbers(n, d - has_offset)
-        return replace(numbers, has_offset=has_offset, n_periods=self.n_periods or 0)
+        return replace(
+            numbers, has_offset=has_offset, n_periods=self.n_periods or 0, fixed_limit=self.hazard_limit
+        )
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(
@@ -344,7 +367,8 @@ def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
         raise InputError("n_periods needs the periods of rows, got none; call dpalgos.formula.phreg")
     table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, pieces)), rows.n)
     spend.note(LIFE_TABLE_NOTE, table.as_note)
-    return replace(rows, sample=rows.sample.with_effects(table.effects(pieces)))
+    pieces = replace(pieces, is_late=table.is_late)
+    return replace(rows, sample=rows.sample.with_effects(table.effects(pieces), pieces))
 
 
 def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:

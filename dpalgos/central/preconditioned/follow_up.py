@@ -7,13 +7,14 @@ coefficients, and lies between −c and 1. Without the limit, clipping a person'
 persons without an event who have a large Λ. If many persons have an event, log hazard ratios would then be
 too far from 0.
 
-The hazard is constant within a row. If a row begins at Λ and has hazard μ, b = c − Λ is left. Without an event,
-the row adds −min(μ, b). An event in the last part q of the row's exposure happened after m = (1 − q) μ of its
-hazard, at a place T of which only T ≤ a = q μ is known. The row adds the mean of the stopped M given that,
+The hazard is constant within a row. If a row begins at Λ and has hazard μ, b = c − Λ is left. Without an
+event, the row adds −min(μ, b). An event in the last part q of the row's exposure happened after m = (1 − q) μ
+of its hazard, at a place T of which only T ≤ a = q μ is known. The row adds the mean of the stopped M given that,
 
     E[1{T ≤ b'} − min(T, b') | T ≤ a] − min(m, b) = b'/(e^a − 1) − min(m, b),   b' = min(max(b − m, 0), a)
 
-which is the score of an event in an interval. It lies between −c and 1. If q is 0, an event counts at its time.
+which is the score of an event in an interval. It lies between −c and 1. If q is 0, an event counts at its
+time.
 
 The rows of a person are in the order of time. Rows of weight 0 are left out. How a row is divided does not
 change the sums.

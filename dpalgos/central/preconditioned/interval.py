@@ -49,6 +49,7 @@ from dpalgos.central.preconditioned.plan import (
     CURVATURE,
     CURVATURES_ABOVE,
     FAR_ROWS,
+    LATE_SCORE,
     LEAST_SQUARES,
     N_CENTERED,
     N_LEVELS,
@@ -61,7 +62,7 @@ from dpalgos.central.preconditioned.plan import (
 )
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
 from dpalgos.central.preconditioned.steps import Steps, Whitening
-from dpalgos.core.record import Noisy
+from dpalgos.core.record import PROPORTIONAL, Noisy
 from dpalgos.core.spend import Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
@@ -85,6 +86,7 @@ _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual stan
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and their assumed size in cutoffs
 _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
+_OF_LATE = 0.7  # of the second moments of scores, for those of the later half of the events
 _FEW_MOVED = 0.01  # of persons, whose moved cells are of no account
 _DISPERSED = 1.4  # of counts whose intercept has no interval
 _UNLIKE = 0.02  # variance of curvatures of person-periods: many persons are gone in late ones
@@ -139,7 +141,30 @@ def released_interval(
         clip=steps.threshold,
         n_rows=n_rows,
     )
+    if LATE_SCORE in spend.plan:
+        spend.note(PROPORTIONAL, _chance_of_late_scores(spend, score, released, center.theta))
     return replace(released.along(np.eye(d)), released=released)
+
+
+def _chance_of_late_scores(
+    spend: Spend, score: ScoreFunction, released: ReleasedRegression, theta: FloatArray
+) -> float:
+    """Release the mean of scores of late follow-up; return the p-value of proportional hazards.
+
+    Follow-up begins with the later half of the events, and stops at the limit c as in the whole score. If
+    hazards are proportional, the mean is 0 at the true coefficients.
+    """
+    pieces = score.pieces
+    assert pieces is not None
+    assert pieces.is_late is not None
+    late = spend(LATE_SCORE, score.at(theta, pieces.is_late[pieces.period]).clipped_mean(released.clip))
+    d = len(theta)
+    lever = (released.outer @ released.curvature.inverse())[: d - 1 - len(pieces.time_columns)]
+    noise = float(late.std) ** 2 + released.center.score_std**2 / 2
+    variance = _OF_LATE * released.moments / released.n_rows + noise * np.eye(d)
+    step = lever @ late.value
+    square = float(step @ np.linalg.solve(lever @ variance @ lever.T, step))
+    return float(scipy.special.chdtrc(len(lever), square))
 
 
 def _wide_step(spend: Spend, score: ScoreFunction, steps: NewtonSteps) -> NewtonSteps:

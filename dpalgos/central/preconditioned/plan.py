@@ -86,6 +86,7 @@ SCORE_MOMENTS = "score moments"
 RESIDUAL = "mean residual"
 PEOPLE_RESIDUAL = "mean residual of people"  # in place of the former
 FAR_ROWS = "rows far away"
+LATE_SCORE = "late scores"
 WIDE_SCORE = "wide gradient"
 TAIL = "shares by size"
 
@@ -113,6 +114,7 @@ LEMMAS: Lemmas = {
     RESIDUAL: residual_sensitivity,
     PEOPLE_RESIDUAL: people_residual_sensitivity,
     FAR_ROWS: count,
+    LATE_SCORE: ball_mean,
     WIDE_SCORE: ball_mean,
     TAIL: tail_sensitivity,
 }
@@ -138,6 +140,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _CURVATURE, _SCORE_MOMENTS = (0.04, 0.08), (0.015, 0.03)  # of an interval; the second of single events
+_LATE_SCORE = 0.06  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of persons with a cell that was moved to a bound
 _LATE = 0.8  # of the steps' share, for the last ones
 
@@ -163,6 +166,7 @@ class Numbers:
     has_private_total: bool = False  # whether weights are private, so that their total is released
     n_periods: int = 0  # of the life table of a time to an event
     hazard_limit: float = 1.4  # the cumulative hazard at which follow-up stops
+    fixed_limit: float | None = None  # that limit, if it is a setting
 
     @property
     def size(self) -> float:
@@ -194,6 +198,8 @@ class Numbers:
         """
         if not self.has_single_events:
             return self
+        if self.fixed_limit is not None:
+            return replace(self, hazard_limit=self.fixed_limit)
         often = float(np.clip((mean - _RARE) / (_OFTEN - _RARE), 0, 1))
         most = _STOP * max(self.size / _MUCH, 1.0) ** _RISE
         return replace(self, hazard_limit=1 + often * (most - 1))
@@ -316,7 +322,8 @@ def _interval(numbers: Numbers) -> Shares:
         far_rows = {FAR_ROWS: Share(0.32)} if numbers.family.is_linear else {}
         return {WIDE_SCORE: Share(0.06)} | plan | {TAIL: Share(0.19)} | far_rows
     if numbers.family.is_bounded:
-        return plan | ({FAR_ROWS: Share(_MOVED)} if single else {})
+        late = {LATE_SCORE: Share(_LATE_SCORE)} if numbers.n_periods > 1 else {}
+        return plan | ({FAR_ROWS: Share(_MOVED), **late} if single else {})
     return plan | {RESIDUAL: Share(0.055, forms=(PEOPLE_RESIDUAL,)), FAR_ROWS: Share(0.03)}
 
 

@@ -77,6 +77,7 @@ class ScoreFunction:
         self.row_length, self.hazard_limit = row_length, hazard_limit
         self.family, self.whitening, self.origin = family, whitening, origin
         self.n_rows, self.d, self.units = rows.n, rows.d, rows.sample.units
+        self.pieces = rows.sample.pieces
         self.limits: FloatArray | None = None
         can_differ = family.has_counts and not family.is_bounded and self.units is not None
         self.people_limit = people_limit if can_differ else None
@@ -91,8 +92,11 @@ class ScoreFunction:
 
         self._white = rows.map(prepared)
 
-    def at(self, theta: FloatArray) -> "Scores":
-        """Return the scores at θ, (d,) or (d, K)."""
+    def at(self, theta: FloatArray, is_used: BoolArray | None = None) -> "Scores":
+        """Return the scores at θ, (d,) or (d, K).
+
+        Of persons who are followed over time, rows that are not used, (n,), count as not followed.
+        """
         coef, family, follow_up = self.coef(theta), self.family, None
         if self.has_single_events:
             assert self.units is not None
@@ -104,6 +108,9 @@ class ScoreFunction:
             predictor, encoded = block.predictors(coef.T).T, white.encoded
             if not isinstance(block.offset, float):
                 predictor = predictor + (block.offset if coef.ndim == 1 else block.offset[:, None])
+            if follow_up is not None and is_used is not None:
+                used = is_used[block.rows]
+                predictor, encoded = np.where(used, predictor, -np.inf), np.where(used, encoded, 0.0)
             if follow_up is not None:
                 predictor, residual = follow_up.stopped(block, predictor, encoded)
             else:
@@ -365,8 +372,8 @@ class SingleEventScores(UnitScores):
     the sum has mean 0 at the true coefficients, however many persons have an event.
 
     A row is shortened to C/max(c, 1) by a factor that depends on its covariates alone. The mean of the sum
-    stays 0. If the covariates of a person do not change, the sum is not longer than C. Else it is clipped to C, which
-    is rare. Therefore one person moves the sum of scores by at most 2C, whatever their rows.
+    stays 0. If the columns of a person do not change, the sum is not longer than C. Otherwise, it is clipped
+    to C, which is rare. Therefore one person moves the sum of scores by at most 2C, whatever their rows.
     """
 
     def _clipped(self, threshold: float) -> FloatArray:
@@ -500,7 +507,9 @@ class Curvatures:
         curvature = block.derived
         weights = curvature.weight * block.score_weights
         weights = weights * (curvature.kept | (curvature.norms > threshold))
-        return np.asarray(weights * clip_factor(curvature.norms, threshold) if threshold < np.inf else weights)
+        return np.asarray(
+            weights * clip_factor(curvature.norms, threshold) if threshold < np.inf else weights
+        )
 
     def clipped_mean(self, threshold: float) -> Bounded:
         """Return the mean of parts clipped to the norm ``threshold`` L, (d + 1, d + 1).

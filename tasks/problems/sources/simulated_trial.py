@@ -37,9 +37,9 @@ class SimulatedTrial(RowSource):
         if self.estimate != "hazards by scores":
             error = "l2_error" if self.estimate == "hazards by counts" else "sup_error"
             return Traits(task="counts", errors=(error,))
-        from dpalgos.survival.periods import LEAST_EXPOSURE
+        from dpalgos.survival.life_table import LEAST_PART
 
-        bounds = float(np.log(LEAST_EXPOSURE)), 0.0
+        bounds = float(np.log(LEAST_PART)), 0.0
         names = {"offset": "log(exposure)", "offset_bounds": bounds, "has_intercept": True}
         return Traits(task="glm", family="poisson", of_people=True, **names)  # type: ignore[arg-type]
 
@@ -48,7 +48,7 @@ class SimulatedTrial(RowSource):
             raise RuleError(f"n must be at least 100 persons, got {n}")
 
     def sizes(self, n: int) -> dict[str, int]:
-        return {"n": n, "d": {"hazards by scores": 7, "hazards by counts": 144, "curves": 36}[self.estimate]}
+        return {"n": n, "d": {"hazards by scores": 5, "hazards by counts": 144, "curves": 36}[self.estimate]}
 
     def cost(self, n: int) -> Cost:
         return Cost(elements=100 * n, n_bytes=8 * 100 * n)
@@ -58,7 +58,8 @@ class SimulatedTrial(RowSource):
             yield self._draw(replicate, replicates.n, rng)
 
     def _draw(self, replicate: int, n: int, rng: np.random.Generator) -> Draw:
-        from dpalgos.survival.periods import cell_rows, person_periods  # loaded if a trial is simulated
+        from dpalgos.rows.pieces import PiecesOfRows  # loaded if a trial is simulated
+        from dpalgos.survival.periods import cell_rows, person_periods, pieces_of
 
         arm, age = rng.integers(0, 2, n), rng.uniform(-2, 2, n)
         reached = rng.exponential(size=n) / np.exp(np.stack([arm, age], axis=1) @ _EFFECTS)
@@ -67,11 +68,24 @@ class SimulatedTrial(RowSource):
         censored = rng.uniform(1.5, 4, n)
         time, happened = np.minimum(event, censored), event <= censored
         if self.estimate == "hazards by scores":
-            own = person_periods(np.zeros(n), time, happened, _CUTS)
-            periods = np.eye(4)[own.period][:, 1:]
-            columns = (np.log(own.exposure), arm[own.person], age[own.person], periods, np.ones(len(periods)))
-            sample = dpalgos.Sample(np.column_stack(columns), own.event * 1.0, user_ids=own.person)
-            pick = np.eye(2, 7, 1)
+            split = person_periods(np.zeros(n), time, happened, _CUTS)
+            own = pieces_of(split, np.arange(n), np.zeros(n), _CUTS)
+            slope, one = np.zeros(len(own.person)), np.ones(len(own.person))
+            columns = (np.log(own.exposure / _CUTS[-1]), arm[own.person], age[own.person], slope, one)
+            pieces = PiecesOfRows(
+                period=own.period,
+                part=own.exposure,
+                lengths=np.full(4, 0.25),
+                time_columns=np.eye(1, 5, 3),
+            )
+            sample = dpalgos.Sample(
+                np.column_stack(columns),
+                own.response,
+                user_ids=own.person,
+                row_shares=own.share,
+                pieces=pieces,
+            )
+            pick = np.eye(2, 5, 1)
             return Draw(sample=sample, first=replicate, target=_EFFECTS, to_target=pick)
         is_curve = self.estimate == "curves"
         bands = np.searchsorted(_BANDS[1:-1], age)

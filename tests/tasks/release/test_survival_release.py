@@ -6,7 +6,7 @@ import pytest
 import tasks.release.release
 from data.errors import DataError
 from data.ledger import Ledger
-from dpalgos.formula import person_rows, phreg, survival, table_one
+from dpalgos.formula import phreg, survival, table_one
 from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
 from tasks.release.record import methods_of, record_of, write_record
@@ -70,12 +70,9 @@ def test_curves_of_times_in_days_have_a_caution_on_units(ledger, tmp_path):
     assert "unit" in caution
 
 
-@pytest.mark.parametrize("most_numbers", [person_rows._NUMBERS_HELD, 0])
-def test_rows_of_a_person_in_a_file_are_joined_by_period_as_those_of_a_frame(
-    ledger, tmp_path, monkeypatch, most_numbers
-):
-    """Quarterly rows, in any order and with clipped covariates: a person has a row per period."""
-    monkeypatch.setattr(person_rows, "_NUMBERS_HELD", most_numbers)
+@pytest.mark.parametrize("events", ["first", "all"])
+def test_rows_of_a_person_in_a_file_are_followed_as_those_of_a_frame(ledger, tmp_path, events):
+    """Quarterly rows, in any order and with clipped covariates."""
     frame = in_rows(patients(3000).assign(person=np.arange(3000)), 0.25).round(6)
     bounds = {**BOUNDS, "age": (45, 75), "start": (0, 5)}
     file = initialized(tmp_path, frame, bounds=bounds, categories=ARMS, user_id="person")
@@ -85,19 +82,19 @@ def test_rows_of_a_person_in_a_file_are_joined_by_period_as_those_of_a_frame(
         at = text.index(f'name = "{name}"')
         file.write_text(text[:at] + text[at:].replace("upper = 5", "upper = 5\nperiods = [0, 1, 2, 3, 5]", 1))
     formula, budget = "Surv(start, time, died) ~ arm + age", {"epsilon": 3.0, "delta": 1e-6}
-    config = release_file(tmp_path, file, formula, more='[columns]\nuser_id = "person"')
+    more = f'[columns]\nuser_id = "person"\n[params]\nevents = "{events}"'
+    config = release_file(tmp_path, file, formula, more=more)
     got = release(ledger, "preconditioned_glm", tmp_path / "table.csv", config, interval=0.95, **budget)
-    assert got.plan.request.params["max_rows"] == 4
     assert got.plan.n_units == 3000
     declared = {"bounds": {"age": (45, 75)}, "levels": ARMS, "periods": [0, 1, 2, 3, 5]}
     rng = np.random.default_rng(0)
-    plain = phreg(formula, frame, user="person", **declared, **budget, random_state=rng)
+    plain = phreg(formula, frame, user="person", events=events, **declared, **budget, random_state=rng)
     record = record_of(got)["release"]
     answer = {each["name"]: [each["estimate"], each["lower"], each["upper"]] for each in record["answer"]}
     for name, low, high in plain.conf_int().itertuples():
         assert answer[name] == pytest.approx([plain.params[name], low, high])
     assert plain.params["arm[T.drug]"] == pytest.approx(-0.5, abs=0.15)
-    assert "joined" in record["methods"]
+    assert ("first event" in record["methods"]) == (events == "first")
 
 
 def released(ledger, folder, table, estimator="preconditioned_glm"):
@@ -109,7 +106,7 @@ def test_a_release_has_the_hazard_ratios_of_the_same_frame(ledger, tmp_path):
     frame = patients(N).round(6)
     record = record_of(released(ledger, tmp_path, frame))
     bounds = {"age": (40, 80), "time": (0, 5)}
-    plain = phreg(FORMULA, frame, periods=[0, 5], bounds=bounds, levels=ARMS, random_state=0, **BUDGET)
+    plain = phreg(FORMULA, frame, bounds=bounds, levels=ARMS, random_state=0, **BUDGET)
     answer = {each["name"]: each["estimate"] for each in record["release"]["answer"]}
     np.testing.assert_allclose([answer[name] for name in plain.params.index], plain.params, atol=0.02)
     assert record["release"]["model"]["n"] == N
