@@ -17,6 +17,7 @@ IDS = {"ids": lambda value: getattr(value, "label", value)}
 # Responses of a family, from numbers of any size; those that the family allows stay as they are.
 _RESPONSES = {"logistic": lambda y: (y > 0).astype(float), "poisson": lambda y: np.round(np.abs(y))}
 _RESPONSES |= {"multinomial": lambda y: np.minimum(np.round(np.abs(y)), 2)}
+_RESPONSES |= {"counted_events": _RESPONSES["logistic"]}
 _CONSTANTS = {"logistic": {}, "multinomial": {"n_classes": 3}, "poisson": {"response_bound": 3.0}}
 
 
@@ -26,7 +27,8 @@ def keywords(estimator, calibration, **changes):
 
 
 def response(estimator, y):
-    of_family = _RESPONSES.get(estimator.example.get("family"), np.asarray)
+    family = "counted_events" if "counted_events" in estimator.example else estimator.example.get("family")
+    of_family = _RESPONSES.get(family, np.asarray)
     return None if estimator.task == "mean" else of_family(y)
 
 
@@ -85,7 +87,7 @@ SETTINGS = calibrated(
 )
 _OTHERS = {"residual_bound": 0.8}, {"sparsity": 2}
 SETTINGS += [(_with("dp_sparse_linear_regression", **setting), "tight") for setting in _OTHERS]
-_EVENTS = _with("preconditioned_glm", family="poisson", events="first", intercept=True, interval=0.95)
+_EVENTS = _with("preconditioned_glm", family="poisson", counted_events="first", intercept=True, interval=0.95)
 SINGLE_EVENTS = [(replace(_EVENTS, relation=Relation.USER), "tight")]
 SETTINGS += SINGLE_EVENTS
 

@@ -140,7 +140,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _CURVATURE, _SCORE_MOMENTS = (0.04, 0.08), (0.015, 0.03)  # of an interval; the second of single events
-_LATE_SCORE = 0.06  # of an interval, for a check of proportional hazards
+_LATE_SCORE = 0.08  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of persons with a cell that was moved to a bound
 _LATE = 0.8  # of the steps' share, for the last ones
 
