@@ -1,6 +1,7 @@
 """What the tasks write and publish, without an orchestrator; the swarm study's report on a small stand-in."""
 
 import json
+import threading
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
@@ -37,6 +38,7 @@ from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
 from tasks.run.exhibits import write_exhibits
 from tasks.run_options import RunOptions
+from tests.flows.small_project import until
 from tests.tasks.blocks import made_results, result_at, run_of
 
 
@@ -65,6 +67,22 @@ def test_a_run_that_ends_early_says_how_many_blocks_are_stored(monkeypatch):
     monkeypatch.setattr("prefect.futures.as_completed", iter)
     progress.finished("small", futures, [1.0] * len(futures))
     assert progress.stored_blocks() == "3 of 4 blocks are stored"
+
+
+def test_a_redirected_run_says_how_far_it_is_before_a_block_has_ended(monkeypatch, capsys):
+    """A log stayed empty for minutes, because only ends of blocks wrote lines."""
+    ended, future = threading.Event(), Mock(state=Completed(data=Mock(is_persisted=True)))
+    future.wait = ended.wait
+    monkeypatch.setattr("prefect.futures.as_completed", iter)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.01)
+    waiting = threading.Thread(target=progress.finished, args=["small", [future], [1.0]], daemon=True)
+    waiting.start()
+    lines = list[str]()
+    until(lambda: lines.append(capsys.readouterr().err) or "small: 0 of 1 block" in "".join(lines))
+    ended.set()
+    waiting.join()
+    said = "".join(lines)
+    assert said.count("0 of 1 block") == 1  # what says the same again comes a minute later
 
 
 @pytest.fixture
