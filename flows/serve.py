@@ -202,7 +202,7 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False) -> l
         )
         for file, study in studies.items()
     ]
-    others = [flows.rerun, *([] if only else [flows.ingest, flows.scorecard, flows.report])]
+    others: list[Any] = [flows.rerun, *([] if only else [flows.ingest, flows.scorecard, flows.report])]
     return of_studies + [deployment(flow, flow.name, OTHER_FLOWS_AT.get(flow.name, "")) for flow in others]
 
 
