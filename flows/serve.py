@@ -48,6 +48,16 @@ ANSWERS_WITHIN = 60.0  # seconds
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
+class NoRepeats(logging.Filter):
+    """Passes a message once until another follows, whatever its numbers: Prefect's runner repeats some."""
+
+    last = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_new, self.last = record.msg != self.last, str(record.msg)
+        return is_new
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
@@ -112,6 +122,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
 
         # Its warning of a lost connection is a traceback; `connected_to` says the same in a sentence.
         logging.getLogger("prefect.FlowRunCancellingObserver").setLevel(logging.ERROR)
+        logging.getLogger("prefect.runner").addFilter(NoRepeats())  # of runs that wait
         tag, pages = home_tag(home), address.removesuffix("/api")
         if elsewhere:
             require_own_deployments(tag, address)

@@ -5,6 +5,7 @@ import threading
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -245,7 +246,7 @@ MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": A
 
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
     waits, states = [], [Paused(), Paused(), Running()]
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run", "deployment.id": None}))
     monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states.pop(0))
     monkeypatch.setattr(blocks.time, "sleep", waits.append)
     heed_person()
@@ -253,6 +254,23 @@ def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypat
     states += [Suspended()]
     with pytest.raises(Pause):
         heed_person()
+
+
+def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monkeypatch):
+    """It kept the only place, and the lock of the home, while all other runs waited."""
+    run, kept, until_then = uuid.uuid4(), [], datetime(2100, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run), "deployment.id": "costs"}))
+    paused = Paused(pause_expiration_time=until_then, pause_key="a person")
+    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: paused)
+    client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
+    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    with pytest.raises(Pause) as left:
+        heed_person()
+    ((of_run, state, is_forced),) = kept
+    assert (of_run, is_forced, state.name) == (run, True, "Suspended")
+    assert state.state_details.pause_reschedule
+    assert state.state_details.pause_timeout == until_then
+    assert left.value.state == state
 
 
 @pytest.mark.parametrize("state", [Cancelling(), Cancelled()])
