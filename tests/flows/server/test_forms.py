@@ -86,6 +86,8 @@ def test_every_study_and_whatever_else_can_be_run_is_deployed_with_its_tags_and_
     assert found["housing"].tags == ["home-1", "housing"]
     assert cron(found["housing"]) == ["0 3 * * 1"]
     assert all(cron(each) for name, each in found.items() if name not in others)
+    times = [each for deployment in found.values() for each in cron(deployment)]
+    assert len(times) == len(set(times))  # runs that are due at once wait for each other's writes
     assert all(each.description for name, each in found.items() if name not in others)
 
 
