@@ -8,6 +8,7 @@ COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY flows flows
 COPY tasks tasks
 COPY dpalgos dpalgos
+COPY dpcost dpcost
 COPY data data
 COPY reports reports
 RUN pip install --no-cache-dir --constraint constraints.txt --editable '.[dask,postgres,s3]'

@@ -1,15 +1,9 @@
 """The Prefect flows, the servers behind them, and the command line."""
 
 import os
-import sys
 import threading
 import time
 from pathlib import Path
-
-# A wheel installs the packages in the folder `dpcost`. This folder goes first on the path, because the
-# packages import each other by their names in a checkout.
-if __name__ != "flows":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
 
 # Prefect needs a home folder at its import, and the user of a container may have none.
 try:

@@ -66,6 +66,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT = 300.0
 HEARTBEAT = 30  # seconds; Prefect's minimum
 HOME_TAG = "home-"  # begins the tag of a home's deployments and runs
+SERVED = "DPCOST_SERVED_STUDIES"  # tells runs what is served, as JSON: names of studies, and paths of files
 KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long Prefect keeps its history
 _AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
 

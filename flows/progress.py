@@ -1,9 +1,11 @@
 """Progress of a run on standard error: a live bar on a terminal, occasional lines elsewhere."""
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_LINES, _SECONDS_OF_SILENCE = 5.0, 60.0
 _counts = {"stored": 0, "all": 0}  # of the blocks of the current run
 _run_began = time.monotonic()
 
@@ -38,28 +40,29 @@ def finished(study: str, futures: Sequence["PrefectFuture[T]"], work: Sequence[f
     from prefect.futures import as_completed
     from tqdm import tqdm
 
-    n, n_stored, is_live, submitted = len(futures), 0, sys.stderr.isatty(), time.monotonic()
-    work_of, left, computed = dict(zip(futures, work, strict=True)), sum(work), 0.0
-    last_line = submitted
+    n, n_done, n_stored, is_live, submitted = len(futures), 0, 0, sys.stderr.isatty(), time.monotonic()
+    work_of, left, computed, rest = dict(zip(futures, work, strict=True)), sum(work), 0.0, ""
     _counts["all"] += n
+
+    def line() -> tuple[int, str]:
+        took = f"{time.monotonic() - _run_began:.0f} s"
+        return n_done, f"{study}: {n_done} of {blocks(n)}, {took}" + f", {rest}" * bool(rest)
+
     bar = tqdm(total=n, desc=study, unit="block", leave=False, file=sys.stderr, disable=not is_live)
-    for n_done, future in enumerate(as_completed([*futures]), 1):
-        future.wait()
-        _counts["stored"] += future.state.is_completed()
-        left -= work_of[future]
-        if future.state.name == "Cached":
-            n_stored += 1
-        else:
-            computed += work_of[future]
-        now = time.monotonic()
-        rest = f"about {(now - submitted) * left / computed:.0f} s left" if computed else ""
-        bar.set_postfix_str(rest, refresh=False)
-        bar.update()
-        if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
-            last_line = now
-            line = f"{study}: {n_done} of {blocks(n)}, {now - _run_began:.0f} s" + f", {rest}" * bool(rest)
-            say(line)
-            log_in_run(line)
+    with nullcontext() if is_live else _repeated(line):
+        for future in as_completed([*futures]):
+            future.wait()
+            n_done += 1
+            _counts["stored"] += future.state.is_completed()
+            left -= work_of[future]
+            if future.state.name == "Cached":
+                n_stored += 1
+            else:
+                computed += work_of[future]
+            if computed:
+                rest = f"about {(time.monotonic() - submitted) * left / computed:.0f} s left"
+            bar.set_postfix_str(rest, refresh=False)
+            bar.update()
     bar.close()
     found = f" ({n_stored} from the cache)" if n_stored else ""
     took = f"{blocks(n)}{found}, {time.monotonic() - _run_began:.0f} s"
@@ -69,6 +72,30 @@ def finished(study: str, futures: Sequence["PrefectFuture[T]"], work: Sequence[f
     if lost := sum(not state.data.is_persisted for state in states):  # Prefect only logs it
         say(f"note: {blocks(lost)} could not be recorded in DPCOST_HOME, and will be computed again")
     return results, n_stored
+
+
+@contextmanager
+def _repeated(line: Callable[[], tuple[int, str]]) -> Iterator[None]:
+    """Say a line every few seconds if its number changed, else every minute, while the body runs."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        shown, silent = -1, 0
+        while not over.wait(_SECONDS_BETWEEN_LINES):
+            number, sentence = line()
+            silent += 1
+            if number != shown or silent * _SECONDS_BETWEEN_LINES >= _SECONDS_OF_SILENCE:
+                shown, silent = number, 0
+                say(sentence)
+                log_in_run(sentence)
+
+    thread = threading.Thread(target=copy_context().run, args=[repeat], daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def counter(what: str, unit: str) -> Callable[[int], None]:

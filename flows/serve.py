@@ -1,4 +1,4 @@
-"""``python -m flows.serve [STUDY.toml …]``: Prefect's server, schedules and runs, until Ctrl-C.
+"""``python -m flows.serve [--only] [STUDY …]``: Prefect's server, schedules and runs, until Ctrl-C.
 
 The server is a thread of this process. Prefect's runner starts each due run as a separate process, one at a
 time. If ``PREFECT_API_URL`` names a server, runs are served to that server and none is started here. systemd
@@ -7,6 +7,7 @@ or the container engine restarts a failed process.
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import shlex
@@ -27,6 +28,7 @@ from flows.cli.main import explained
 from flows.cli.options import rendered
 from flows.local_server import (
     HOST,
+    SERVED,
     answers,
     authentication_file,
     bound_host,
@@ -46,10 +48,21 @@ ANSWERS_WITHIN = 60.0  # seconds
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
+class NoRepeats(logging.Filter):
+    """Passes a message once until another follows, whatever its numbers: Prefect's runner repeats some."""
+
+    last = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_new, self.last = record.msg != self.last, str(record.msg)
+        return is_new
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
-    parser.add_argument("studies", nargs="*", type=Path, help="your own study files to serve as well")
+    parser.add_argument("studies", nargs="*", help="your own study files to serve as well, or names")
+    parser.add_argument("--only", action="store_true", help="serve these studies and no other")
     parser.add_argument("--port", type=int, help=f"port; default: {PORT}")
     parser.add_argument("--host", help="network interface; default: the loopback interface")
     others = "host name of the server for other machines; repeatable"
@@ -85,6 +98,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         "DPCOST_HOME": str(home),
         ENDS_WITH: str(os.getpid()),
         "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        SERVED: json.dumps(served_studies(options.studies, only=options.only)),
         "PYTHONPATH": os.pathsep.join(path),
         # A killed runner leaves files in the home; the next runner deletes them.
         "TMPDIR": str(temporary),
@@ -108,12 +122,13 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
 
         # Its warning of a lost connection is a traceback; `connected_to` says the same in a sentence.
         logging.getLogger("prefect.FlowRunCancellingObserver").setLevel(logging.ERROR)
+        logging.getLogger("prefect.runner").addFilter(NoRepeats())  # of runs that wait
         tag, pages = home_tag(home), address.removesuffix("/api")
         if elsewhere:
             require_own_deployments(tag, address)
         os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
-        planned = deployments(tag, options.studies)
+        planned = deployments(tag, options.studies, only=options.only)
         changed = kept_settings(tag, planned, flows)
         served = {runner.add_deployment(each) for each in planned}
         end_unfinished(tag, served, changed, commands=bool(holder(home)))
@@ -122,6 +137,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
             "file": shlex.quote(str(authentication_file(home))),
             "log": home / "prefect" / "server.log",
         }
+        words["deployment"] = shlex.quote(f"study/{planned[0].name}")
         print(rendered("serving.txt.jinja", pages=pages, elsewhere=elsewhere, **words), flush=True)
         with skipping_late_runs(tag):
             asyncio.run(runner.start())
@@ -157,10 +173,20 @@ def _own_server(home: Path, options: argparse.Namespace) -> AbstractContextManag
     return running_server(home, listening, {}, compose)
 
 
-def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
-    """Return deployments of every study, with its schedule, and of the other flows.
+def served_studies(named: Sequence[str], *, only: bool) -> list[str]:
+    """Return the names of studies that are served, and the paths of study files."""
+    from flows.studies.find_study import study_names
 
-    Each run has the tag; the run of a study also has its name.
+    if only and not named:
+        raise ServerError("--only must come with studies, got none; write e.g. --only housing costs.toml")
+    files = [str(Path(each).resolve()) if each.endswith(".toml") else each for each in named]
+    return list(dict.fromkeys([*([] if only else study_names()), *files]))
+
+
+def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False) -> list[Any]:
+    """Return deployments of the served studies, with their schedules, and of the other flows.
+
+    Each run has the tag; the run of a study also has its name. With ``only``, there is one other flow, rerun.
     """
     from prefect.schedules import Cron
     from prefect.types.entrypoint import EntrypointType
@@ -174,8 +200,8 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
         tags, kind = [tag, *about.pop("tags", [])], EntrypointType.MODULE_PATH
         return flow.to_deployment(name, schedule=schedule, tags=tags, entrypoint_type=kind, **about)
 
-    studies = [(study.name, study) for study in readable_studies()]
-    studies += [(str(file.resolve()), find_study(str(file))) for file in own]
+    studies: dict[str, Any] = {} if only else {study.name: study for study in readable_studies()}
+    studies |= {each: find_study(each) for each in (served_studies(named, only=True) if named else ())}
     of_studies = [
         deployment(
             flows.study,
@@ -185,9 +211,9 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
             description=f"**{study.title}** {study.question.strip()}",
             tags=[study.name],
         )
-        for file, study in studies
+        for file, study in studies.items()
     ]
-    others = (flows.ingest, flows.scorecard, flows.report, flows.rerun)
+    others: list[Any] = [flows.rerun, *([] if only else [flows.ingest, flows.scorecard, flows.report])]
     return of_studies + [deployment(flow, flow.name, OTHER_FLOWS_AT.get(flow.name, "")) for flow in others]
 
 

@@ -6,15 +6,37 @@ environment contains the settings. Nothing of a study is imported, because the c
 
 import gc
 import logging
+import math
 import socket
 import sqlite3
 import sys
+import time
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from typing import Any
 
 GARBAGE = 10_000  # new objects before a collection: those of imports live as long as the process
 DATABASE_CACHE = 64_000_000  # bytes of SQLite's memory, of all connections; Prefect allows each one 80 MB
+
+
+class LocksCounted(logging.Filter):
+    """Replaces errors of a locked SQLite database, which clients try again, by one line a minute."""
+
+    count, last = 0, -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else ""
+        if "database is locked" not in f"{record.getMessage()} {error}":
+            return True
+        self.count += 1
+        if (now := time.monotonic()) - self.last < 60:
+            return False
+        record.msg = (
+            f"the database was locked {self.count} times since the last such line; it was tried again"
+        )
+        record.args, record.exc_info, record.exc_text, record.levelno = (), None, None, logging.WARNING
+        record.levelname, self.count, self.last = "WARNING", 0, now
+        return True
 
 
 def server_of(log_file: str, compose: Callable[[Any], Any] = lambda prefect: prefect) -> Any:
@@ -25,6 +47,7 @@ def server_of(log_file: str, compose: Callable[[Any], Any] = lambda prefect: pre
     sqlite3.connect(":memory:").execute(f"PRAGMA soft_heap_limit = {DATABASE_CACHE}")  # of the process
     application = compose(create_app())
     log = RotatingFileHandler(log_file, maxBytes=5_000_000, backupCount=1)
+    log.addFilter(LocksCounted())
     log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("prefect.server", "uvicorn", "fastapi", "docket"):  # `create_app` has set handlers
         logging.getLogger(name).handlers = [log]

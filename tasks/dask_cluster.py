@@ -2,9 +2,13 @@
 
 import logging
 import socket
+import threading
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
 
 import dask
 import distributed
@@ -18,9 +22,10 @@ from tasks.errors import SpecError
 from tasks.run.watch import watched
 from tasks.workers import Workers, opened
 
+T = TypeVar("T")
 _distributed: Any = distributed  # without types
 _CONNECT_SECONDS = 10
-_LOST_AFTER = 30.0  # seconds without an answer of the scheduler
+_LOST_AFTER = 30.0  # seconds without an answer of the scheduler, or of a worker
 AT_LEAST = 32  # blocks that are under way; workers may come later
 
 _CONFIG = {
@@ -52,6 +57,7 @@ def own_cluster(count: int) -> Iterator[None]:
         _distributed.LocalCluster(n_workers=count, **options) as cluster,
         _distributed.Client(cluster, set_as_default=False) as client,
         opened(workers_of(client, count)),
+        silence_noted(client),
     ):
         yield
 
@@ -72,7 +78,7 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
             _connected(scheduler) as client,
         ):
             count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
-            with opened(workers_of(client, count)):
+            with opened(workers_of(client, count)), silence_noted(client):
                 yield
     except Exception:
         if not _answers(scheduler):
@@ -82,6 +88,57 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
 
 def workers_of(client: Any, count: int) -> Workers:
     return Workers(lambda: client.get_executor(pure=False), count)
+
+
+@contextmanager
+def silence_noted(client: Any, after: float = _LOST_AFTER, every: float = 5.0) -> Iterator[None]:
+    """Warn once of each worker that sends no heartbeat: Dask gives its blocks to others minutes later."""
+    over, known = threading.Event(), set[str]()
+
+    def watch() -> None:
+        while not over.wait(every):
+            with suppress(Exception):  # `watched` tells of the scheduler
+                for worker in silent_workers(client, after):
+                    if worker not in known:
+                        known.add(worker)
+                        warnings.warn(
+                            f"{_hung(worker, after)}, or wait: Dask gives its blocks to others", stacklevel=2
+                        )
+
+    threading.Thread(target=watch, name="silent workers", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def silent_workers(client: Any, seconds: float) -> list[str]:
+    """Return the workers that have sent no heartbeat for so many seconds."""
+
+    def silences(dask_scheduler: Any) -> dict[str, float]:  # a scheduler need not have this module
+        import time
+
+        return {name: time.time() - each.last_seen for name, each in dask_scheduler.workers.items()}
+
+    return sorted(name for name, silence in client.run_on_scheduler(silences).items() if silence > seconds)
+
+
+def _hung(worker: str, seconds: float) -> str:
+    return f"the Dask worker {worker} has not answered for {seconds:.0f} s; start it again"
+
+
+def _within(seconds: float, function: Callable[[], T]) -> T | None:
+    """Return what a function returns within so many seconds; None if it takes longer, and goes on alone."""
+    found: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            found.set_result(function())
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return found.result() if wait([found], seconds).done else None
 
 
 def _answers(scheduler: str) -> bool:
@@ -97,12 +154,17 @@ def check_workers(scheduler: str) -> None:
     """Refuse a cluster without workers, or with one of other code or that cannot share results."""
     try:
         with _connected(scheduler) as client:
-            problems = client.run(check_worker, _code(), _results_at(), on_error="return")
+            ask = partial(client.run, check_worker, _code(), _results_at(), on_error="return")
+            problems, hung = _within(_LOST_AFTER, ask), list[str]()
+            if problems is None:
+                hung = silent_workers(client, _LOST_AFTER / 2) or ["that it names"]
     except (OSError, OverflowError, ValueError):
         raise SpecError(
             f"--engine must name a Dask scheduler that answers, got {scheduler}; start one with `dask "
             "scheduler`, or use --engine dask"
         ) from None
+    if hung:
+        raise SpecError(_hung(", ".join(hung), _LOST_AFTER))
     if not problems:
         raise SpecError(
             f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"

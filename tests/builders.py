@@ -1,6 +1,7 @@
 """Tables, files of users and a copy of the project that tests are made of; and how a refusal is checked."""
 
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -66,9 +67,22 @@ def words(named):
     return (named,) if isinstance(named, str) else named
 
 
+IMPORT = re.compile(r"^ *(?:>>> )?((?:from|import) [\w.]+(?: import [\w, ]+)?)$", re.MULTILINE)
+
+
+def documented_imports():
+    """Return the lines of the documentation, outside of its generators, that import the project's modules."""
+    pages = [*(PROJECT / "docs").rglob("*.md"), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
+    own = ("dpalgos", "dpcost", "data", "flows", "reports", "tasks")
+    lines = {
+        line for page in pages if "_build" not in page.parts for line in IMPORT.findall(page.read_text())
+    }
+    return sorted(line for line in lines if line.split()[1].partition(".")[0] in own)
+
+
 def copied_project(folder, *ignored):
     """Copy the project's packages into a folder; bytecode holds there, too, for copies keep their times."""
-    for package in ("flows", "tasks", "dpalgos", "data", "reports"):
+    for package in ("flows", "tasks", "dpalgos", "dpcost", "data", "reports"):
         left_out = shutil.ignore_patterns("out", *ignored)
         shutil.copytree(PROJECT / package, folder / package, ignore=left_out)
     return folder

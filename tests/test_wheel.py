@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from tests.builders import PROJECT, copied_project
+from tests.builders import PROJECT, copied_project, documented_imports
 from tests.own_processes import free_port, own_process
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
@@ -56,6 +56,18 @@ def test_two_names_are_installed(wheel):
         names = archive.namelist()
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"dpalgos", "dpcost"}
     assert "dpcost/data/embedded/housing/cal_housing.tgz" in names
+
+
+def test_what_the_documentation_imports_can_be_imported(python, environment, tmp_path):
+    """In plain Python, next to a foreign package `data`: what users import is in dpalgos or below dpcost."""
+    code = "import traceback\n"
+    for line in documented_imports():
+        code += f"try:\n    {line}\nexcept ImportError:\n    traceback.print_exc()\n"
+    code += "from dpcost.data.columns import Column\nassert Column.__module__ == 'data.columns'\n"
+    ran = subprocess.run(
+        [python, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_it_serves(python, environment, tmp_path):

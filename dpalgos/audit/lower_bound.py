@@ -9,8 +9,8 @@
 
 Steps 2 to 4 are those of :mod:`dpalgos.audit.attack`, which also audits mechanisms of other libraries.
 
-The pairs have rows far outside of every bound (:func:`dpalgos.mechanisms.sensitivity.shared_pairs`). Some releases
-have pairs of their own.
+The pairs have rows far outside of every bound (:func:`dpalgos.mechanisms.sensitivity.shared_pairs`). Some
+releases have pairs of their own.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it
 (:mod:`dpalgos.audit.drawn_noise`). This finds noise that is too small with any pair.

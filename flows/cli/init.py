@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -112,6 +113,7 @@ def init(
         "name": name,
         "file": name_of(source),
         "path": str(data),
+        "typed": shlex.quote(" ".join(str(data).split("\n"))),
         "version": STUDY_FILE_VERSION,
         "formula": toml(formula),
         "times": [toml(column) for column in times[:-1]],

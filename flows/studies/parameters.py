@@ -4,6 +4,8 @@ The command line accepts any study file and any folder. A run from the server mu
 project, and its reports stay below ``reports/out``.
 """
 
+import json
+import os
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +15,7 @@ from pydantic import Field
 
 from data.datasets import load_registry
 from data.store.folders import REPORTS, closed_folder, home
-from flows.local_server import from_server
+from flows.local_server import SERVED, from_server
 from flows.progress import say
 from flows.studies.find_study import study_names
 from flows.studies.results import folder_of_run
@@ -23,7 +25,7 @@ from tasks.report.manifest import RunOfStudy
 from tasks.run_options import BELOW_REPORTS, RunOptions
 from tasks.study.spec import SCORECARD, StudySpec
 
-_STUDIES = study_names()
+_STUDIES: list[str] = json.loads(os.environ.get(SERVED, "null")) or study_names()
 
 
 def _several_of(names: list[str]) -> Any:

@@ -15,7 +15,7 @@ from typer.main import get_command
 import dpalgos
 from flows.cli.main import app
 from flows.studies.find_study import study_names
-from tests.builders import PROJECT
+from tests.builders import PROJECT, documented_imports
 
 PACKAGES = ("data", "dpalgos", "flows", "reports", "tasks")
 ALLOWED = tomllib.loads((PROJECT / "tests" / "docs" / "names.toml").read_text(encoding="utf-8"))
@@ -27,6 +27,12 @@ DOTTED = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 NAME = re.compile(r"_*[A-Za-z]\w*(?:\.\w+)*(?:\(\))?")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 KEY = re.compile(r'diagnostics\["(\w+)"\]')
+
+
+def test_examples_import_what_a_wheel_installs():
+    lines = documented_imports()
+    assert len(lines) > 20
+    assert [line for line in lines if line.split()[1].partition(".")[0] not in ("dpalgos", "dpcost")] == []
 
 
 def tracked():

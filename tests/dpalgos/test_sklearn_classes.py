@@ -154,7 +154,7 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     model = ours.DPLinearRegression(**asked).fit(frame[["age"]], frame["cost"])
     declared = {name: NumberColumn(*ends) for name, ends in bounds.items()}
     units, design = model._units_of(frame[["age"]].to_numpy()), design_of("cost ~ age", declared)
-    fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response_units()
+    fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response
     np.testing.assert_allclose(fitted, [0, 1], atol=0.01)
     (in_study,) = fitted_columns(declared_column("age", lower=18, upper=90))
     assert (units.center[0], units.scale[0]) == (in_study.center, in_study.scale) == (54.0, 18.0)

@@ -1,6 +1,9 @@
 """From an analyst's file to a study: what `init` writes, what a file may declare, what is wrong in it."""
 
+import contextlib
 import re
+import shlex
+import sqlite3
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
@@ -45,6 +48,31 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     asked = checked_request(tmp_path / "mine-release.toml")[0].columns
     assert (asked.x, asked.y) == ((), "cost")
     assert '# x = ["age", "region", "smoker", "visits"]    # default: all columns' in written
+
+
+PLACES = {
+    "another folder": "../people's tables/people.csv",
+    "an address": "sqlite:../people.db?query=SELECT age, visits\nFROM people",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_printed_commands_run_as_they_stand(place, tmp_path, monkeypatch, command_line, home):
+    for folder in ("work", "people's tables"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    table = people()[["age", "visits"]]
+    table.to_csv(tmp_path / "people's tables" / "people.csv", index=False)
+    with contextlib.closing(sqlite3.connect(tmp_path / "people.db")) as database:
+        table.to_sql("people", database, index=False)
+    assert command_line("init", "mine", "--data", PLACES[place])[0] == 0
+    completed(tmp_path / "work" / "mine.toml", BOUNDS)
+    text = (tmp_path / "work" / "mine-release.toml").read_text()
+    printed = [shlex.split(line.removeprefix("#")) for line in text.splitlines() if line.startswith("#     ")]
+    assert [words[:2] for words in printed] == [["dpcost", "ledger"], ["dpcost", "release"]]
+    for _, *words in printed:
+        status, _, said = command_line(*words, *(["--yes"] if words[0] == "release" else []))
+        assert status == 0, said
 
 
 def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):

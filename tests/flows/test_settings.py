@@ -1,5 +1,6 @@
 """No setting of Prefect from outside makes a budget be spent twice, or sends results elsewhere."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -91,6 +92,17 @@ def test_a_stated_server_is_waited_for_and_none_is_started_in_its_place(standing
     assert serve.main([]) == 1
     said = capsys.readouterr().err
     assert f"\nno Prefect server responds at PREFECT_API_URL={standing}" in said
+
+
+def test_a_cause_has_one_line_and_not_one_per_tick(caplog):
+    log = logging.getLogger("prefect.test_of_repeats")
+    log.addFilter(serve.NoRepeats())
+    with caplog.at_level(logging.INFO):
+        for waiting in (1, 1, 2, 47):
+            log.info("%d scheduled runs skipped (at capacity)", waiting)
+        log.info("Completed submission of flow run")
+        log.info("%d scheduled runs skipped (at capacity)", 1)
+    assert [each.getMessage()[:2] for each in caplog.records] == ["1 ", "Co", "1 "]
 
 
 def call(folder, code, **environment):

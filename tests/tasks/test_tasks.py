@@ -1,9 +1,11 @@
 """What the tasks write and publish, without an orchestrator; the swarm study's report on a small stand-in."""
 
 import json
+import threading
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -37,6 +39,7 @@ from tasks.run.compute import write_block, write_design
 from tasks.run.datasets import bring, fetch, parquet
 from tasks.run.exhibits import write_exhibits
 from tasks.run_options import RunOptions
+from tests.flows.small_project import until
 from tests.tasks.blocks import made_results, result_at, run_of
 
 
@@ -65,6 +68,22 @@ def test_a_run_that_ends_early_says_how_many_blocks_are_stored(monkeypatch):
     monkeypatch.setattr("prefect.futures.as_completed", iter)
     progress.finished("small", futures, [1.0] * len(futures))
     assert progress.stored_blocks() == "3 of 4 blocks are stored"
+
+
+def test_a_redirected_run_says_how_far_it_is_before_a_block_has_ended(monkeypatch, capsys):
+    """A log stayed empty for minutes, because only ends of blocks wrote lines."""
+    ended, future = threading.Event(), Mock(state=Completed(data=Mock(is_persisted=True)))
+    future.wait = ended.wait
+    monkeypatch.setattr("prefect.futures.as_completed", iter)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.01)
+    waiting = threading.Thread(target=progress.finished, args=["small", [future], [1.0]], daemon=True)
+    waiting.start()
+    lines = list[str]()
+    until(lambda: lines.append(capsys.readouterr().err) or "small: 0 of 1 block" in "".join(lines))
+    ended.set()
+    waiting.join()
+    said = "".join(lines)
+    assert said.count("0 of 1 block") == 1  # what says the same again comes a minute later
 
 
 @pytest.fixture
@@ -227,7 +246,7 @@ MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": A
 
 def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypatch):
     waits, states = [], [Paused(), Paused(), Running()]
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run", "deployment.id": None}))
     monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states.pop(0))
     monkeypatch.setattr(blocks.time, "sleep", waits.append)
     heed_person()
@@ -235,6 +254,23 @@ def test_a_paused_run_waits_between_blocks_and_a_suspended_one_is_left(monkeypat
     states += [Suspended()]
     with pytest.raises(Pause):
         heed_person()
+
+
+def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monkeypatch):
+    """It kept the only place, and the lock of the home, while all other runs waited."""
+    run, kept, until_then = uuid.uuid4(), [], datetime(2100, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run), "deployment.id": "costs"}))
+    paused = Paused(pause_expiration_time=until_then, pause_key="a person")
+    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: paused)
+    client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
+    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    with pytest.raises(Pause) as left:
+        heed_person()
+    ((of_run, state, is_forced),) = kept
+    assert (of_run, is_forced, state.name) == (run, True, "Suspended")
+    assert state.state_details.pause_reschedule
+    assert state.state_details.pause_timeout == until_then
+    assert left.value.state == state
 
 
 @pytest.mark.parametrize("state", [Cancelling(), Cancelled()])

@@ -1,5 +1,9 @@
 """Deployments, and the forms that Prefect makes of their parameters."""
 
+import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +13,13 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
+from flows.local_server import SERVED
 from flows.serve import deployments
 from flows.studies import find_study, parameters
 from flows.studies.parameters import check_studies, reports_folder
 from flows.study import ingest, report, rerun, study
 from tasks.errors import SpecError
-from tests.builders import refused
+from tests.builders import PROJECT, refused
 from tests.tasks.analyst_tables import initialized
 
 FLOWS = {"study": study, "rerun": rerun, "ingest": ingest, "report": report}
@@ -81,6 +86,8 @@ def test_every_study_and_whatever_else_can_be_run_is_deployed_with_its_tags_and_
     assert found["housing"].tags == ["home-1", "housing"]
     assert cron(found["housing"]) == ["0 3 * * 1"]
     assert all(cron(each) for name, each in found.items() if name not in others)
+    times = [each for deployment in found.values() for each in cron(deployment)]
+    assert len(times) == len(set(times))  # runs that are due at once wait for each other's writes
     assert all(each.description for name, each in found.items() if name not in others)
 
 
@@ -90,6 +97,38 @@ def test_a_study_of_ones_own_table_is_deployed_with_its_schedule(tmp_path, line,
     table = pd.DataFrame({"age": np.linspace(0, 1, 50), "cost": np.linspace(0, 1, 50)})
     file = initialized(tmp_path, table, response="cost", name="costs")
     file.write_text(line + file.read_text())
-    found = {each.name: each for each in deployments("home-1", [file])}
+    found = {each.name: each for each in deployments("home-1", [str(file)])}
     assert cron(found["costs"]) == expected
     assert found["costs"].parameters["study"] == str(file)
+
+
+def test_only_the_named_studies_are_deployed_on_demand():
+    """All others with their schedules are much on the server of a team."""
+    found = {each.name: each for each in deployments("home-1", ["housing"], only=True)}
+    assert set(found) == {"housing", "rerun"}
+    assert cron(found["housing"]) == ["0 3 * * 1"]
+    assert not cron(found["rerun"])
+
+
+FORM = """
+import json
+from flows.studies.parameters import check_studies
+from flows.study import rerun
+print(json.dumps(rerun.parameters.model_dump_for_openapi()["properties"]["study"]["enum"]))
+"""
+
+
+def test_the_form_of_a_rerun_lists_what_is_served(tmp_path):
+    file = str(tmp_path / "costs: of, one.toml")
+    served = {**os.environ, SERVED: json.dumps(["housing", file])}
+    called = subprocess.run(
+        [sys.executable, "-c", FORM], cwd=PROJECT, env=served, capture_output=True, text=True, check=True
+    )
+    assert json.loads(called.stdout) == ["housing", file]
+
+
+def test_a_rerun_of_a_served_file_is_accepted_and_of_another_refused(deployed, monkeypatch):
+    monkeypatch.setattr(parameters, "_STUDIES", ["housing", "/srv/costs.toml"])
+    deployed("rerun")
+    check_studies("/srv/costs.toml")
+    refused(lambda: check_studies("/etc/passwd.toml"), SpecError, "passwd")

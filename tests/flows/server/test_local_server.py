@@ -223,6 +223,24 @@ def test_connections_to_the_database_share_a_bounded_cache(tmp_path, monkeypatch
         each.close()
 
 
+def test_a_locked_database_has_one_line_a_minute_with_a_count(monkeypatch, caplog):
+    """Hundreds of tracebacks rotated the rest of the log away."""
+    log, clock = logging.getLogger("test_of_locks"), [0.0]
+    monkeypatch.setattr(server_process.time, "monotonic", lambda: clock[0])
+    log.addFilter(server_process.LocksCounted())
+    with caplog.at_level(logging.INFO):
+        for clock[0] in (100.0, 110.0, 120.0, 170.0):
+            try:
+                raise sqlite3.OperationalError("database is locked")
+            except sqlite3.OperationalError:
+                log.exception("Exception in ASGI application")
+        log.error("another fault")
+    said = [each.getMessage() for each in caplog.records]
+    assert ["locked" in each for each in said] == [True, True, False]
+    assert " 3 times" in said[1]
+    assert all(each.exc_info is None for each in caplog.records)
+
+
 OWNER = """
 import sys
 from pathlib import Path
