@@ -1,9 +1,8 @@
 """The sample of a regression of times to an event: pieces of rows of data within periods.
 
 The columns of a piece are those of its row of data. Its offset is the logarithm of the part of all periods
-that it is at risk. What its period adds follows from the released life table
-(:mod:`dpalgos.survival.life_table`). A person may have any number of pieces: what they add is bounded for the
-person as a whole.
+that it is at risk. The released life table gives the effects of periods. A person may have any number of
+pieces: what they add is bounded for the person as a whole.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """``Surv(time, event)`` in a formula: the columns, the public periods, and the pieces of follow-up.
 
 A regression of times to an event is a Poisson regression of pieces of follow-up within periods (Holford 1980;
-Laird & Olivier 1981). Its offset is the logarithm of the exposure in operational time: of the part of the
-pooled cumulative hazard that the life table has for the piece (:mod:`dpalgos.survival.life_table`). Its
-formula has the terms of the right side, and a slope and a curve of the baseline in operational time. Declared
-columns with the name of an added column are refused.
+Laird & Olivier 1981). Its offset is the logarithm of the exposure in operational time
+(:mod:`dpalgos.central.preconditioned.life_table`). Its formula has the terms of the right side, and a slope
+and a curve of the baseline in operational time. Declared columns with the name of an added column are refused.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.answers.names import cut_names
 from dpalgos.central.preconditioned.estimator import ALL, FIRST
+from dpalgos.central.preconditioned.life_table import LEAST_PART
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
-from dpalgos.survival.life_table import LEAST_PART
 from dpalgos.survival.periods import (
     Pieces,
     cell_rows,

@@ -12,6 +12,7 @@ import numpy as np
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
 from dpalgos.central.preconditioned.estimator import ALL, FIRST
+from dpalgos.central.preconditioned.life_table import LIFE_TABLE_NOTE, LifeTable
 from dpalgos.coefficients import HAZARD, CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, read_formula
@@ -32,7 +33,6 @@ from dpalgos.formula.survival_time import BASELINE, FIRST_EVENT, SurvivalTime, s
 from dpalgos.interval import normal_quantile
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
 from dpalgos.rows.units import user_codes
-from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable
 from dpalgos.typing import FloatArray
 
 

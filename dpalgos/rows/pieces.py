@@ -7,7 +7,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PiecesOfRows:
-    """Of which period each row of a sample is a piece.
+    """The periods of rows that are pieces of follow-up.
 
     Attributes
     ----------
@@ -17,7 +17,7 @@ class PiecesOfRows:
     lengths : (K,) array
         The public lengths of periods, which sum to 1.
     time_columns : (B, d) array
-        What one unit of each function of operational time adds to the columns.
+        The effects of one unit of each function of operational time on the columns.
     is_late : (K,) array, optional
         Which periods have the later half of the events, by the life table.
     """

@@ -27,6 +27,7 @@ from dpalgos.central.cumulative_counts import (
     part_weights,
     strategy,
 )
+from dpalgos.central.preconditioned.life_table import LifeTable, life_table
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.formula import ols, phreg, poisson, survival, tables
@@ -37,7 +38,6 @@ from dpalgos.formula.person_rows import person_sample
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.survival.curves import SurvivalCurves
-from dpalgos.survival.life_table import LifeTable, life_table
 from dpalgos.survival.periods import (
     LEAST_EXPOSURE,
     cell_rows,

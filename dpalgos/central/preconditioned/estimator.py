@@ -13,8 +13,8 @@ Times to an event (``counted_events``): rows are pieces of the follow-up of pers
 in the order of time. A piece has the covariates of its row of data, which were known when it began. How
 rows are divided changes nothing: the score of a person is a sum over time.
 
-- The life table comes first. It gives operational time, in which the pooled hazard is even
-  (:mod:`dpalgos.survival.life_table`). The offset of a piece is the logarithm of its operational time.
+- The life table comes first (:mod:`dpalgos.central.preconditioned.life_table`). It gives operational time, in
+  which the pooled hazard is even. The offset of a piece is the logarithm of its operational time.
 - With 'first' events, a person has at most one. Rows are shortened by their covariates alone, to C/c.
   Follow-up stops at a cumulative hazard of c, from 1 to 1.4 (nμ/1000)^0.23 by the released mean of events
   (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
@@ -89,6 +89,7 @@ from dpalgos.central.preconditioned.intercept import (
     with_released_total,
 )
 from dpalgos.central.preconditioned.interval import released_interval
+from dpalgos.central.preconditioned.life_table import LIFE_TABLE_NOTE, LifeTable, life_table
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     LAST_STEP,
@@ -132,7 +133,6 @@ from dpalgos.models.families.gaussian import Gaussian
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count, positive
-from dpalgos.survival.life_table import LIFE_TABLE_NOTE, LifeTable, life_table
 from dpalgos.typing import FloatArray
 
 FIRST, ALL = "first", "all"  # events of a person that count

@@ -8,8 +8,9 @@ persons without an event who have a large Λ. If many persons have an event, log
 too far from 0.
 
 The hazard is constant within a row. If a row begins at Λ and has hazard μ, b = c − Λ is left. Without an
-event, the row adds −min(μ, b). An event in the last part q of the row's exposure happened after m = (1 − q) μ
-of its hazard, at a place T of which only T ≤ a = q μ is known. The row adds the mean of the stopped M given that,
+event, the row adds −min(μ, b). An event may have happened in the last part q of the row's exposure. Then
+m = (1 − q) μ of its hazard came before. The event came at a place T, and only T ≤ a = q μ is known.
+The row adds the mean of the stopped M given that,
 
     E[1{T ≤ b'} − min(T, b') | T ≤ a] − min(m, b) = b'/(e^a − 1) − min(m, b),   b' = min(max(b − m, 0), a)
 

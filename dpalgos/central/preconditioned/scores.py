@@ -95,7 +95,7 @@ class ScoreFunction:
     def at(self, theta: FloatArray, is_used: BoolArray | None = None) -> "Scores":
         """Return the scores at θ, (d,) or (d, K).
 
-        Of persons who are followed over time, rows that are not used, (n,), count as not followed.
+        If persons are followed over time, rows that are not used, (n,), count as not followed.
         """
         coef, family, follow_up = self.coef(theta), self.family, None
         if self.has_single_events:
@@ -482,8 +482,8 @@ class Curvatures:
     """The parts ψ'' z z', z = [u, 1], of the curvature: 0 where the score is clipped.
 
     A clipped score has derivative 0 in its residual. A part with a norm above the threshold of
-    :meth:`clipped_mean` is shortened to it, whatever its residual. Of rows that are shares, it is the sum of
-    a person's parts: its Frobenius norm is at most the sum of the norms of parts.
+    :meth:`clipped_mean` is shortened to it, whatever its residual. If rows are shares, the sum of a person's
+    parts is shortened. Its Frobenius norm is at most the sum of the norms of parts.
     """
 
     def __init__(self, parts: Rows) -> None:

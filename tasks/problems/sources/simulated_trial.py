@@ -37,7 +37,7 @@ class SimulatedTrial(RowSource):
         if self.estimate != "hazards by scores":
             error = "l2_error" if self.estimate == "hazards by counts" else "sup_error"
             return Traits(task="counts", errors=(error,))
-        from dpalgos.survival.life_table import LEAST_PART
+        from dpalgos.central.preconditioned.life_table import LEAST_PART
 
         bounds = float(np.log(LEAST_PART)), 0.0
         names = {"offset": "log(exposure)", "offset_bounds": bounds, "has_intercept": True}

@@ -10,9 +10,8 @@ is even:
 The slope b_1 and the curve b_2 are estimated with β. The baseline hazard differs from the pooled one if
 covariates change the risk sets, or change themselves: both are smooth in operational time.
 
-Sensitivity: a person's events by period are a vector of nonnegative numbers of norm at most 1, and the
-time at risk lies in [0, 1] in each period. The latter is divided by √K
-(:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
+Sensitivity: a person's events by period are nonnegative numbers with a norm of at most 1. The time at risk
+lies in [0, 1] in each period, and is divided by √K (:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
 """
 
 from dataclasses import dataclass
@@ -121,6 +120,8 @@ def life_table(rows: Rows, pieces: PiecesOfRows) -> Bounded:
     n_units = int(units.codes.max()) + 1
     weights = units.weights if units.whole is None else units.whole
     cells = units.codes.astype(np.int64) * K + pieces.period
+    events: FloatArray
+    at_risk: FloatArray
     events, at_risk = (
         np.bincount(cells, weights * each, n_units * K).reshape(-1, K)
         for each in (rows.sample.response() > 0, pieces.part)
