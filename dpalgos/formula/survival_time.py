@@ -3,7 +3,7 @@
 A regression of times to an event is a Poisson regression of pieces of follow-up within periods (Holford 1980;
 Laird & Olivier 1981). Its offset is the logarithm of the exposure in operational time
 (:mod:`dpalgos.central.preconditioned.life_table`). Its formula has the terms of the right side, and a slope
-and a curve of the baseline in operational time. Declared columns with the name of an added column are refused.
+and a curve of the baseline in operational time. Declared columns may not have the name of an added one.
 """
 
 from __future__ import annotations

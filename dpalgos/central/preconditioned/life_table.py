@@ -11,7 +11,8 @@ The slope b_1 and the curve b_2 are estimated with β. The baseline hazard diffe
 covariates change the risk sets, or change themselves: both are smooth in operational time.
 
 Sensitivity: a person's events by period are nonnegative numbers with a norm of at most 1. The time at risk
-lies in [0, 1] in each period, and is divided by √K (:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
+lies in [0, 1] in each period, and is divided by √K
+(:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
 """
 
 from dataclasses import dataclass
@@ -120,12 +121,11 @@ def life_table(rows: Rows, pieces: PiecesOfRows) -> Bounded:
     n_units = int(units.codes.max()) + 1
     weights = units.weights if units.whole is None else units.whole
     cells = units.codes.astype(np.int64) * K + pieces.period
-    events: FloatArray
-    at_risk: FloatArray
-    events, at_risk = (
-        np.bincount(cells, weights * each, n_units * K).reshape(-1, K)
-        for each in (rows.sample.response() > 0, pieces.part)
-    )
+
+    def by_period(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(cells, weights * values, n_units * K).reshape(-1, K))
+
+    events, at_risk = by_period((rows.sample.response() > 0) * 1.0), by_period(pieces.part)
     events = events * clip_factor(np.sqrt((events**2).sum(axis=1)), 1.0)[:, None]
     both = np.append(events.sum(axis=0), np.clip(at_risk, 0, 1).sum(axis=0) / np.sqrt(K))
     return life_table_sensitivity.of(both / rows.n, rows.n)
