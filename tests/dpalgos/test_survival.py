@@ -22,14 +22,13 @@ from dpalgos.central.cumulative_counts import (
     CumulativeCounts,
     coded,
     farthest_rows,
-    noise_covariance,
     part_weights,
     strategy,
 )
 from dpalgos.formula import ols, person_rows, phreg, poisson, survival, tables
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
-from dpalgos.formula.group_table import group_numbers
+from dpalgos.formula.group_table import group_numbers, noise_std_of, released_curves
 from dpalgos.formula.person_rows import PersonRows
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
@@ -98,7 +97,7 @@ def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(p
     first = got.person == 0
     for name in ("period", "exposure", "event"):
         np.testing.assert_array_equal(getattr(got, name)[first], getattr(alone, name))
-    rows = cell_rows(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS).reshape(-1, 2, 7)
+    rows = cell_rows(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS).reshape(-1, 2, 10)
     is_known = rounded_to_cuts(stop, CUTS) >= CUTS[0]
     np.testing.assert_array_equal(rows[..., :4].sum(axis=(1, 2)), is_known)
     assert not (got.event & ~is_known[got.person]).any()  # an event before the first cut point
@@ -133,10 +132,10 @@ def vectors_of_rows(params, n_columns, n_rows=145):
     """What a row adds, for rows in each cell with parts beyond both limits, or within, and in no cell."""
     cells, parts = Chains(params.chain, params.with_times).layout(n_columns)
     rng, rows = np.random.default_rng(0), [np.zeros(n_columns)]
-    for cell, part in zip(cells, parts, strict=True):
-        for value in (-9.0, -0.5, 0.5, 9.0, rng.uniform(-0.5, 0.5)):
+    for cell, pair in zip(cells, parts.T, strict=True):
+        for values in ((-9.0, 9.0), (-0.5, 0.0), (0.5, 0.5), (0.0, 0.5), rng.uniform(-0.5, 0.5, 2)):
             row = rng.uniform(-3, 0, n_columns)
-            row[part if part >= 0 else cell] = value
+            row[pair[pair >= 0]] = np.array(values)[pair >= 0]
             row[cell] = 1.0
             rows.append(row)
     for row in rng.permutation(rows)[:n_rows]:
@@ -148,8 +147,8 @@ def vectors_of_rows(params, n_columns, n_rows=145):
 @pytest.mark.parametrize(
     ("chain", "n_columns", "with_times"),
     [
-        *((3, 12, False), (10, 40, False), (12, 5, False), (33, 66, False), (4, 7, True)),
-        *((4, 21, True), (17, 66, True), (12, 30, True), (33, 130, True)),
+        *((3, 12, False), (10, 40, False), (12, 5, False), (33, 66, False), (4, 7, True), (4, 10, True)),
+        *((4, 21, True), (17, 98, True), (12, 30, True), (33, 194, True)),
     ],
 )
 def test_no_pair_of_rows_is_farther_apart_than_the_sensitivity(chain, n_columns, with_times):
@@ -189,7 +188,7 @@ def test_a_large_epsilon_gives_the_curves_and_the_tests_of_statsmodels():
         np.testing.assert_allclose(got["survival"], curve, atol=2e-3)
         inner = curve < 0.97
         np.testing.assert_allclose((got["ci_high"] - got["ci_low"])[inner], 3.92 * std[inner], rtol=0.06)
-        assert got["at_risk"].iloc[0] == pytest.approx(len(own))
+        assert got["at_risk"].iloc[0] == pytest.approx(len(own), abs=0.1)
     chi2, pvalue = survdiff(frame["time"], frame["died"], frame["arm"])
     test = found.logrank()
     assert test.statistic == pytest.approx(chi2, rel=0.02)
@@ -214,16 +213,7 @@ def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
         rows = cell_rows(np.minimum(event, censored), event <= censored, group, 2, cuts)
         options = {"epsilon": epsilon, "delta": 1e-6, "chain": chain, "with_times": True, "rng": rng}
         result = dpalgos.estimate("cumulative_counts", rows, **options)
-        std = float(result.events[0].noise_scale)
-        numbers = result.estimate.reshape(2, 2, -1)
-        yield SurvivalCurves(
-            counts=numbers[..., :chain],
-            sums=numbers[..., chain:],
-            noise=noise_covariance(chain, std),
-            noise_of_sums=std / part_weights(chain),
-            periods=tuple(cuts),
-            groups=(0, 1),
-        )
+        yield released_curves(result.estimate, noise_std_of(result.events), tuple(cuts), (0, 1))
 
 
 @pytest.mark.parametrize("hazards", [(0.1, 0.3), (0.8, 0.3), (1.5, 0.5)])
@@ -366,6 +356,7 @@ def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
     nobody = SurvivalCurves(
         counts=np.zeros((2, 2, 3)),
         sums=np.zeros((2, 2, 2)),
+        ends=np.zeros((2, 2, 2)),
         noise=np.eye(3),
         noise_of_sums=np.ones(2),
         periods=(0, 1, 2),
