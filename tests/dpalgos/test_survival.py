@@ -344,6 +344,91 @@ def test_an_event_of_whole_years_happened_in_the_year_before():
     )
 
 
+@pytest.mark.parametrize("cuts", [range(6), range(4), [0, 2, 5]])
+@pytest.mark.parametrize("unit", [{}, {"resolution": 1}])
+def test_persons_at_risk_are_those_followed_to_a_cut_point_or_beyond(cuts, unit):
+    rng, cuts = np.random.default_rng(0), np.array(cuts)
+    time = np.ceil(rng.exponential(3, 3000)).clip(1, 5)
+    frame = {"time": time, "died": (rng.random(3000) < 0.6) * 1}
+    options = {"periods": cuts, "epsilon": 1e6, **BUDGET, **unit}
+    table = survival("Surv(time, died) ~ 1", frame, **options).curves()
+    np.testing.assert_allclose(table["at_risk"], (time >= cuts[:, None]).sum(axis=1), atol=0.1)
+
+
+def test_a_record_without_those_at_the_ends_of_periods_is_read():
+    """Version 4.0 released one column of parts."""
+    released = np.arange(1.0, 11.0)
+    found = released_curves(released, 1e-3, (0, 1, 2), ("all",))
+    np.testing.assert_array_equal(found.sums, [[[4, 5], [9, 10]]])
+    assert not found.ends.any()
+
+
+@pytest.mark.parametrize("shape", [0.4, 3.0])
+def test_a_hazard_that_falls_or_rises_within_a_period_is_no_difference_of_arms(shape):
+    found = []
+    for seed in range(5):
+        rng, n = np.random.default_rng(seed), 100_000
+        arm = rng.integers(0, 2, n)
+        event = (rng.exponential(size=n) / 0.6) ** (1 / shape)
+        exits = np.where((arm == 0) & (rng.random(n) < 0.6), rng.uniform(0, 1, n), 2.0)
+        frame = {"time": np.minimum(event, exits), "died": (event <= exits) * 1, "arm": arm}
+        options = {"periods": [0, 1, 2], "levels": {"arm": [0, 1]}, "epsilon": 1e3, "delta": 1e-6}
+        curves = survival("Surv(time, died) ~ arm", frame, random_state=seed, **options)
+        log_ratio, low, high = curves.log_hazard_ratios()[:, 0]
+        found.append(log_ratio / ((high - low) / (2 * 1.96)))
+    assert abs(np.mean(found)) < 2.5
+
+
+def thin(seed, n, n_periods=16, epsilon=1.0):
+    """Return curves of two hazards whose drop-out reaches the last cut point, and the truth at each."""
+    rng = np.random.default_rng(seed)
+    arm = rng.integers(0, 2, n)
+    event, exits = rng.exponential(1 / np.where(arm == 1, 0.3, 0.2)), rng.uniform(2, 8, n)
+    frame = {"time": np.minimum(event, exits), "died": (event <= exits) * 1, "arm": arm}
+    options = {"periods": np.linspace(0, 8, n_periods + 1), "levels": {"arm": [0, 1]}, "epsilon": epsilon}
+    curves = survival("Surv(time, died) ~ arm", frame, delta=1e-6, random_state=seed, **options)
+    table = curves.curves().query("time > 0")
+    return table, np.exp(-np.where(table["group"] == 1, 0.3, 0.2) * table["time"])
+
+
+def test_an_upper_limit_is_not_that_of_a_thin_last_period():
+    table, _ = thin(1, 3000, epsilon=3.0)
+    early = table["time"] <= 4
+    upper, lower = table["ci_high"] - table["survival"], table["survival"] - table["ci_low"]
+    assert upper[early].max() < 0.06
+    assert upper[early].mean() < 1.5 * lower[early].mean()
+
+
+def test_limits_hold_where_noise_decides_that_a_cut_point_is_shown():
+    runs = [thin(seed, 2500, 12, epsilon=0.5) for seed in range(100)]
+    inside = np.array(
+        [
+            ((table["ci_low"] <= truth) & (truth <= table["ci_high"])).where(table["survival"].notna())
+            for table, truth in runs
+        ],
+        dtype=float,
+    )
+    rarely = np.isfinite(inside).mean(axis=0) < 0.5
+    assert np.isfinite(inside[:, rarely]).sum() > 30
+    assert np.nanmean(inside[:, rarely]) > 0.91
+
+
+def test_a_group_that_is_not_shown_takes_nothing_from_the_others():
+    frame = patients(3000)
+    few = frame[:25].assign(arm="rare")
+    options = {"levels": {"arm": ["placebo", "drug", "rare"]}, "periods": [0, 1, 2, 3, 4, 5]}
+    found = released(pd.concat([frame, few]), **options)
+    assert found.curves().query("group == 'rare' and time > 0")["survival"].isna().all()
+    assert found.shown_until == 5
+    test, ratios, means = found.logrank(), found.hazard_ratios(), found.restricted_means()
+    assert (test.df_num, test.pvalue < 1e-3) == (1, True)
+    assert ratios["hazard_ratio"].notna().tolist() == [True, False]
+    assert means["mean"].notna().tolist() == [True, True, False]
+    assert means["difference"].notna().tolist() == [False, True, False]
+    swapped = {**options, "levels": {"arm": ["rare", "placebo", "drug"]}}
+    assert released(pd.concat([frame, few]), **swapped).logrank().pvalue < 1e-3
+
+
 def test_curves_are_monotone_and_hidden_where_few_are_at_risk():
     for curves in simulated(200, 0.5, 12, range(20)):
         for _, own in curves.curves().groupby("group"):
