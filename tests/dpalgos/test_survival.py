@@ -380,10 +380,10 @@ def test_a_hazard_that_falls_or_rises_within_a_period_is_no_difference_of_arms(s
 
 
 def thin(seed, n, n_periods=16, epsilon=1.0):
-    """Return curves of two hazards whose drop-out reaches the last cut point, and the truth at each."""
+    """Return curves of two hazards, with nobody at risk in the end, and the truth at each cut point."""
     rng = np.random.default_rng(seed)
     arm = rng.integers(0, 2, n)
-    event, exits = rng.exponential(1 / np.where(arm == 1, 0.3, 0.2)), rng.uniform(2, 8, n)
+    event, exits = rng.exponential(1 / np.where(arm == 1, 0.3, 0.2)), rng.uniform(2, 7, n)
     frame = {"time": np.minimum(event, exits), "died": (event <= exits) * 1, "arm": arm}
     options = {"periods": np.linspace(0, 8, n_periods + 1), "levels": {"arm": [0, 1]}, "epsilon": epsilon}
     curves = survival("Surv(time, died) ~ arm", frame, delta=1e-6, random_state=seed, **options)
@@ -400,7 +400,7 @@ def test_an_upper_limit_is_not_that_of_a_thin_last_period():
 
 
 def test_limits_hold_where_noise_decides_that_a_cut_point_is_shown():
-    runs = [thin(seed, 2500, 12, epsilon=0.5) for seed in range(100)]
+    runs = [thin(seed, 2500, 20, epsilon=0.5) for seed in range(100)]
     inside = np.array(
         [
             ((table["ci_low"] <= truth) & (truth <= table["ci_high"])).where(table["survival"].notna())
@@ -409,7 +409,7 @@ def test_limits_hold_where_noise_decides_that_a_cut_point_is_shown():
         dtype=float,
     )
     rarely = np.isfinite(inside).mean(axis=0) < 0.5
-    assert np.isfinite(inside[:, rarely]).sum() > 30
+    assert np.isfinite(inside[:, rarely]).sum() >= 30
     assert np.nanmean(inside[:, rarely]) > 0.91
 
 
