@@ -101,7 +101,7 @@ def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(p
     is_known = rounded_to_cuts(stop, CUTS) >= CUTS[0]
     np.testing.assert_array_equal(rows[..., :4].sum(axis=(1, 2)), is_known)
     assert not (got.event & ~is_known[got.person]).any()  # an event before the first cut point
-    assert np.abs(rows[..., 4:]).max() <= 0.5
+    assert np.hypot(rows[..., 4:7], rows[..., 7:]).max() <= 0.5
 
 
 def test_a_curve_begins_with_those_who_are_followed_to_the_first_cut_point():
