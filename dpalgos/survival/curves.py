@@ -12,7 +12,8 @@ E is half the number of those with f = 1.
     area of a period        S_{k−1} w_k (1 − (D_k/2 − F_k^D)/m'_k)
     printed number at risk  of times ≥ t, at the end of the period: n_{k+1} + 2 E_k
 
-A restricted mean is the sum of areas. S is Kaplan–Meier of grouped times.
+A restricted mean is the sum of areas. S is Kaplan–Meier of grouped times. The E_k of a group are shrunk by
+their noise (James–Stein), since times are rarely cut points unless they are whole numbers.
 
 Within a period, the cumulative hazard is h G(f), with h the hazard of the period and G(f) = fᶜ. A constant
 hazard has c = 1. If nobody leaves otherwise, events have the mean part c/(c + 1). So c is
@@ -67,6 +68,7 @@ from dpalgos.answers.names import cut_names
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
 from dpalgos.interval import normal_quantile
+from dpalgos.models.newton_steps import james_stein
 from dpalgos.typing import FloatArray
 
 _VISIBLE = 6.0  # persons at risk must exceed so many standard deviations of their noise
@@ -121,6 +123,8 @@ class _LifeTable:
         events, exits = map(_monotone, counts)
         remaining = np.cumsum((events + exits)[::-1])[::-1]
         half_events, half_exits = events[:-1] / 2, exits[:-1] / 2
+        noise_at_end = 2 * noise.std  # of the sum of both ends: each sum is of a part and an end
+        at_end = noise_at_end * james_stein(2 * ends.sum(axis=0) / noise_at_end, 1.0)
         return cls(
             raw_events=counts[0, :-1],
             events=events[:-1],
@@ -129,7 +133,7 @@ class _LifeTable:
             exit_sums=np.clip(sums[1], -half_exits, half_exits),
             at_risk=remaining[:-1],
             after=float(remaining[-1]),
-            at_end=np.clip(2 * ends.sum(axis=0), 0.0, (events + exits)[:-1]),
+            at_end=np.clip(at_end, 0.0, (events + exits)[:-1]),
             widths=widths,
             noise=noise,
         )

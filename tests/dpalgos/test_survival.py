@@ -355,6 +355,17 @@ def test_persons_at_risk_are_those_followed_to_a_cut_point_or_beyond(cuts, unit)
     np.testing.assert_allclose(table["at_risk"], (time >= cuts[:, None]).sum(axis=1), atol=0.1)
 
 
+def test_those_at_cut_points_add_little_noise_if_times_are_not_cut_points():
+    errors, cuts = [], np.linspace(0, 8, 17)
+    for seed in range(12):
+        time = np.random.default_rng(seed).exponential(5, 3000)
+        frame = {"time": time, "died": np.ones(3000, dtype=int)}
+        options = {"periods": cuts, "epsilon": 1.0, "delta": 1e-6, "random_state": seed}
+        table = survival("Surv(time, died) ~ 1", frame, **options).curves()
+        errors.append(table["at_risk"] - (time >= cuts[:, None]).sum(axis=1))
+    assert np.sqrt(np.mean(np.square(errors))) < 23.5  # 26 without shrinkage
+
+
 def test_a_record_without_those_at_the_ends_of_periods_is_read():
     """Version 4.0 released one column of parts."""
     released = np.arange(1.0, 11.0)
