@@ -35,9 +35,10 @@ are s from sampling (Greenwood) and e from noise. The limits of H are those of M
 
     H + √((H e^{zs/H} − H)² + (ze)²),   H − √((H − H e^{−zs/H})² + (ze)²)
 
-Without noise, these are the limits of the complementary log-log transform. H and s are at least those of one
-event in the first period. S cannot rise: an upper limit is at most that at each cut point before. A lower one
-is extended to the smallest before it.
+Without noise, these are the limits of the complementary log-log transform. H is at least that of one event in
+the first period. s² is Greenwood's sum plus 1/m_k², the variance of one event in the last period: without it,
+a period without events would add no error. S cannot rise: an upper limit is at most that at each cut point
+before. A lower one is extended to the smallest before it.
 
 A curve ends before the first period in which m_k is below 10, or below six standard deviations τ of the noise
 of n_k. Noise takes part in that choice: a period with m = 5τ is shown if noise adds more than τ. It then adds
@@ -245,11 +246,10 @@ class _LifeTable:
 
     def _limit_of_cumulative(self, z: float) -> FloatArray:
         """Return a limit of H = −log S, (K,), the upper one if z is positive."""
-        H, sampling = -np.log(self.survival), np.cumsum(self.greenwood)
-        noise = np.maximum(np.diag(self.noise_of_cumulative), 0.0)
-        one = 1 / max(self.at_risk[0], 1.0)  # H, and the standard error, of one event in the first period
-        least = np.maximum(H, one)
-        relative = np.maximum(np.sqrt(sampling), one) / least
+        H, noise = -np.log(self.survival), np.maximum(np.diag(self.noise_of_cumulative), 0.0)
+        sampling = np.cumsum(self.greenwood) + 1 / self.exposed**2  # with one event more
+        least = np.maximum(H, 1 / max(self.at_risk[0], 1.0))  # one event in the first period
+        relative = np.sqrt(sampling) / least
         return np.asarray(H + np.sign(z) * np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise))
 
     def restricted_mean(self, n_periods: int) -> tuple[float, float]:

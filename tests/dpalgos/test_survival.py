@@ -424,6 +424,23 @@ def test_limits_hold_where_noise_decides_that_a_cut_point_is_shown():
     assert np.nanmean(inside[:, rarely]) > 0.91
 
 
+def test_a_period_without_events_widens_the_lower_limit():
+    """Of twelve persons at risk, none has the event: a hazard of a fifth would not be rare."""
+    curves = SurvivalCurves(
+        counts=np.array([[[10.0, 0, 0], [0, 18, 12]]]),
+        sums=np.array([[[0.0, 0], [0, -9]]]),
+        ends=np.zeros((1, 2, 2)),
+        noise=1e-6 * np.eye(3),
+        noise_of_sums=1e-3 * np.ones(2),
+        periods=(0, 1, 2),
+    )
+    table = curves.curves()
+    low, high = table["ci_low"].diff().iloc[2], table["ci_high"].diff().iloc[2]
+    assert table["survival"].iloc[2] == pytest.approx(table["survival"].iloc[1])
+    assert low < -0.015
+    assert high == pytest.approx(0, abs=1e-3)
+
+
 def test_a_group_that_is_not_shown_takes_nothing_from_the_others():
     frame = patients(3000)
     few = frame[:25].assign(arm="rare")
