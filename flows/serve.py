@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -44,6 +45,7 @@ from flows.local_server import (
 from flows.lock import holder, locked
 
 PORT = 4200
+INHERITED = ("DPCOST_HOME", SERVED, "DPCOST_REPORTS_URL", "PYTHONPATH", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
 ANSWERS_WITHIN = 60.0  # seconds
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
@@ -63,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
     parser.add_argument("studies", nargs="*", help="your own study files to serve as well, or names")
     parser.add_argument("--only", action="store_true", help="serve these studies and no other")
+    pool = "work pool of the server in PREFECT_API_URL, whose workers run the studies; default: this process"
+    parser.add_argument("--pool", help=pool)
     parser.add_argument("--port", type=int, help=f"port; default: {PORT}")
     parser.add_argument("--host", help="network interface; default: the loopback interface")
     others = "host name of the server for other machines; repeatable"
@@ -111,6 +115,7 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
             end_unfinished,
             kept_settings,
             require_own_deployments,
+            require_pool,
             skipping_late_runs,
         )
 
@@ -126,26 +131,33 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
         tag, pages = home_tag(home), address.removesuffix("/api")
         if elsewhere:
             require_own_deployments(tag, address)
+        if options.pool:
+            require_pool(options.pool)
         os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # for runs
         runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
-        planned = deployments(tag, options.studies, only=options.only)
+        planned = deployments(tag, options.studies, only=options.only, pool=options.pool)
         changed = kept_settings(tag, planned, flows)
-        served = {runner.add_deployment(each) for each in planned}
-        end_unfinished(tag, served, changed, commands=bool(holder(home)))
+        served = {each.apply() if options.pool else runner.add_deployment(each) for each in planned}
+        end_unfinished(tag, served, changed, commands=bool(holder(home)), workers=bool(options.pool))
         words = {
             "program": shlex.quote(str(Path(sys.executable).with_name("prefect"))),
             "file": shlex.quote(str(authentication_file(home))),
             "log": home / "prefect" / "server.log",
         }
+        words["pool"] = options.pool and shlex.quote(options.pool)
         words["deployment"] = shlex.quote(f"study/{planned[0].name}")
         print(rendered("serving.txt.jinja", pages=pages, elsewhere=elsewhere, **words), flush=True)
         with skipping_late_runs(tag):
+            if options.pool:
+                threading.Event().wait()
             asyncio.run(runner.start())
 
 
 def _elsewhere(options: argparse.Namespace) -> str:
     """Return the address in ``PREFECT_API_URL`` once a server responds there; refuse options of another."""
     if not (address := stated_address()):
+        if options.pool:
+            raise ServerError(f"--pool {options.pool} needs a server in PREFECT_API_URL, got none; set it")
         return ""
     for name in ("port", "host"):
         if (value := getattr(options, name)) is not None:
@@ -183,10 +195,11 @@ def served_studies(named: Sequence[str], *, only: bool) -> list[str]:
     return list(dict.fromkeys([*([] if only else study_names()), *files]))
 
 
-def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False) -> list[Any]:
+def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool: str = "") -> list[Any]:
     """Return deployments of the served studies, with their schedules, and of the other flows.
 
     Each run has the tag; the run of a study also has its name. With ``only``, there is one other flow, rerun.
+    Workers of a ``pool`` get what runs of this process inherit.
     """
     from prefect.schedules import Cron
     from prefect.types.entrypoint import EntrypointType
@@ -198,6 +211,10 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False) -> l
     def deployment(flow: Any, name: str, cron: str, **about: Any) -> Any:
         schedule = Cron(cron, timezone="UTC") if cron else None
         tags, kind = [tag, *about.pop("tags", [])], EntrypointType.MODULE_PATH
+        if pool:
+            environment = {each: os.environ[each] for each in INHERITED if each in os.environ}
+            job = {"env": environment, "working_dir": str(Path.cwd())}
+            about |= {"work_pool_name": pool, "job_variables": job}
         return flow.to_deployment(name, schedule=schedule, tags=tags, entrypoint_type=kind, **about)
 
     studies: dict[str, Any] = {} if only else {study.name: study for study in readable_studies()}

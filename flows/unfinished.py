@@ -44,6 +44,21 @@ def require_own_deployments(tag: str, address: str) -> None:
         )
 
 
+def require_pool(name: str) -> None:
+    """Refuse a work pool that the server does not have."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    with get_client(sync_client=True) as client:
+        try:
+            client.read_work_pool(name)
+        except ObjectNotFound:
+            raise ServerError(
+                f"--pool must be a work pool of the server, got {name!r}; create it with: "
+                f"prefect work-pool create {name} --type process"
+            ) from None
+
+
 def kept_settings(tag: str, planned: Sequence[Any], flows: Any) -> set[UUID]:
     """Keep what people set on Prefect's pages: a pause, a concurrency limit, and parameters.
 
@@ -185,11 +200,18 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
         )
 
 
-def end_unfinished(tag: str, served: Collection[UUID], changed: Collection[UUID], *, commands: bool) -> None:
+def end_unfinished(
+    tag: str,
+    served: Collection[UUID],
+    changed: Collection[UUID],
+    *,
+    commands: bool,
+    workers: bool = False,
+) -> None:
     """Repair the history before a home serves the deployments `served`; its runs have the tag.
 
-    Nothing of the home runs at this time, except perhaps `commands`. Late runs of `changed` schedules are
-    skipped.
+    Nothing of the home runs at this time, except perhaps `commands`, and runs of `workers` of a pool, which
+    end with their heartbeats. Late runs of `changed` schedules are skipped.
     """
     from prefect.client.orchestration import get_client
 
@@ -197,7 +219,8 @@ def end_unfinished(tag: str, served: Collection[UUID], changed: Collection[UUID]
         for deployment in deployments_of(client, tag):
             if deployment.id not in served:  # a study that is gone, whose schedule would continue
                 client.delete_deployment(deployment.id)
-        _end_dead_runs(client, tag, commands=commands)
+        if not workers:
+            _end_dead_runs(client, tag, commands=commands)
         skip_late_runs(client, tag, changed)
         automation = _watch_over_heartbeats(tag)
         known = client.find_automation(automation.name)

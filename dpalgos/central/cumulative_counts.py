@@ -16,9 +16,10 @@ m times the variance. With the square root, the variance grows like log² m.
     periods of a survival curve            4      8      16     32
     error, square root over plain counts   1.06   0.98   0.87   0.74    1,000 persons in two groups, ε = 1
 
-``with_times``: each chain has further columns, one for each cell but the last. A row also adds its entry
-there, cut to ±1/2, to the column of its cell. For persons that is the centered part of the period that was
-spent at risk. These sums have the noise of plain counts.
+``with_times``: each chain has two further columns for each cell but the last: all first columns, then all
+second ones. A row also adds its two entries there, clipped to length 1/2 as a pair, to the columns of its
+cell. A person who leaves within a period adds the centered part of the period that was spent at risk to the
+first. A person who leaves at the end of it adds 1/2 to the second. These sums have the noise of plain counts.
 
     release           sensitivity (ℓ2)                         share of μ²
     counts by cell    max ‖v − v'‖ over the vectors of rows    1
@@ -43,6 +44,7 @@ from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, lemma, pair
 from dpalgos.params import choice, count
+from dpalgos.rows.products import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 _LONGEST_PLAIN = 9
@@ -61,14 +63,16 @@ class Chains:
     @property
     def width(self) -> int:
         """The number of columns of a chain."""
-        return 2 * self.chain - 1 if self.with_times else self.chain
+        return 3 * self.chain - 2 if self.with_times else self.chain
 
     def layout(self, n_columns: int) -> tuple[IntArray, IntArray]:
-        """Return the columns of cells, (m,), and the column of parts of each, −1 for none."""
+        """Return the columns of cells, (m,), and both columns of parts of each, (2, m), −1 for none."""
         place = np.arange(n_columns) % self.width
         cells = np.flatnonzero(place < self.chain)
-        parts = np.where(place[cells] < self.width - self.chain, cells + self.chain, n_columns)
-        return cells, np.where(parts < n_columns, parts, -1)
+        first = cells + self.chain
+        parts = np.array([first, first + self.chain - 1])
+        has_parts = self.with_times & (place[cells] < self.chain - 1) & (parts < n_columns)
+        return cells, np.where(has_parts, parts, -1)
 
 
 def strategy(chain: int) -> FloatArray:
@@ -88,7 +92,7 @@ def noise_covariance(chain: int, noise_std: float) -> FloatArray:
 
 
 def part_weights(chain: int) -> FloatArray:
-    """Return the factors of parts before noise is added, (chain − 1,).
+    """Return the factors of both parts before noise is added, (chain − 1,).
 
     Later columns of A are shorter. Therefore later parts have larger factors at the same sensitivity.
     """
@@ -105,7 +109,7 @@ def coded(totals: FloatArray, chains: Chains, *, back: bool = False) -> FloatArr
     for start in range(0, totals.shape[-1], width):
         columns = slice(start, start + width)
         counts, parts = np.split(totals[..., columns], [chain], axis=-1)
-        own, factors = A[: counts.shape[-1], : counts.shape[-1]], weights[: parts.shape[-1]]
+        own, factors = A[: counts.shape[-1], : counts.shape[-1]], np.tile(weights, 2)[: parts.shape[-1]]
         solved = np.linalg.solve(own, counts[..., None])[..., 0] if back else counts @ own.T
         found[..., columns] = np.concatenate([solved, parts / factors if back else parts * factors], axis=-1)
     return found
@@ -121,8 +125,8 @@ def farthest_rows(chains: Chains, n_columns: int) -> tuple[FloatArray, FloatArra
     cells, parts = chains.layout(n)
     rows = np.zeros((len(cells) + 1, n))  # the last row counts in no cell
     rows[np.arange(len(cells)), cells] = 1.0
-    free = np.zeros(len(rows))  # the square of the largest part, times its factor
-    has_part = np.flatnonzero(parts >= 0)
+    free = np.zeros(len(rows))  # the square of the longest pair of parts, times its factor
+    has_part = np.flatnonzero(parts[0] >= 0)
     free[has_part] = (_HALF * part_weights(chains.chain)[cells[has_part] % chains.width]) ** 2
     vectors = coded(rows, chains)
     products = vectors @ vectors.T
@@ -134,7 +138,7 @@ def farthest_rows(chains: Chains, n_columns: int) -> tuple[FloatArray, FloatArra
     both[:, :n] = rows[[one, other]]
     for row, j, sign in zip(both, (one, other), (1, -1), strict=True):
         if free[j]:
-            row[parts[j]] = sign * _HALF
+            row[parts[0, j]] = sign * _HALF
     return both[0], both[1], float(np.sqrt(distances.max()))
 
 
@@ -142,9 +146,9 @@ def farthest_rows(chains: Chains, n_columns: int) -> tuple[FloatArray, FloatArra
 def cell_sensitivity(chains: Chains, n_columns: int) -> FloatArray:
     """Return the largest distance of the vectors that a row adds before and after it is replaced.
 
-    A row in cell i adds column a_i of A, and s_i t with |t| ≤ 1/2 if the cell has a column of parts. A row in
+    A row in cell i adds column a_i of A, and s_i t with ‖t‖ ≤ 1/2 if the cell has columns of parts. A row in
     another cell j is at most the root of ‖a_i − a_j‖² + (s_i² + s_j²)/4 away: cells have parts of their own.
-    In the same cell only the part moves, by at most s_i. A row in no cell adds 0. Columns of different chains
+    In the same cell only t moves, by at most s_i. A row in no cell adds 0. Columns of different chains
     are orthogonal, and ‖a_i‖² + s_i²/4 is largest for the first cell. With q = ‖a_1‖² and s = s_1 this is
     √(2q + s²/2) if there are two chains, without parts √(2q).
     """
@@ -179,7 +183,7 @@ class CumulativeCounts(PrivateEstimator):
 
     chain: int = count("the number of ordered cells in a chain; columns are chain after chain")
     with_times: bool = choice(
-        "whether each chain is followed by a column of parts for each cell but the last",
+        "whether each chain is followed by two columns of parts for each cell but the last",
         (False, True),
         default=False,
     )
@@ -199,14 +203,16 @@ class CumulativeCounts(PrivateEstimator):
         def places(block: Block) -> tuple[IntArray, IntArray, FloatArray]:
             values = block.X[..., cells]
             j = np.where(values.max(axis=-1) > 0, values.argmax(axis=-1), len(cells))
-            part = np.append(parts, -1)[j]
-            own = np.take_along_axis(block.X, part[..., None], axis=-1)[..., 0]
-            own = np.clip(own, -_HALF, _HALF) * (part >= 0)
+            part = np.array([np.append(each, -1)[j] for each in parts])  # (2, …)
+            own = np.array([np.take_along_axis(block.X, p[..., None], axis=-1)[..., 0] for p in part])
+            own = np.where(part >= 0, np.clip(own, -_HALF, _HALF), 0.0)
+            own = own * clip_factor(np.hypot(*own), _HALF)
             return np.append(cells, d)[j], np.where(part >= 0, part, d), own
 
         def totals(block: Block) -> FloatArray:
             cell, part, own = block.derived
-            return block.histogram(cell, d + 1)[..., :d] + block.histogram(part, d + 1, own)[..., :d]
+            sums = sum(block.histogram(p, d + 1, v) for p, v in zip(part, own, strict=True))
+            return np.asarray(block.histogram(cell, d + 1) + sums)[..., :d]
 
         whole = rows.map(places).sum(totals)
         released = spend(COUNTS, cell_sensitivity.of(coded(whole, chains), chains, d)).value

@@ -222,6 +222,7 @@ class SurvivalCells(GroupNumbers):
         """The names of the columns of one group."""
         periods = self.time.labels
         parts = [f"parts of {period} at risk" for period in periods]
+        parts += [f"half of those at the end of {period}" for period in periods]
         cells = [f"in {period}" for period in (*periods, f"after {self.time.periods[-1]:g}")]
         return [f"{what} {each}" for what in ("events", "censored") for each in (*cells, *parts)]
 
@@ -238,25 +239,43 @@ class SurvivalCells(GroupNumbers):
         self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
     ) -> SurvivalCurves:
         """Return the curves from what was released."""
-        chain = len(self.time.periods)
-        released = np.asarray(estimate).reshape(len(self.groups), 2, -1)
-        if released.shape[-1] != 2 * chain - 1:
-            raise InputError(
-                "the record holds counts without times at risk, of version 3.0; its curves assume when in a "
-                "period persons leave: release them again"
-            )
-        return SurvivalCurves(
-            counts=released[..., :chain],
-            sums=released[..., chain:],
-            noise=noise_covariance(chain, noise_std),
-            noise_of_sums=noise_std / part_weights(chain),
-            periods=self.time.periods,
-            groups=self.groups,
+        return released_curves(
+            estimate,
+            noise_std,
+            self.time.periods,
+            self.groups,
             group=self.group,
             time=self.time.time,
+            resolution=self.time.resolution,
             level=level or 0.95,
             **facts,
         )
+
+
+def released_curves(
+    estimate: Any, noise_std: float, periods: Sequence[float], groups: Sequence[Any], **facts: Any
+) -> SurvivalCurves:
+    """Return the curves of a release of ``cumulative_counts`` with times."""
+    chain = len(periods)
+    released = np.asarray(estimate).reshape(len(groups), 2, -1)
+    if released.shape[-1] == 2 * chain - 1:  # version 4.0: those who leave at a cut point are in the parts
+        released = np.pad(released, ((0, 0), (0, 0), (0, chain - 1)))
+    if released.shape[-1] != 3 * chain - 2:
+        raise InputError(
+            "the record holds counts without times at risk, of version 3.0; its curves assume when in a "
+            "period persons leave: release them again"
+        )
+    counts, sums, ends = np.split(released, [chain, 2 * chain - 1], axis=-1)
+    return SurvivalCurves(
+        counts=counts,
+        sums=sums,
+        ends=ends,
+        noise=noise_covariance(chain, noise_std),
+        noise_of_sums=noise_std / part_weights(chain),
+        periods=tuple(periods),
+        groups=tuple(groups),
+        **facts,
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

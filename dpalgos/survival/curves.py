@@ -2,20 +2,32 @@
 
 A cell is a group, a period, and whether the person had the event in the period or left otherwise. The last
 period is the time after the longest. For period k = 1 … K of width w_k, a group has D events, C other exits
-and L = D + C. F is the sum of f − 1/2 over those who leave, f the part of the period that each spent at risk:
+and L = D + C. F is the sum of f − 1/2 over those who leave, f the part of the period that each spent at risk.
+E is half the number of those with f = 1.
 
-    at risk at the start n_k = Σ_{i ≥ k} L_i       time at risk Y_k = w_k (n_k − L_k/2 + F_k − 12 a_k s_k)
-    in effect at risk m_k = n_k − ρ_k C_k          survival S_k = Π_{i ≤ k} (1 − D_i/m_i)
-    m'_k = n_k − ρ'_k C_k                          area of a period S_{k−1} w_k (1 − (D_k/2 − F_k^D)/m'_k)
+    at risk at the start    n_k = Σ_{i ≥ k} L_i
+    time at risk            Y_k = w_k (n_k − D_k (1 − M_D(c)) − C_k (1 − M_C(c)))
+    in effect at risk       m_k = n_k − ρ_k C_k,   m'_k = n_k − ρ'_k C_k
+    survival                S_k = Π_{i ≤ k} (1 − D_i/m_i)
+    area of a period        S_{k−1} w_k (1 − (D_k/2 − F_k^D)/m'_k)
+    printed number at risk  of times ≥ t, at the end of the period: n_{k+1} + 2 E_k
 
-A restricted mean is the sum of areas. S is Kaplan–Meier of grouped times. F says when in a period persons
-leave. An exit at part 1 − x misses x of the period's events if these are even. In general, to second order,
+A restricted mean is the sum of areas. S is Kaplan–Meier of grouped times. The E_k of a group are shrunk by
+their noise (James–Stein), since times are rarely cut points unless they are whole numbers.
 
-    ρ  = E[x] + (h/2 + 6a) E[x (1 − x)]            ρ' = E[x²] + (h/3 + 8a) E[x² (1 − x)]
+Within a period, the cumulative hazard is h G(f), with h the hazard of the period and G(f) = fᶜ. A constant
+hazard has c = 1. If nobody leaves otherwise, events have the mean part c/(c + 1). So c is
+(1/2 + a)/(1/2 − a). Here a is the mean of f − 1/2 over events of all groups, less what it is at a constant
+hazard. It is shrunk by its noise. M(s) is the mean of fˢ over those who leave. Their parts have the released
+mean m and the law Beta(2m, 2 − 2m), an even law if m = 1/2:
 
-h is the hazard of the period. It changes along a line within the period if a is not 0. a_k is the mean of
-f − 1/2 over events of all groups, less what it is at a constant hazard, shrunk by its noise. The moments of x
-are those of Beta(2x̄, 2 − 2x̄), an even law if x̄ = 1/2; s_k is L_k E[f (1 − f)]/2.
+    M(s) = Γ(2m + s) / (Γ(2m) Γ(2 + s))
+
+An exit at f counts for e^{hG(f)} persons who would leave then. It misses the part ρ of the events of one who
+stays, and the part ρ' of the time that these cost. To second order in h, with x = 1 − f:
+
+    ρ  = E[(1 − e^{−h(1 − G)}) / (1 − e^{−h})] = 1 − M(c) + (h/2) (M(c) − M(2c))
+    ρ' = 1 − (c + 1) M(c) + c M(c + 1) + (h/3) E[x² (1 − x)]
 
 Counts have noise. Cumulative counts are made monotone first (isotonic regression), so S falls within [0, 1].
 Limits are pointwise and account for both errors. H is −log S, z the normal quantile. The standard errors of H
@@ -23,16 +35,22 @@ are s from sampling (Greenwood) and e from noise. The limits of H are those of M
 
     H + √((H e^{zs/H} − H)² + (ze)²),   H − √((H − H e^{−zs/H})² + (ze)²)
 
-Without noise, these are the limits of the complementary log-log transform. H and s are at least those of one
-event in the first period. Limits also fall with time. S cannot rise: an upper limit is at most that at each cut
-point before. A lower one is extended to the smallest before it.
-A period is hidden if fewer persons are at risk than six standard deviations of the noise of their number. Since
-noise takes part in that choice, e is enlarged as if persons at risk were one standard deviation fewer.
+Without noise, these are the limits of the complementary log-log transform. H is at least that of one event in
+the first period. s² is Greenwood's sum plus 1/m_k², the variance of one event in the last period: without it,
+a period without events would add no error. S cannot rise: an upper limit is at most that at each cut point
+before. A lower one is extended to the smallest before it.
 
-The logrank test compares D with Y times the hazard of all groups together. The hazard ratio of two groups is
-the maximum of the Poisson likelihood of events given times at risk, with a hazard of its own for each period.
-If hazards are not proportional, it estimates their ratio averaged over periods, with weights that depend on
-events and times at risk. Variances have two parts, of sampling and of noise, to first order.
+A curve ends before the first period in which m_k is below 10, or below six standard deviations τ of the noise
+of n_k. Noise takes part in that choice: a period with m = 5τ is shown if noise adds more than τ. It then adds
+1.5 τ on average, and S is too large. So lower limits of S are those of a table with 9 τ²/m_k fewer persons at
+risk. That is 1.5 τ where a curve ends, and next to nothing where m_k is far above τ. Then a lower limit holds
+whether or not luck decided that its cut point is shown.
+
+The logrank test compares D with Y times the hazard of all groups together. A period compares the groups that
+are shown in it. A hazard ratio maximizes the Poisson likelihood of the events of two groups given their times
+at risk. Each period that both show has a hazard of its own. If hazards are not proportional, it estimates
+their ratio averaged over periods, with weights that depend on events and times at risk. Variances have two
+parts, of sampling and of noise, to first order.
 """
 
 from __future__ import annotations
@@ -51,12 +69,15 @@ from dpalgos.answers.names import cut_names
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
 from dpalgos.interval import normal_quantile
+from dpalgos.models.newton_steps import james_stein
 from dpalgos.typing import FloatArray
 
 _VISIBLE = 6.0  # persons at risk must exceed so many standard deviations of their noise
+_FEWEST = 10.0  # persons at risk of a period that is shown
+_AT_END = 1.5  # standard deviations; the mean of a normal variable above its 84 % quantile
 _NEARLY_ALL = 0.95  # of the persons, at which units are in doubt
 _LARGEST_LOG = 8.0  # of a hazard ratio
-_LARGEST_EARLY = 1 / 6  # of a period: the hazard falls to 0 at its end
+_LARGEST_EARLY = 0.45  # of a period
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,16 +104,28 @@ class _LifeTable:
     exit_sums: FloatArray
     at_risk: FloatArray
     after: float  # persons followed beyond the last cut point
+    at_end: FloatArray  # who leave at the end of the period, (K,)
     widths: FloatArray
     noise: _Noise
-    early: FloatArray = field(default_factory=lambda: np.zeros(1))  # a_k
+    power: FloatArray = field(default_factory=lambda: np.ones(1))  # c_k
 
     @classmethod
-    def of(cls, counts: FloatArray, sums: FloatArray, widths: FloatArray, noise: _Noise) -> _LifeTable:
-        """Return the table of released counts (2, K + 1) and sums (2, K)."""
+    def of(
+        cls,
+        counts: FloatArray,
+        sums: FloatArray,
+        ends: FloatArray,
+        widths: FloatArray,
+        noise: _Noise,
+        resolution: float = 0.0,
+    ) -> _LifeTable:
+        """Return the table of released counts (2, K + 1), sums (2, K) and ends (2, K)."""
+        sums = sums + ends * [1 - resolution / widths, np.ones_like(widths)]
         events, exits = map(_monotone, counts)
         remaining = np.cumsum((events + exits)[::-1])[::-1]
         half_events, half_exits = events[:-1] / 2, exits[:-1] / 2
+        noise_at_end = 2 * noise.std  # of the sum of both ends: each sum is of a part and an end
+        at_end = noise_at_end * james_stein(2 * ends.sum(axis=0) / noise_at_end, 1.0)
         return cls(
             raw_events=counts[0, :-1],
             events=events[:-1],
@@ -101,6 +134,7 @@ class _LifeTable:
             exit_sums=np.clip(sums[1], -half_exits, half_exits),
             at_risk=remaining[:-1],
             after=float(remaining[-1]),
+            at_end=np.clip(at_end, 0.0, (events + exits)[:-1]),
             widths=widths,
             noise=noise,
         )
@@ -124,31 +158,29 @@ class _LifeTable:
         """The time at risk in each period, in periods, (K,)."""
         return np.maximum(self.at_risk - self.leavers / 2 + self.event_sums + self.exit_sums, 0.5)
 
-    @cached_property
-    def spread_of_leavers(self) -> FloatArray:
-        """The sum of f (1 − f)/3 over those who leave, f the part of the period spent at risk, (K,)."""
-        f = _mean_part(self.event_sums + self.exit_sums, self.leavers)
-        return self.leavers * f * (1 - f) / 3
-
     @property
     def earliness(self) -> FloatArray:
         """Minus the sum of centered parts of events that a constant hazard leads to, (K,)."""
-        return self.events * self.spread_of_leavers / self.unweighted_time
+        f = _mean_part(self.event_sums + self.exit_sums, self.leavers)
+        return self.events * self.leavers * f * (1 - f) / (3 * self.unweighted_time)
 
     @cached_property
     def time_at_risk(self) -> FloatArray:
         """The time at risk in each period, (K,), weighted by the hazard within the period."""
-        weighted = self.unweighted_time - 12 * self.early * self.spread_of_leavers
-        return self.widths * np.maximum(weighted, 0.5)
+        of_events = 1 - _moment(_mean_part(self.event_sums, self.events), self.power)
+        of_exits = 1 - _moment(_mean_part(self.exit_sums, self.exits), self.power)
+        spent = self.at_risk - self.events * of_events - self.exits * of_exits
+        return self.widths * np.maximum(spent, 0.5)
 
     @cached_property
     def _left_of_exits(self) -> tuple[FloatArray, FloatArray]:
-        """What exits miss of a period: the part of its events, and of the time that these cost, (K,) each."""
-        x = 1 - _mean_part(self.exit_sums, self.exits)
-        square, cube = x * (2 * x + 1) / 3, x * (2 * x + 1) * (x + 1) / 6
+        """The parts of a period's events, and of the time that these cost, that exits miss, (K,) each."""
+        f, c = _mean_part(self.exit_sums, self.exits), self.power
         rate = self.events / self.unweighted_time
-        events = x + (rate / 2 + 6 * self.early) * (x - square)
-        return np.clip(events, 0, 1), np.clip(square + (rate / 3 + 8 * self.early) * (square - cube), 0, 1)
+        events = 1 - _moment(f, c) + rate / 2 * (_moment(f, c) - _moment(f, 2 * c))
+        time = 1 - (c + 1) * _moment(f, c) + c * _moment(f, c + 1)
+        time = time + rate / 3 * (_moment(f, 1) - 2 * _moment(f, 2) + _moment(f, 3))
+        return np.clip(events, 0, 1), np.clip(time, 0, 1)
 
     @cached_property
     def exposed(self) -> FloatArray:
@@ -167,20 +199,18 @@ class _LifeTable:
 
     @cached_property
     def visible(self) -> Any:
-        """Whether the number at risk is clear of its noise, in this period and all before, (K,)."""
-        return np.logical_and.accumulate(self.at_risk > _VISIBLE * self._noise_at_risk)
+        """Whether persons at risk are many, and clear of their noise, in this period and all before, (K,)."""
+        return np.logical_and.accumulate(self.exposed > np.maximum(_VISIBLE * self._noise_at_risk, _FEWEST))
 
     @cached_property
     def _noise_at_risk(self) -> FloatArray:
         return np.sqrt(np.diag(self.noise.of(self.rest, self.rest)))
 
-    @cached_property
-    def _chosen(self) -> FloatArray:
-        """How much larger noise in H may be than the released number at risk says, (K,).
-
-        A period is shown if that number is large, so it may be by noise: one standard deviation too large.
-        """
-        return np.asarray(1 / np.maximum(1 - self._noise_at_risk / np.maximum(self.at_risk, 1e-9), 0.5))
+    @property
+    def _with_fewer(self) -> _LifeTable:
+        """The table with fewer persons at risk, by what noise adds to a period that is just shown."""
+        fewer = _AT_END * _VISIBLE * self._noise_at_risk**2 / np.maximum(self.exposed, 1.0)
+        return replace(self, at_risk=self.at_risk - np.minimum(fewer, self.exposed / 2))
 
     @cached_property
     def survival(self) -> FloatArray:
@@ -209,17 +239,18 @@ class _LifeTable:
 
     def limits(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper pointwise limits of S, (K,) each."""
-        noise = np.maximum(np.diag(self.noise_of_cumulative), 0.0)
-        H, sampling = -np.log(self.survival), np.cumsum(self.greenwood)
-        one = 1 / max(self.at_risk[0], 1.0)  # H, and the standard error, of one event in the first period
-        least = np.maximum(H, one)
-        relative = np.maximum(np.sqrt(sampling), one) / least
-        noise = noise * self._chosen**2
-        above = H + np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise)
-        below = H - np.sqrt((least * np.expm1(-z * relative)) ** 2 + z**2 * noise)
-        above = np.maximum.accumulate(above)
+        above = np.maximum.accumulate(self._with_fewer._limit_of_cumulative(z))
+        below = np.maximum(self._limit_of_cumulative(-z), 0.0)
         below = np.maximum.accumulate(np.where(self.visible, below, 0.0))  # S cannot rise again
-        return np.exp(-above), np.exp(-np.maximum(below, 0.0))
+        return np.exp(-above), np.exp(-below)
+
+    def _limit_of_cumulative(self, z: float) -> FloatArray:
+        """Return a limit of H = −log S, (K,), the upper one if z is positive."""
+        H, noise = -np.log(self.survival), np.maximum(np.diag(self.noise_of_cumulative), 0.0)
+        sampling = np.cumsum(self.greenwood) + 1 / self.exposed**2  # with one event more
+        least = np.maximum(H, 1 / max(self.at_risk[0], 1.0))  # one event in the first period
+        relative = np.sqrt(sampling) / least
+        return np.asarray(H + np.sign(z) * np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise))
 
     def restricted_mean(self, n_periods: int) -> tuple[float, float]:
         """Return the mean time from the first cut point to the end of a period, and its variance."""
@@ -250,8 +281,8 @@ def _mean_part(sums: FloatArray, counts: FloatArray) -> FloatArray:
     return np.clip(0.5 + sums / np.maximum(counts, 1.0), 0.0, 1.0)
 
 
-def _with_early(tables: list[_LifeTable]) -> list[_LifeTable]:
-    """Return tables that know how early in their periods events happen, from all of them together."""
+def _with_powers(tables: list[_LifeTable]) -> list[_LifeTable]:
+    """Return tables with the power of the cumulative hazard in each period, from all of them together."""
     events = np.sum([table.events for table in tables], axis=0)
     # At a constant hazard, events are early by the spread over the time at risk, since persons leave.
     early = np.sum([table.event_sums + table.earliness for table in tables], axis=0) / np.maximum(events, 1)
@@ -259,7 +290,14 @@ def _with_early(tables: list[_LifeTable]) -> list[_LifeTable]:
     variance = noise / np.maximum(events, 1) ** 2 + 1 / 12 / np.maximum(events, 1)
     kept = np.maximum(0, 1 - variance / np.maximum(early**2, 1e-12))
     early = np.clip(early * kept, -_LARGEST_EARLY, _LARGEST_EARLY)
-    return [replace(table, early=early) for table in tables]
+    return [replace(table, power=(0.5 + early) / (0.5 - early)) for table in tables]
+
+
+def _moment(mean: FloatArray, power: FloatArray | float) -> FloatArray:
+    """Return the mean of fᶜ for a part f with the law Beta(2m, 2 − 2m), whose mean is m."""
+    m = np.clip(mean, 1e-9, 1.0)
+    log = scipy.special.gammaln
+    return np.asarray(np.exp(log(2 * m + power) - log(2 * m) - log(2 + power)))
 
 
 def _monotone(counts: FloatArray) -> FloatArray:
@@ -277,11 +315,13 @@ class SurvivalCurves:
     counts : (G, 2, K + 1) array
         Released counts: by group, events and other exits by period; the last is after the longest.
     sums : (G, 2, K) array
-        Released sums of the centered parts of periods that those who leave spent at risk.
+        Released sums of the centered parts of periods that those who leave within them spent at risk.
+    ends : (G, 2, K) array
+        Released halves of the numbers of those who leave at the end of periods.
     noise : (K + 1, K + 1) array
         Covariance of the noise of counts of one kind in one group.
     noise_of_sums : (K,) array
-        Standard deviations of the noise of sums by period.
+        Standard deviations of the noise of sums, and of ends, by period.
     periods : tuple of float
         The K + 1 public cut points, from 0 to the longest time.
     groups : tuple
@@ -290,6 +330,8 @@ class SurvivalCurves:
         Their column, or "".
     time : str
         Their time.
+    resolution : float
+        The public number of which times are multiples; 0 if they are not.
     level : float
         Confidence level of the limits.
     sizes : tuple of float
@@ -302,12 +344,14 @@ class SurvivalCurves:
 
     counts: FloatArray
     sums: FloatArray
+    ends: FloatArray
     noise: FloatArray
     noise_of_sums: FloatArray
     periods: tuple[float, ...]
     groups: tuple[Any, ...] = ("all",)
     group: str = ""
     time: str = "time"
+    resolution: float = 0.0
     level: float = 0.95
     sizes: tuple[float, ...] = ()
     promise: str = ""
@@ -316,9 +360,10 @@ class SurvivalCurves:
 
     @cached_property
     def _tables(self) -> list[_LifeTable]:
-        noise, widths = _Noise(counts=self.noise, std=self.noise_of_sums), np.diff(self.periods)
-        pairs = zip(self.counts, self.sums, strict=True)
-        return _with_early([_LifeTable.of(counts, sums, widths, noise) for counts, sums in pairs])
+        noise = _Noise(counts=self.noise, std=np.sqrt(2) * self.noise_of_sums)
+        facts = np.diff(self.periods), noise, self.resolution
+        released = zip(self.counts, self.sums, self.ends, strict=True)
+        return _with_powers([_LifeTable.of(*each, *facts) for each in released])
 
     @property
     def events_and_times(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -361,7 +406,8 @@ class SurvivalCurves:
             frames["group"] += [name] * len(self.periods)
             frames["time"] += self.periods
             at_first = [float(self.sizes[self.groups.index(name)])] if self.sizes else table.at_risk[:1]
-            frames["at_risk"] += [*at_first, *table.at_risk[1:], table.after]
+            beyond = np.append(table.at_risk[1:], table.after)
+            frames["at_risk"] += [*at_first, *(beyond + table.at_end)]
             frames["events"] += [0.0, *table.events]
             for column, values in zip(("survival", "ci_low", "ci_high"), hidden, strict=True):
                 frames[column] += [1.0, *values]
@@ -386,23 +432,34 @@ class SurvivalCurves:
         """Return all numbers as a data frame: :meth:`curves`."""
         return self.curves()
 
+    @cached_property
+    def _seen(self) -> Any:
+        """Which periods of each group are shown, (G, K)."""
+        return np.array([table.visible for table in self._tables])
+
     @property
     def shown_until(self) -> float:
-        """The last cut point at which every group is shown."""
-        return self.periods[int(min(table.visible.sum() for table in self._tables))]
+        """The last cut point at which every group is shown that is shown at all."""
+        seen = self._seen[self._seen[:, 0]]
+        return self.periods[int(seen.sum(axis=1).min()) if len(seen) else 0]
 
     def logrank(self) -> WaldResults:
-        """Test that all groups have the same survival, by the periods that are shown in all of them."""
-        tables, n_groups = self._tables, len(self.groups)
-        if n_groups < 2:
+        """Test that all groups have the same survival.
+
+        A period compares the groups that are shown in it. A group that is not shown at all takes no part.
+        """
+        if len(self.groups) < 2:
             raise InputError("logrank must have two groups or more, got one; name a group after ~")
-        used = np.logical_and.reduce([table.visible for table in tables])
-        if not used.any():
-            return WaldResults(statistic=np.nan, df_num=n_groups - 1)
-        times = np.array([table.time_at_risk for table in tables])
-        events = np.sum([table.events for table in tables], axis=0)
-        shares, rate = times / times.sum(axis=0), events / times.sum(axis=0)
-        weights = (np.eye(n_groups)[:, :, None] - shares[:, None]) * used  # (g, h, k)
+        seen = self._seen[self._seen[:, 0]]
+        tables = [table for table in self._tables if table.visible[0]]
+        n_groups = len(tables)
+        if n_groups < 2:
+            return WaldResults(statistic=np.nan, df_num=len(self.groups) - 1)
+        times = seen * [table.time_at_risk for table in tables]
+        events = (seen * [table.events for table in tables]).sum(axis=0)
+        total = np.maximum(times.sum(axis=0), 1e-9)
+        shares, rate = times / total, events / total
+        weights = (np.eye(n_groups)[:, :, None] - shares[:, None]) * seen  # (g, h, k)
         raw = np.array([table.raw_events for table in tables])
         excess = np.einsum("ghk,hk->g", weights, raw - rate * times)
         sampling = np.einsum("gk,hgk,k->gh", shares, weights, events)
@@ -414,12 +471,12 @@ class SurvivalCurves:
     def restricted_means(self, until: float | None = None) -> Any:
         """Return mean survival times up to a cut point, and differences to the first group.
 
-        They are means of persons who reach the first cut point.
+        They are means of persons who reach the first cut point; NaN for a group that is not shown.
 
         Parameters
         ----------
         until : float, optional
-            A cut point; by default the last one at which every group is shown.
+            A cut point; by default the last one at which all groups are shown that are shown at all.
 
         Returns
         -------
@@ -427,7 +484,7 @@ class SurvivalCurves:
             Columns group, mean, ci_low and ci_high, then difference with its limits.
         """
         if self.shown_until == self.periods[0]:
-            raise InputError("restricted_means needs a period that is shown in every group; enlarge ε or n")
+            raise InputError("restricted_means needs a period that is shown; enlarge ε or n")
         last = _index_of(self.shown_until if until is None else until, self.periods)
         if not 0 < last <= self.periods.index(self.shown_until):
             raise InputError(
@@ -436,6 +493,7 @@ class SurvivalCurves:
             )
         z = normal_quantile(self.level)
         means, variances = np.array([table.restricted_mean(last) for table in self._tables]).T
+        means[~self._seen[:, 0]] = np.nan
         mean, difference = self.periods[0] + means, means - means[0]
         half, apart = z * np.sqrt(variances), z * np.sqrt(variances + variances[0])
         apart[0] = difference[0] = np.nan
@@ -449,8 +507,8 @@ class SurvivalCurves:
     def hazard_ratios(self) -> Any:
         """Return the hazard ratio of each group to the first.
 
-        If hazards are not proportional, it is an average over the periods that are shown, with weights that
-        depend on events and times at risk.
+        If hazards are not proportional, it is an average over the periods that are shown in both groups. Its
+        weights depend on events and times at risk.
 
         Returns
         -------
@@ -464,18 +522,18 @@ class SurvivalCurves:
 
     def log_hazard_ratios(self) -> FloatArray:
         """Return the log hazard ratio of each group to the first with its limits, (3, G − 1)."""
-        used = np.logical_and.reduce([table.visible for table in self._tables])
-        found = [self._log_hazard_ratio(g, used) for g in range(1, len(self.groups))]
+        found = [self._log_hazard_ratio(g) for g in range(1, len(self.groups))]
         logs, errors = np.reshape(found, (-1, 2)).T
         half = normal_quantile(self.level) * errors
         return np.array([logs, logs - half, logs + half])
 
-    def _log_hazard_ratio(self, g: int, used: Any) -> tuple[float, float]:
-        """Return the root β of Σ D_g − p (D_0 + D_g) over periods that are shown, and its standard error.
+    def _log_hazard_ratio(self, g: int) -> tuple[float, float]:
+        """Return the root β of Σ D_g − p (D_0 + D_g) over periods shown in both, and its standard error.
 
         p = Y_g e^β / (Y_0 + Y_g e^β) is the probability that an event is in group g.
         """
         first, other = self._tables[0], self._tables[g]
+        used = self._seen[0] & self._seen[g]
         events, of_other = used * (first.events + other.events), float((used * other.events).sum())
         log_ratio = np.log(other.time_at_risk / first.time_at_risk)
 

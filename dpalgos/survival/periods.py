@@ -176,23 +176,27 @@ def cell_rows(
     periods: FloatArray,
     resolution: float = 0.0,
 ) -> FloatArray:
-    """Return a row for each person, (n, G · 2 · (2K + 1)), for ``cumulative_counts`` with times.
+    """Return a row for each person, (n, G · 2 · (3K + 1)), for ``cumulative_counts`` with times.
 
-    Cells are by group, event before other exits, then by period; the last one is after c_K. After each chain
-    of cells are K columns of the centered part of the period that was spent at risk. A person of no group (a
+    Cells are by group, event before other exits, then by period; the last one is after c_K. Each chain of
+    cells is followed by K columns of the centered part of the period that was spent at risk. Another K
+    columns are 1/2 if the recorded time is the end of the period; the part is then 0. A person of no group (a
     code outside 0 … G − 1), or followed only before c_0, has a row of zeros.
     """
     cuts = np.asarray(periods, dtype=float)
     n_periods = len(cuts) - 1
+    recorded = rounded_to_cuts(time, cuts)
     time, happened = _moments_of_events(time, event, cuts, resolution)
     period = np.searchsorted(cuts[1:], time, side="left")
     period = np.where(~happened & (time >= cuts[-1]), n_periods, period)
     known = np.flatnonzero((group >= 0) & (group < n_groups) & (time >= cuts[0]))
-    first = (2 * group + ~happened) * (2 * n_periods + 1)
-    rows = np.zeros((len(time), 2 * n_groups * (2 * n_periods + 1)))
+    first = (2 * group + ~happened) * (3 * n_periods + 1)
+    rows = np.zeros((len(time), 2 * n_groups * (3 * n_periods + 1)))
     rows[known, (first + period)[known]] = 1.0
     inside = known[period[known] < n_periods]
     k = period[inside]
     spent = (time[inside] - cuts[k]) / (cuts[k + 1] - cuts[k])
-    rows[inside, first[inside] + n_periods + 1 + k] = spent - 0.5
+    at_end = recorded[inside] == cuts[k + 1]
+    column = first[inside] + n_periods + 1 + k
+    rows[inside, column + n_periods * at_end] = np.where(at_end, 0.5, spent - 0.5)
     return rows

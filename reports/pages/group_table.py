@@ -52,7 +52,7 @@ def _notes(curves: SurvivalCurves) -> list[str]:
     except InputError:  # nothing is shown of some group
         return notes
     texts = []
-    for row in means.to_dict("records"):
+    for row in means.dropna(subset="mean").to_dict("records"):
         low, high = row["ci_low"], row["ci_high"]
         texts.append(f"{row['group']} {num_in(row['mean'], low, high)} {interval_text(low, high)}")
     return [*notes, f"Restricted mean up to {setting(curves.shown_until)}: {'; '.join(texts)}."]

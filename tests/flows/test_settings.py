@@ -94,6 +94,12 @@ def test_a_stated_server_is_waited_for_and_none_is_started_in_its_place(standing
     assert f"\nno Prefect server responds at PREFECT_API_URL={standing}" in said
 
 
+def test_a_pool_needs_a_stated_server(standing, capsys):
+    del os.environ["PREFECT_API_URL"]
+    assert serve.main(["--pool", "local"]) == 1
+    assert capsys.readouterr().err.startswith("--pool local needs a server in PREFECT_API_URL")
+
+
 def test_a_cause_has_one_line_and_not_one_per_tick(caplog):
     log = logging.getLogger("prefect.test_of_repeats")
     log.addFilter(serve.NoRepeats())

@@ -48,7 +48,7 @@ class SimulatedTrial(RowSource):
             raise RuleError(f"n must be at least 100 persons, got {n}")
 
     def sizes(self, n: int) -> dict[str, int]:
-        return {"n": n, "d": {"hazards by scores": 5, "hazards by counts": 144, "curves": 36}[self.estimate]}
+        return {"n": n, "d": {"hazards by scores": 5, "hazards by counts": 208, "curves": 52}[self.estimate]}
 
     def cost(self, n: int) -> Cost:
         return Cost(elements=100 * n, n_bytes=8 * 100 * n)
@@ -105,21 +105,12 @@ def _survival() -> np.ndarray:
 
 def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
     """Return curves, or log hazard ratios, as the first numbers of an estimate from counts."""
-    from dpalgos.central.cumulative_counts import noise_covariance, part_weights
-    from dpalgos.formula.group_table import noise_std_of
-    from dpalgos.survival.curves import SurvivalCurves
+    from dpalgos.formula.group_table import noise_std_of, released_curves
 
     result = fit_cell(draw, cell, replicates)
-    released, chain = result.estimate.reshape(-1, 2, 2 * len(_CUTS) - 1), len(_CUTS)
-    counts, sums, noise_std = released[..., :chain], released[..., chain:], noise_std_of(result.events)
-    curves = SurvivalCurves(
-        counts=counts,
-        sums=sums,
-        noise=noise_covariance(chain, noise_std),
-        noise_of_sums=noise_std / part_weights(chain),
-        periods=tuple(_CUTS),
-        groups=tuple(range(len(counts))),
-    )
+    n_groups = result.estimate.size // (2 * (3 * len(_CUTS) - 2))
+    noise_std = noise_std_of(result.events)
+    curves = released_curves(result.estimate, noise_std, tuple(_CUTS), range(n_groups))
     assert draw.target is not None
     if len(draw.target) > 2:
         table = curves.curves()

@@ -110,6 +110,17 @@ def test_only_the_named_studies_are_deployed_on_demand():
     assert not cron(found["rerun"])
 
 
+def test_workers_of_a_pool_get_what_runs_inherit(monkeypatch):
+    monkeypatch.setenv("DPCOST_HOME", "/srv/home")
+    monkeypatch.setenv("DPCOST_LEDGER", "postgresql://somebody:secret@host/ledger")
+    (study, rerun) = deployments("home-1", ["housing"], only=True, pool="local")
+    for each in (study, rerun):
+        assert each.work_pool_name == "local"
+        assert each.tags[0] == "home-1"
+        assert each.job_variables["env"]["DPCOST_HOME"] == "/srv/home"
+        assert "secret" not in str(each.job_variables)  # the server's pages show them
+
+
 FORM = """
 import json
 from flows.studies.parameters import check_studies
