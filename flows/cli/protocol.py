@@ -51,7 +51,7 @@ def release(
     """
     from data.ledger import open_ledger
     from data.store.output_files import claim_report
-    from flows.cli.release import is_confirmed
+    from flows.confirm import agrees_to_charge, confirm_query_of
     from flows.launch import prepare_process, run_recorded
     from flows.local_server import prefect_server
     from flows.lock import exclusive_run
@@ -63,12 +63,13 @@ def release(
     claim_report(folder, file)
     prepared, _ = _prepared(file, say, digest)
     plan, total = prepared.plan, prepared.split.total
+    confirm_query_of(file, plan.data)
 
     def confirm(left: "Sequence[Charge]") -> None:
         returned = ", ".join(f"{each.reserve} (epsilon {each.epsilon:.4g})" for each in left)
         if left:
             say(f"given back, since they changed or left {file.name}: {returned}")
-        if not (yes or is_confirmed(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
+        if not (yes or agrees_to_charge(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")
 
     def load() -> None:

@@ -119,7 +119,7 @@ def _study_of(written: str, folder: Path) -> Path:
     name = _name(written, folder)
     studies = (folder / f"{name}{f'-{number}' * (number > 1)}.toml" for number in count(1))
     return next(
-        each for each in studies if not each.exists() or _declared(each)["data"].get("path") == written
+        each for each in studies if not each.exists() or declared_in(each)["data"].get("path") == written
     )
 
 
@@ -131,7 +131,7 @@ def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], 
 
 def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
     """Read both files; the types of the table's columns, too, if they are not known."""
-    declared = _declared(study)
+    declared = declared_in(study)
     data = declared["data"]
     declared.setdefault("guesses", {})
     if kinds is None:
@@ -146,7 +146,7 @@ def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
     return files
 
 
-def _declared(study: Path) -> dict[str, Any]:
+def declared_in(study: Path) -> dict[str, Any]:
     """Return the content of a study file; refuse one without [data]."""
     declared = read_toml(study)[1]
     if not isinstance(declared.get("data"), dict):

@@ -40,8 +40,8 @@ from dpalgos.survival.periods import (
     exposure_bounds,
     person_periods,
     pieces_of,
-    until_first_event,
     rounded_to_cuts,
+    until_first_event,
 )
 from tests.builders import refused
 
