@@ -21,7 +21,7 @@ from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import generator_of
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import user_codes
+from dpalgos.rows.units import count_users
 from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.typing import FloatArray
 
@@ -149,7 +149,7 @@ def _released(
 def _curve_sample(numbers: GroupNumbers, rows: Mapping[str, Any], persons: Any) -> Sample:
     """Return the sample of a table with one row per person, whose wide rows are made block by block."""
     n = len(next(iter(rows.values())))
-    if persons is not None and len(set(user_codes(persons, n).tolist())) < n:
+    if persons is not None and count_users(persons, n) < n:
         raise InputError(
             "user must be a column in which each person has one row, got a person with several; survival "
             "needs the follow-up of a person in one row: join the rows, or call phreg with start and stop"

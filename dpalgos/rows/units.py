@@ -30,7 +30,6 @@ from dpalgos.release.checks import unmasked
 from dpalgos.spelling import composed
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-
 _LEAST_SHARE = 1e-12
 
 
@@ -106,6 +105,11 @@ def public_positions(codes: IntArray) -> IntArray:
     positions: IntArray = np.empty(len(codes), dtype=np.int64)
     positions[order[np.lexsort((drawn, codes[order]))]] = place
     return positions
+
+
+def count_users(user_ids: object, n_rows: int) -> int:
+    """Return how many users the ids of rows name, as :class:`dpalgos.Sample` counts them."""
+    return int(user_codes(user_ids, n_rows).max(initial=-1)) + 1
 
 
 def user_codes(user_ids: object, n_rows: int) -> IntArray:
