@@ -192,6 +192,7 @@ def encoded_row(row, levels):
 
 
 LEVELS = [(2, 3, 0), (1, 0), (1, 2), (1, 1), (3, 0), (2, 1, 1), (1, 1, 0)]
+LEVELS += [(1, 2, 2), (1, 3, 1, 2)]  # categories decide the distance
 LEVELS += [(1, -1), (3, -1), (2, 2, -1), (1, -1, 0)]  # numbers that may lack cells
 
 
