@@ -312,20 +312,20 @@ def reserve_plan(
     """
     plan, account = prepared.plan, ledger.account(prepared.plan.plan.dataset)
     registration, requests = registration_of(plan, account), dict[str, tuple[Question, PrivacyCost]]()
-    by_question = {each.question.id: each for each in account.charges}
+    by_question = {each.question.identity: each for each in account.charges}
     for name in (each.name for each in plan.plan.released):
         facts = facts_of(plan, registration, name)
         with plan.naming(name):
             request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-        same = by_question.get(planned.question.id)
+        same = by_question.get(planned.question.identity)
         before = same or registration.charged.get(name)
         if before and (same is None or same.reserve != facts["reserve"]):
             raise _changed(plan, name, before)
         facts["forecast"] = prepared.forecasts[name]
         cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
-        requests[planned.question.id] = planned.question, cost
-    left = [each for each in registration.reserved.values() if each.question.id not in requests]
+        requests[planned.question.identity] = planned.question, cost
+    left = [each for each in registration.reserved.values() if each.question.identity not in requests]
     if left or not requests.keys() <= by_question.keys():
         confirm(left)
         ids = [each.id for each in left]

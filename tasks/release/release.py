@@ -468,10 +468,10 @@ def release(
     others = {"allow_new_content": allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
-    ids = {each.question.id for each in account.charges}
-    if plan.question.id not in ids and plan.question_of_3_0.id in ids:
+    charged = {each.question.identity for each in account.charges}
+    if plan.question.identity not in charged and plan.question_of_3_0.identity in charged:
         plan = replace(plan, question=plan.question_of_3_0)
-    charges = [each for each in account.charges if each.question.id == plan.question.id]
+    charges = [each for each in account.charges if each.question.identity == plan.question.identity]
     if not charges and not again:
         _refuse_unmatched(plan.question, account.charges)
     is_lost = bool(charges) and charges[-1].state == PENDING
@@ -567,7 +567,7 @@ def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
     budget = question.estimator, question.epsilon, question.delta
     for one, facts in ((each.question, each.cost.facts) for each in charges if each.state != RESERVED):
         same_budget = (one.estimator, one.epsilon, one.delta) == budget
-        if not same_budget or one.content != question.content:
+        if not same_budget or (one.exact != question.exact and one.content != question.content):
             continue
         model = model_of_question(question.parameters)
         if model and model == model_of_question(one.parameters):
