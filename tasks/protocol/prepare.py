@@ -30,7 +30,7 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.protocol.split import Curve, Split, split_budget
-from tasks.release.release import plan_on_rows, public_plan, question_parameters, released_model
+from tasks.release.release import is_charged, plan_on_rows, public_plan, question_parameters, released_model
 from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon
 
 # The folders of code that computes no result of a study.
@@ -312,21 +312,21 @@ def reserve_plan(
     """
     plan, account = prepared.plan, ledger.account(prepared.plan.plan.dataset)
     registration, requests = registration_of(plan, account), dict[str, tuple[Question, PrivacyCost]]()
-    by_question = {each.question.identity: each for each in account.charges}
     for name in (each.name for each in plan.plan.released):
         facts = facts_of(plan, registration, name)
         with plan.naming(name):
             request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-        same = by_question.get(planned.question.identity)
+        same = next((each for each in account.charges if is_charged(planned, each)), None)
         before = same or registration.charged.get(name)
         if before and (same is None or same.reserve != facts["reserve"]):
             raise _changed(plan, name, before)
         facts["forecast"] = prepared.forecasts[name]
         cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
-        requests[planned.question.identity] = planned.question, cost
+        question = same.question if same else planned.question
+        requests[question.identity] = question, cost
     left = [each for each in registration.reserved.values() if each.question.identity not in requests]
-    if left or not requests.keys() <= by_question.keys():
+    if left or not requests.keys() <= {each.question.identity for each in account.charges}:
         confirm(left)
         ids = [each.id for each in left]
         ledger.reserve(account.budget.name, [*requests.values()], room_in(account.budget), give_back=ids)

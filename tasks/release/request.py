@@ -1,7 +1,7 @@
 """The request for a release: the columns, public bounds and settings of a TOML file, read and completed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,6 +160,14 @@ class ReleaseRequest:
             return None
         is_time = self.by_formula is not None and self.by_formula.survival is not None
         return self.table.users or (self.table.rows if is_time else None)
+
+    def with_formula(self, formula: str) -> "ReleaseRequest":
+        """Return the request with another spelling of its formula."""
+        assert self.own is not None
+        table, design = expand_formula(formula, self.own.data)
+        columns = self.columns.model_copy(update={"x": design.covariates, "y": design.response_column})
+        own = self.own.model_copy(update={"data": table})
+        return replace(self, formula=formula, own=own, columns=columns, by_formula=design)
 
     @property
     def named_columns(self) -> tuple[str, ...]:
