@@ -179,6 +179,11 @@ class QuestionSet(Strict):
         names = [each.name for each in self.questions]
         for name in dict.fromkeys(each for each in names if names.count(each) > 1):
             yield f"questions must differ in name, got {name!r} twice; rename one"
+        first: dict[str, str] = {}
+        for each in self.questions:
+            content = repr(sorted(each.model_dump(exclude={"name"}).items()))
+            if (other := first.setdefault(content, each.name)) != each.name:
+                yield f"question {each.name!r} must differ from {other!r}, got the same twice; take one out"
         for each in self.questions:
             larger = [
                 one for one in self.released if one.name == each.submodel and (one.formula or one.survival)
