@@ -318,6 +318,11 @@ class BaselineNumbers(GroupNumbers):
         return row_names(self.variables, self.groups)
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the statistics, by group."""
+        return tuple(self.row_names)
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
         return {"levels": (len(self.groups), *(each.code for each in self._sorted))}

@@ -166,7 +166,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from tasks.protocol.split import MOST_LIKELY_NONE
 
     request = plan.request
-    if request.own is None or not request.level or request.by_group:
+    if request.own is None or not request.level:
         return
     if (design := request.by_formula) and design.times and (len(design.times) > 1 or request.columns.user_id):
         say("there is no forecast of intervals for persons with several rows or entry times")

@@ -196,6 +196,10 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         n_tables = min(n_tables, _OF_TIMES)
         right = [each for each in derived.uses if each not in survival.names]
         simulator = simulator_of_times(survival, right, table, guesses)
+    elif request.by_group:
+        simulator = simulator_of(
+            request.by_group.uses, "", column, table, guesses=guesses, family="", usual=STUDIED
+        )
     else:
         simulator = simulator_of(
             design.names,
@@ -223,7 +227,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             users, y = persons.pieces.person, np.minimum(y, 1.0)
             weights = None if weights is None else persons.of_rows(weights)
         else:
-            X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)
+            is_derived = survival or request.by_group
+            X, y = design.rows(derived.values(simulated.rows) if derived and is_derived else rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:

@@ -60,7 +60,7 @@ class PlanQuestion(ReleaseQuestion):
             plain = {**plain, "precision": {mean[0]: target}}
         if isinstance(test := plain.get("test"), str):
             plain = {**plain, "test": [test]}
-        plain = {**plain, "interval": plain.get("interval", 0 if "table1" in plain else 0.95) or None}
+        plain = {**plain, "interval": plain.get("interval", 0.95) or None}
         return plain if mean is None else {**plain, "mean": mean}
 
     @field_validator("family")
