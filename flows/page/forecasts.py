@@ -11,7 +11,6 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.release.request import ReleaseRequest
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_TABLES = 8  # synthetic ones, which answer within a second
 _FAR = 10  # times as many rows are as far as two forecasts tell
 _MOST = 64  # plans and questions that are kept
 Line = Sequence[tuple[float, float]]  # half-widths by ε or size
@@ -32,7 +31,7 @@ class Forecasts:
             if len(self._simulated) > _MOST:
                 self._simulated, self._found = {}, {}
             if key not in self._simulated:
-                self._simulated[key] = simulate_release(_larger(plan, question, times), _TABLES)
+                self._simulated[key] = simulate_release(_larger(plan, question, times))
             if (*key, epsilon) not in self._found:
                 self._found[*key, epsilon] = self._simulated[key].forecast(epsilon)
             return self._found[*key, epsilon]
