@@ -96,9 +96,12 @@ def question_parameters(
     rows = _plain(design.described)
     if not as_in_3_0 and (declaration := rows["declaration"]):
         declaration["marks"] = {"decimal": "", "thousands": ""}
+        is_table = any(getattr(each.derived, "kind", "") == "table1" for each in design.columns)
         counted = {name for each in design.columns if each.derived for name in each.derived.counts_missing}
         for column in declaration["columns"]:
             column.pop("periods", None)
+            if is_table:  # it rounds what was released
+                column.pop("resolution", None)
             column["spellings"] = _spellings(column["spellings"])
             if column["name"] in counted:
                 column["impute"] = None

@@ -1,10 +1,13 @@
 """A query changes nothing, whatever it says: each database refuses before anything runs."""
 
+import decimal
 import sqlite3
 
+import pyarrow as pa
 import pytest
 
 from data.errors import DataError
+from data.formats.canonical import canonical_cells
 from data.tables.queries import confirm, is_confirmed
 from data.tables.reading import opened_table
 from data.tables.sources import source_of
@@ -175,6 +178,16 @@ def test_a_type_that_would_be_read_otherwise_is_refused_with_its_cast(tmp_path, 
 def test_a_type_of_duckdb_is_refused_with_its_cast(tmp_path, value, named):
     _, address = in_files(tmp_path)
     refused(lambda: rows_of(address, f"SELECT x, {value} AS o FROM t", tmp_path), DataError, named)
+
+
+def test_a_small_decimal_is_the_category_that_a_csv_file_writes(tmp_path):
+    small = pa.array([decimal.Decimal("1E-7"), decimal.Decimal("0.0000002"), None], pa.decimal128(9, 7))
+    cells = canonical_cells(small, ("0.0000001", "0.0000002"), has_codes=True)
+    text = canonical_cells(
+        pa.array(["0.0000001", "0.0000002", None]), ("0.0000001", "0.0000002"), has_codes=True
+    )
+    assert cells.texts.tolist() == text.texts.tolist()
+    assert cells.numbers.tolist()[:2] == text.numbers.tolist()[:2] == [1e-7, 2e-7]
 
 
 def test_a_query_runs_only_once_a_person_has_confirmed_it(command_line, tmp_path, monkeypatch):

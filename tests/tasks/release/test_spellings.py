@@ -66,6 +66,7 @@ SPELLINGS = [
     ("table1", [PERIODS], []),
     ("survival", [PERIODS], []),
     ("survival", [], [("(time, died)", "( time,died )")]),
+    ("table1", [(AGE, f"{AGE}\nresolution = 1.0")], []),
     ("survival", [PERIODS, QUOTE], [("~ arm", "~`arm`")]),
     ("hazard", [], [("arm + age", "age + arm")]),
     ("hazard", [], [("arm + age", "1 + arm  + age")]),
