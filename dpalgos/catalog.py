@@ -238,8 +238,6 @@ def register(
         if not registered.__module__.startswith("dpalgos."):
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
-        if faults := list(_faults_of_class(registered)):
-            raise PluginError("; ".join(faults))
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
         entry = Estimator(
             name=name,
@@ -250,7 +248,7 @@ def register(
             **settings,
         )
         _drop_broken()
-        if faults := list(_faults(entry)):
+        if faults := [*_faults_of_class(registered), *_faults(entry)]:
             raise PluginError("; ".join(faults))
         _ESTIMATORS[name] = entry
         return registered
