@@ -62,7 +62,7 @@ def estimate(
         The rows that each replicate uses; sensitivities use their number.
     user_ids : (n,) array_like, optional
         The user of every row, for estimators that protect users with all their rows: whole numbers, or text.
-        Two spellings are two users.
+        Text ids that differ are two users, except Unicode forms of one text, such as the two µ.
     weights : (n,) array_like, optional
         The weight of every row, for estimators that take ``max_weight``. Weights are private.
     budget : Budget, optional

@@ -248,12 +248,31 @@ def register(
             **settings,
         )
         _drop_broken()
-        if faults := list(_faults(entry)):
+        if faults := [*_faults_of_class(registered), *_faults(entry)]:
             raise PluginError("; ".join(faults))
         _ESTIMATORS[name] = entry
         return registered
 
     return add
+
+
+def _faults_of_class(registered: type["AnyEstimator"]) -> Iterator[str]:
+    """Yield what is forgotten in the class of an estimator, with what to write."""
+    if "__dataclass_params__" not in vars(registered):
+        yield (
+            f"{registered.__name__} must be a dataclass; write @dataclass(frozen=True, kw_only=True) between "
+            "@register(…) and the class"
+        )
+    for method in sorted(registered.__abstractmethods__):
+        yield f"{registered.__name__} must define {method}; see docs/contributing/adding/estimator.md"
+    for label, each in registered.lemmas.items():
+        for lemma in each if isinstance(each, tuple) else (each,):
+            if not hasattr(lemma, "formula") or not hasattr(lemma, "of"):
+                name = getattr(lemma, "__name__", type(lemma).__name__)
+                yield (
+                    f"lemmas[{label!r}] must be a lemma, got {name}; write its formula above the function "
+                    'that computes the sensitivity, e.g. @lemma("2B/n")'
+                )
 
 
 def _faults(entry: Estimator) -> Iterator[str]:

@@ -5,6 +5,10 @@ from collections.abc import Iterable
 from numbers import Number
 
 
+class BrokenEstimator(RuntimeError):
+    """The code of an estimator breaks a rule; the message says which, and what to write."""
+
+
 class InputError(ValueError):
     """An argument is wrong; the message names it, its value, what is allowed and what to do.
 

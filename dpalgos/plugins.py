@@ -102,5 +102,7 @@ def report_broken_plugin(file: str, error: BaseException) -> str:
         own = [frame for frame in frames if frame.filename == file]
         last = (own or frames)[-1]
         reason = f"{type(error).__name__}: {error} (line {last.lineno} of {last.filename})"
+        if PurePath(frames[-1].filename).name == "dataclasses.py":
+            reason += "; an estimator must have @dataclass(frozen=True, kw_only=True)"
     _log.warning("%s is skipped: %s", file, reason)
     return f"{file}: {reason}"

@@ -19,6 +19,7 @@ from data.store.folders import atomic_write, home, private_folder, read_json, re
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from data.tables.sources import file_of
+from flows.confirm import confirm_query_of
 from flows.local_server import (
     drop_other_variables,
     full_disk,
@@ -106,6 +107,9 @@ def launch(
     check_engine(engine)
     studies = list(dict.fromkeys(studies))
     specs = [find_study(study) for study in studies]
+    for study, spec in zip(studies, specs, strict=True):
+        if spec.analyst_table:
+            confirm_query_of(Path(study), spec.analyst_table.source)
     names = [spec.name for spec in specs]
     what = "studies must differ in name, since it names the report's folder"
     require_once(what, names, "run one after another with different --out, or rename one")

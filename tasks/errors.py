@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from data.errors import DataError
 from data.store.folders import PROJECT_ROOT
 from dpalgos import InputError
+from dpalgos.errors import BrokenEstimator
 from tasks import SpecError as SpecError
 
 
@@ -26,7 +27,7 @@ NO_MEMORY = (
     "memory is exhausted, or ulimit -v is too low; free some memory, or use fewer --workers or a smaller "
     "study"
 )
-USER_ERRORS = (InputError, DataError, SpecError)
+USER_ERRORS = (InputError, DataError, SpecError, BrokenEstimator)
 
 P = ParamSpec("P")
 T = TypeVar("T")

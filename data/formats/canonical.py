@@ -94,10 +94,17 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = (), *, has_codes
     elif any(is_kind(kind) for is_kind in _BINARY):
         text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
     else:
-        text = column
+        text = _plain_decimals(column) if pa.types.is_decimal(kind) else column
         if not has_codes and not levels and (plain := _plain_numbers(text)) is not None:
             return Cells(plain, np.full(len(plain), -1), [])
     return _text_cells(text.cast(pa.string()), [level.strip() for level in levels], _number(has_codes))
+
+
+def _plain_decimals(column: pa.Array) -> pa.Array:
+    """Return decimals as text without exponents: a small one is the same category as in a CSV file."""
+    encoded = column.dictionary_encode()
+    texts = [f"{each:f}" for each in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string())).dictionary_decode()
 
 
 def written_text(column: pa.Array) -> pa.StringArray | None:

@@ -92,9 +92,11 @@ class Book:
         """Return the charges with given values (``dataset``, ``question``), in order."""
         return [_charge_of(row) for row in self._rows(CHARGES, **wanted)]
 
-    def charges_of(self, question: str) -> list[Charge]:
+    def charges_of(self, question: Question) -> list[Charge]:
         """Return the charges of a question, of which the rows must be as they were written."""
-        rows = self._rows(CHARGES, question=question)
+        of_table = {} if question.exact else {"content": question.content}
+        asked = canonical_json(question.request)
+        rows = self._rows(CHARGES, dataset=question.dataset, asked=asked, **of_table)
         self._require_links(rows)
         return [_charge_of(row) for row in rows]
 

@@ -31,7 +31,7 @@ class TotalBudget:
 
 @dataclass(frozen=True)
 class Question:
-    """All inputs of a release. Two questions with the same `id` are the same."""
+    """All inputs of a release. Two questions with the same `identity` are the same: they have one result."""
 
     dataset: str  # the name under which its budget was opened
     content: str  # the fingerprint of the data, in any order of rows and with numbers in single precision
@@ -54,8 +54,17 @@ class Question:
         return request | ({"exact": self.exact} if self.exact else {})
 
     @cached_property
+    def identity(self) -> str:
+        """The sha256 of what is read and of the request, 64 hexadecimal digits.
+
+        Columns of the table that are not read do not count. They decide only whose data they are.
+        """
+        read = self.request if self.exact else {"content": self.content, **self.request}
+        return hashlib.sha256(canonical_json({"dataset": self.dataset, **read}).encode()).hexdigest()
+
+    @cached_property
     def id(self) -> str:
-        """The sha256 of all inputs of the release, 64 hexadecimal digits."""
+        """The sha256 of all inputs with the whole table, by which a charge is stored."""
         content = {"dataset": self.dataset, "content": self.content, **self.request}
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 

@@ -99,9 +99,13 @@ class Fingerprinter:
             + self._part(b"rows", self._rounded.tolist(), 16)
         )
 
-    def exact(self) -> str:
-        """Return the digest of the columns that a release reads, in any order of rows."""
-        read = {name: sorted(self._read[name]) for name in sorted(self._read)}
+    def exact(self, *, of_table: bool = False) -> str:
+        """Return the digest of the columns that a release reads, in any order of rows.
+
+        ``of_table``: without names of computed columns, which depend on how a formula is spelled.
+        """
+        names = [name for name in sorted(self._read) if not of_table or name in self._names]
+        read = {name: sorted(self._read[name]) for name in names}
         return self._part(b"exact", [read, self.n_rows, self._exact.tolist()], 32)
 
     def _part(self, use: bytes, content: object, n_bytes: int = 8) -> str:

@@ -214,7 +214,7 @@ class Ledger:
 
     def _stored(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         with self._writing() as book:
-            charges = book.charges_of(charge.question.id)
+            charges = book.charges_of(charge.question)
             if not charges or charges[-1].id != charge.id:
                 raise LedgerError(
                     f"charge {charge.id:.90} is not the last one of its question, and gets no result; "
@@ -309,7 +309,7 @@ def _answered(book: Book, question: Question, require_room: RequireRoom, again: 
 
 def _charges_of(book: Book, question: Question) -> list[Charge]:
     """Return the charges of a question, without reserves that were given back."""
-    return [charge for charge in book.charges_of(question.id) if charge.state != RETURNED]
+    return [charge for charge in book.charges_of(question) if charge.state != RETURNED]
 
 
 def _same_cost(reserve: Charge, cost: PrivacyCost) -> Charge:
@@ -352,7 +352,7 @@ def _new_charge(
     is_joined = allow_new_content or account.budget.unit  # the tables of a cohort share its budget
     if account.charges and name is None and not is_joined:
         raise content.other_data(question.dataset)
-    attempt = len(book.charges_of(question.id)) + 1
+    attempt = len(book.charges_of(question)) + 1
     cost = replace(cost, facts=plain(cost.facts, "facts"))
     new = Charge(question, attempt, cost, timestamp(), state=state)
     if require_room(account.charges, new) is not None:  # type: ignore[func-returns-value]

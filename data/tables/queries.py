@@ -4,13 +4,17 @@ Addresses are ``duckdb:FILE?query=SELECT …``, ``sqlite:FILE?query=SELECT …``
 ``postgresql://user@host/database?query=SELECT …``. The rows of the result are protected, or the users that
 it names. If a query joins or aggregates, one row of the database may be in many of them.
 
-A query changes nothing: the connection is read-only, and only one statement is run. No message quotes what
-the database says, since that may hold a cell.
+A query changes nothing. Each database itself checks the statement before any part of it runs. PostgreSQL
+declares a cursor in a read-only transaction. SQLite's authorizer allows reads only. DuckDB parses one SELECT
+and opens no other file. PostgreSQL's functions that use files are closed to plain roles; other
+roles are refused. A query runs only if a person has confirmed it in this home: it may come from the file of
+somebody else. No message quotes what the database says, since that may hold a cell.
 """
 
+import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +24,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from data.errors import DataError
-from data.store.folders import home, private_folder
+from data.store.folders import atomic_write, home, private_folder
 
 EXTRAS = {"duckdb": "duckdb", "sqlite": "", "postgresql": "postgres"}
 """Databases, each with the optional extra of this package that reads it; SQLite needs none."""
@@ -30,12 +34,82 @@ _BEGINS_AS_ADDRESS = re.compile(rf"({'|'.join(EXTRAS)}|postgres|mysql|mssql|orac
 _FORM = (
     "duckdb:FILE?query=SELECT …, sqlite:FILE?query=SELECT … or postgresql://user@host/database?query=SELECT …"
 )
-_READ_ONLY = "options=-c%20default_transaction_read_only%3Don"
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _INNER = re.compile(r"\([^()]*\)")
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 _MEMORY_MB = 100  # of DuckDB, whatever the size of the database
+
+# Types of columns whose cells are read as the database writes them, without the size in brackets.
+_TYPES = {
+    "postgresql": frozenset(
+        [
+            "bool",
+            "int2",
+            "int4",
+            "int8",
+            "float4",
+            "float8",
+            "numeric",
+            "text",
+            "varchar",
+            "bpchar",
+            "name",
+            "date",
+            "time",
+            "timestamp",
+            "timestamptz",
+            "uuid",
+        ]
+    ),
+    "duckdb": frozenset(
+        [
+            "BOOLEAN",
+            "TINYINT",
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "HUGEINT",
+            "UTINYINT",
+            "USMALLINT",
+            "UINTEGER",
+            "UBIGINT",
+            "UHUGEINT",
+            "FLOAT",
+            "DOUBLE",
+            "DECIMAL",
+            "VARCHAR",
+            "ENUM",
+            "UUID",
+            "DATE",
+            "TIME",
+            "TIMESTAMP",
+            "TIMESTAMP_S",
+            "TIMESTAMP_MS",
+            "TIMESTAMP_NS",
+        ]
+    )
+    | {"TIMESTAMP WITH TIME ZONE", '"NULL"'},
+}
+_CASTS = {"money": "{}::numeric", "INTERVAL": "EXTRACT(EPOCH FROM {})", "BIGNUM": "{}::DOUBLE"}
+_CASTS["interval"] = _CASTS["INTERVAL"]
+# Roles of PostgreSQL that read or write files of the server, or run programs there.
+_POWERS = "pg_read_server_files", "pg_write_server_files", "pg_execute_server_program"
+# A role that is, or may become, one of them or a superuser; then a function that gives such power to a role:
+# one of the server that not everybody may call, one that runs with the rights of such a role or in a language
+# without limits, and one that opens connections of its own.
+_POWERFUL = f"(SELECT oid, rolname FROM pg_roles WHERE rolsuper OR rolname IN {_POWERS})"
+_STRONG_ROLE = f"""
+SELECT rolname::text AS found FROM {_POWERFUL} p WHERE pg_has_role(session_user, p.oid, 'MEMBER')
+ORDER BY rolname = session_user DESC LIMIT 1"""
+_STRONG_FUNCTION = f"""
+SELECT f.oid::regprocedure::text AS found FROM pg_proc f JOIN pg_language l ON l.oid = f.prolang
+WHERE has_function_privilege(session_user, f.oid, 'EXECUTE') AND CASE
+    WHEN f.pronamespace = 'pg_catalog'::regnamespace
+    THEN NOT has_function_privilege('public', f.oid, 'EXECUTE')
+    ELSE f.proname LIKE 'dblink%' OR (NOT l.lanpltrusted AND l.lanname NOT IN ('internal', 'c', 'sql'))
+        OR (f.prosecdef AND EXISTS (SELECT FROM {_POWERFUL} p WHERE pg_has_role(f.proowner, p.oid, 'MEMBER')))
+END LIMIT 1"""
 
 Names = list[str]
 Batches = Iterator[pa.RecordBatch]
@@ -107,10 +181,29 @@ def query_of(address: str, folder: Path) -> Query | None:
     return Query(database, place, text.strip())
 
 
+def confirm(query: Query) -> None:
+    """Note that a person has confirmed a query, which may run in this home from now on."""
+    atomic_write(_confirmation(query), f"{query.address}\n".encode(), private=True)
+
+
+def is_confirmed(query: Query) -> bool:
+    return _confirmation(query).exists()
+
+
+def _confirmation(query: Query) -> Path:
+    digest = hashlib.sha256(query.address.encode()).hexdigest()
+    return home() / "confirmed_queries" / f"{digest}.txt"
+
+
 @contextmanager
 def opened_query(query: Query, batch_rows: int) -> Iterator[tuple[Names, Batches]]:
     """Run a query in a transaction of its own, and yield the names of its columns and, once, its rows."""
     run = {"duckdb": _duckdb, "sqlite": _sqlite, "postgresql": _postgresql}[query.database]
+    if not is_confirmed(query):
+        raise DataError(
+            f"{query} must be confirmed by a person before it first runs in this home, got {query.text!r}; "
+            "read it, run dpcost check with its study file in a terminal, and confirm it"
+        )
     with ExitStack() as connections:
         with _named_faults(query):
             names, batches = run(query, batch_rows, connections)
@@ -119,14 +212,17 @@ def opened_query(query: Query, batch_rows: int) -> Iterator[tuple[Names, Batches
 
 def _checked(query: Query, batches: Batches) -> Batches:
     with _named_faults(query):
-        for batch in batches:
-            for column in batch.schema:
-                if pa.types.is_interval(column.type):
-                    raise DataError(
-                        f"{query}: column {column.name!r} holds intervals of time; select a number, e.g. "
-                        "EXTRACT(EPOCH FROM …)"
-                    )
-            yield batch
+        yield from batches
+
+
+def _check_types(query: Query, types: Iterable[tuple[str, str]]) -> None:
+    """Refuse columns whose type is not among those that are read as the database writes them."""
+    for name, kind in types:
+        if kind.partition("(")[0].strip() not in _TYPES[query.database] or kind.endswith("]"):
+            raise DataError(
+                f"{query}: column {name!r} must have a type of numbers, text, truth values or times, got "
+                f"{kind}; select e.g. {_CASTS.get(kind, '{}::text').format(name)} AS {name}, or leave it out"
+            )
 
 
 def _duckdb(query: Query, batch_rows: int, connections: ExitStack) -> tuple[Names, Batches]:
@@ -144,7 +240,9 @@ def _duckdb(query: Query, batch_rows: int, connections: ExitStack) -> tuple[Name
     }
     connection = duckdb.connect(query.place, read_only=True, config=options)
     connections.callback(connection.close)
-    reader = connection.sql(query.text).to_arrow_reader(batch_rows)
+    result = connection.sql(query.text)
+    _check_types(query, zip(result.columns, map(str, result.types), strict=True))
+    reader = result.to_arrow_reader(batch_rows)
     connections.callback(reader.close)
     return list(reader.schema.names), iter(reader)
 
@@ -155,7 +253,13 @@ def _sqlite(query: Query, batch_rows: int, connections: ExitStack) -> tuple[Name
     _require_file(query)
     connection = sqlite3.connect(f"{Path(query.place).as_uri()}?mode=ro", uri=True)
     connections.callback(connection.close)
-    connection.execute("PRAGMA query_only = ON")
+    reads = sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE
+
+    def authorized(action: int, _: str | None, function: str | None, *__: str | None) -> int:
+        is_read = action in reads and function not in ("load_extension", "fts3_tokenizer")
+        return sqlite3.SQLITE_OK if is_read else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(authorized)
     try:
         cursor = connection.execute(query.text)
     except sqlite3.ProgrammingError:  # several statements
@@ -184,16 +288,50 @@ def _column(cells: tuple[Any, ...]) -> pa.Array:
 
 def _postgresql(query: Query, batch_rows: int, connections: ExitStack) -> tuple[Names, Batches]:
     driver = _imported("adbc_driver_postgresql.dbapi", query)
-    connection = connections.enter_context(driver.connect(f"postgresql:{query.place}?{_READ_ONLY}"))
+    connection = connections.enter_context(driver.connect(f"postgresql:{query.place}"))
     cursor = connections.enter_context(connection.cursor())
-    cursor.execute(query.text)  # as one prepared statement
-    reader = cursor.fetch_record_batch()
-    return list(reader.schema.names), (part for batch in reader for part in _pieces(batch, batch_rows))
+    cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+    cursor.execute("SET TRANSACTION READ ONLY")
+    _require_plain_role(query, cursor)
+    # One prepared statement, which can only be a SELECT, VALUES, TABLE or WITH that changes nothing.
+    cursor.execute(f"DECLARE dpcost NO SCROLL CURSOR FOR {query.text}")
+
+    def rows(count: int) -> pa.RecordBatchReader:
+        cursor.execute(f"FETCH FORWARD {count} FROM dpcost")
+        return cursor.fetch_record_batch()
+
+    schema = rows(0).schema  # of the cursor, before the query runs
+    types = [(field.metadata or {}).get(b"POSTGRESQL:type", b"unknown").decode() for field in schema]
+    _check_types(query, zip(schema.names, types, strict=True))
+
+    def batches() -> Batches:
+        while pieces := [batch for batch in rows(batch_rows) if batch.num_rows]:
+            yield from pieces
+
+    return list(schema.names), batches()
 
 
-def _pieces(batch: pa.RecordBatch, batch_rows: int) -> Batches:
-    for start in range(0, batch.num_rows, batch_rows):
-        yield batch.slice(start, batch_rows)
+def _require_plain_role(query: Query, cursor: Any) -> None:
+    """Refuse a role that may use files and programs of the server, since a query could do so in its name."""
+
+    def found(question: str) -> tuple[str, str] | None:
+        cursor.execute(question.replace(" AS found", " AS found, session_user::text AS role"))
+        row: tuple[str, str] | None = cursor.fetchone()
+        return row
+
+    if strong := found(_STRONG_ROLE):
+        power = "a superuser" if strong[0] not in _POWERS else strong[0]
+        raise DataError(
+            f"{query} must use a role that can only read tables, got {strong[1]!r}; it is or may become "
+            f"{power}, and a query could use files of the server; make a reader, and name it in the "
+            "address: CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;"
+        )
+    if strong := found(_STRONG_FUNCTION):
+        raise DataError(
+            f"{query} must use a role that can only read tables, got {strong[1]!r}; it may call "
+            f"{strong[0]}, which could use files of the server or open connections; use another "
+            f"role, or take the right away: REVOKE EXECUTE ON FUNCTION {strong[0]} FROM PUBLIC, {strong[1]};"
+        )
 
 
 def _imported(module: str, query: Query) -> Any:
@@ -222,8 +360,8 @@ def _named_faults(query: Query) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(
-            f"{query} cannot be run or was broken off ({type(error).__name__}); try it in a shell of "
-            f"{query.database}, as a user who may read"
+            f"{query} cannot be run or was broken off ({type(error).__name__}); it must be one SELECT that "
+            f"changes nothing: try it in a shell of {query.database}, as a user who may only read"
         ) from None
 
 

@@ -101,8 +101,9 @@ class Budget:
     """An (ε, δ) that several estimates share; an estimate that would exceed it is withheld.
 
     Pass it to :func:`dpalgos.estimate`, to `dpalgos.formula.fit` or to a scikit-learn class as ``budget``.
-    It counts the estimates of all threads of one process. A copy, such as in scikit-learn's clones, is the
-    same budget. It cannot be pickled: another process would make estimates that nobody counts.
+    It never changes, and counts the estimates of all threads of one process. A copy, such as in
+    scikit-learn's clones, is the same budget. It cannot be pickled: another process would make estimates
+    that nobody counts.
 
     Parameters
     ----------
@@ -167,6 +168,16 @@ class Budget:
             f"Budget(epsilon={self.epsilon!r}, delta={self.delta!r}, relation={self.relation}, "
             f"failure_delta={self.failure_delta!r})"
         )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in vars(self):
+            raise InputError(
+                f"{name} of a budget cannot be changed, got {shown(value)}; make another for other data"
+            )
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise InputError(f"{name} of a budget cannot be changed; make another for other data")
 
     def __copy__(self) -> "Budget":
         return self
@@ -235,7 +246,7 @@ class Budget:
                 try:
                     self._check(events)
                 except InputError as refusal:
-                    self._answers = [call for call in self._answers if call is not events]
+                    self._answers[:] = [call for call in self._answers if call is not events]
                     raise refusal from None
 
     def _proved(self, calls: Sequence[Sequence[Event]]) -> float:

@@ -51,17 +51,22 @@ QUARTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 _VISIBLE = 5.0  # a group is shown if its size exceeds so many standard deviations of its noise
 _SD_RATIO = 1.5  # of the limits of a standard deviation that is shown
 _HALF_CELL = 1 / (N_CELLS - 1)
+_ROUNDING = 1e-6  # of a step between two possible values
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the table: a category with levels, or a number with public bounds; it may lack cells."""
+    """A variable of the table: a category with levels, or a number with public bounds; it may lack cells.
+
+    If values are multiples of a public ``resolution``, such as 1, quartiles and their limits are, too.
+    """
 
     name: str
     levels: tuple[Any, ...]
     lower: float = 0.0
     upper: float = 1.0
     may_lack: bool = False
+    resolution: float = 0.0  # of which its values are multiples; 0 for any number
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -90,6 +95,14 @@ class Variable:
     def unit(self) -> tuple[float, float]:
         """The center and the scale that bring the bounds to −1 and 1."""
         return (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
+
+    def possible(self, ends: FloatArray) -> FloatArray:
+        """Return a quartile and its limits as values that the variable can have; limits move outwards."""
+        if not self.resolution:
+            return ends
+        steps = ends / self.resolution
+        rounded = np.array([np.rint(steps[0]), np.floor(steps[1] + _ROUNDING), np.ceil(steps[2] - _ROUNDING)])
+        return np.asarray(np.clip(self.resolution * rounded, self.lower, self.upper))
 
     @property
     def is_share(self) -> bool:
@@ -314,7 +327,8 @@ class BaselineTable:
         for statistic in variable.statistics[1:]:
             ends = np.full(3, np.nan)
             if number and not is_share and statistic in QUARTILES:
-                ends = center + scale * np.array(number.quartile(QUARTILES[statistic], quantile))
+                quartile = np.array(number.quartile(QUARTILES[statistic], quantile))
+                ends = variable.possible(center + scale * quartile)
             elif number and not is_share:
                 ends = scale * np.array(number.deviation(quantile))
             value, low, high = ends.tolist() if self.level else (float(ends[0]), np.nan, np.nan)

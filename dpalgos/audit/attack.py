@@ -57,6 +57,8 @@ class AuditResult:
     largest_move : float
         The distance between the private values of the release ``moved`` on two neighbors, over its declared
         sensitivity.
+    leak : str
+        The value that differs between two neighbors although all releases are the same.
     """
 
     epsilon: float
@@ -79,12 +81,14 @@ class AuditResult:
     noise_ratios: dict[str, float] = field(default_factory=dict)
     largest_move: float = 0.0
     moved: str = ""
+    leak: str = ""
 
     @property
     def violated(self) -> bool:
         """Whether the runs contradict the claim."""
         return (
-            max(self.epsilon_lower_bound, self.noise_epsilon / (1 + 1e-9)) > self.claimed_epsilon
+            bool(self.leak)
+            or max(self.epsilon_lower_bound, self.noise_epsilon / (1 + 1e-9)) > self.claimed_epsilon
             or self.mu_lower_bound > self.mu * (1 + 1e-9)
             or self.largest_move > _MOST_MOVED
             or any(ratio < 1 for ratio in self.noise_ratios.values())
@@ -97,9 +101,14 @@ class AuditResult:
     @property
     def remark(self) -> str:
         """A sentence on values that move more, or noise that is smaller, than declared; or empty."""
+        if self.leak:
+            return (
+                f"; {self.leak} changes with the rows although all releases stay the same: it must be made "
+                "of releases and public numbers alone"
+            )
         if self.largest_move > _MOST_MOVED:
             return (
-                f"; between two neighbors {self.moved!r} moves by {self.largest_move:.3f} times the "
+                f"; between two neighbors {self.moved!r} moves by {self.largest_move:.4g} times the "
                 "sensitivity that is declared"
             )
         small = [(ratio, label) for label, ratio in self.noise_ratios.items() if ratio < 1]
@@ -107,7 +116,7 @@ class AuditResult:
             return ""
         ratio, label = min(small)
         return (
-            f"; the noise of {label!r} is at most {ratio:.3f} times what is declared, with which the events "
+            f"; the noise of {label!r} is at most {ratio:.3g} times what is declared, with which the events "
             f"prove ε = {self.noise_epsilon:.3f}"
         )
 

@@ -1,5 +1,6 @@
 """Audits: an empirical lower bound on ε, by an adversary who sees every release of many runs.
 
+0. Check: with the same releases, neighbors must have the same estimate. Otherwise the audit ends here.
 1. Replay: measure how far each private value moves between neighbors, given the same
    history, in units of its declared sensitivity.
 2. Compare: make a few runs on the four pairs whose private values are farthest apart in units of noise. Keep
@@ -109,6 +110,8 @@ def audit(
         inflation = release_plan(estimator.name, 1, n_features, hardened, n_users=n_users).inflation
     trials = Trials(estimator, params, rng, noise, inflation)
     candidates = pairs(estimator, params, n_features)
+    if leak := next(filter(None, map(trials.leak, candidates)), ""):
+        return dataclasses.replace(_claim(trials, trials.events(candidates), n_trials), leak=leak)
     replayed = []
     for pair in candidates:
         try:

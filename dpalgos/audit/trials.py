@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -249,6 +249,30 @@ class Trials:
         distance = float(sum(min(size / multiplier, 1e6) ** 2 for size, multiplier, _ in moves))
         return distance, *max(((size, label) for size, _, label in moves), default=(0.0, ""))
 
+    def leak(self, pair: Pair) -> str:
+        """Return what differs between the neighbors although all releases are the same; "" if nothing does.
+
+        It would come from rows without noise. Reports of persons are not compared.
+        """
+        if self.estimator.relation not in (Relation.CENTRAL, Relation.USER):
+            return ""
+        try:
+            recorded, answer = self._run(pair, BatchNoise(self.rng, 1))
+            replayed, other = self._run(pair.swapped, BatchNoise(self.rng, 1), recorded.published)
+        except Exception:  # a refusal, or a failure, which the attack counts
+            return ""
+        if len(recorded.releases) != len(replayed.releases):
+            return "the number of releases"
+        one, two = recorded.record, replayed.record
+        intervals = [each.interval and each.interval.half_width for each in (one, two)]
+        parts = {"the estimate": (answer, other), "the interval": tuple(intervals)}
+        if one.diagnostics.keys() == two.diagnostics.keys():
+            parts |= {
+                f"the diagnostic {key!r}": (one.diagnostics[key], two.diagnostics[key])
+                for key in one.diagnostics
+            }
+        return next((name for name, both in parts.items() if not _are_equal(*both)), "")
+
     def events(self, candidates: Sequence[Pair]) -> list[Event]:
         """Return the events of the first run that does not fail, over some pairs."""
         for pair in candidates:
@@ -304,6 +328,14 @@ class Trials:
                 answers.append(run_estimator(self.estimator, sample, self.params, spend).reshape(-1, 1))
         script = [np.concatenate(parts, axis=-1) for parts in zip(*runs, strict=True)]
         return script, np.concatenate(answers, axis=-1)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Return whether two released values are equal, bit by bit."""
+    if isinstance(one, str | None) or isinstance(other, str | None):
+        return bool(one == other)
+    first, second = np.asarray(one), np.asarray(other)
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
 
 
 def _published_by(spend: Spend) -> list[FloatArray]:

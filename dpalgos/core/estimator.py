@@ -13,9 +13,9 @@ import numpy as np
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Cube, Laplace, Plan, planned_events, quantity
+from dpalgos.core.slots import Cube, Laplace, Plan, Slot, planned_events, quantity
 from dpalgos.core.spend import Spend
-from dpalgos.errors import InputError, shown, unknown_name
+from dpalgos.errors import BrokenEstimator, InputError, shown, unknown_name
 from dpalgos.mechanisms.sensitivity import Lemma, Lemmas, Release, Witness
 from dpalgos.params import choice, count, interval_level, positive
 from dpalgos.rows.sample import Sample
@@ -131,9 +131,13 @@ class AnyEstimator(ABC):
         sample = sample if is_batch else sample.for_replicate(0)
         sample = sample.means_of_users() if of_means else self.with_units(sample)
         rows = Rows.of_sample(sample, is_batch=is_batch)
-        spend.start(self.plan(rows.n, rows.d), self.lemmas, is_batch=is_batch)
+        spend.start(_checked_plan(self.plan(rows.n, rows.d)), self.lemmas, is_batch=is_batch)
         estimate = self.fit(rows, spend)
         spend.check_complete()
+        if not isinstance(estimate, np.ndarray | np.generic):
+            raise BrokenEstimator(
+                f"fit must return an array, got {type(estimate).__name__}; return e.g. spend(…).value"
+            )
         if not is_batch:
             return np.asarray(estimate[..., None])
         return np.moveaxis(np.broadcast_to(estimate, (n_replicates, *estimate.shape[1:])), 0, -1)
@@ -154,6 +158,19 @@ class AnyEstimator(ABC):
             label: lemmas[-1 if label in pure else 0].formula
             for label, lemmas in declared_lemmas(self).items()
         }
+
+
+def _checked_plan(plan: object) -> Plan:
+    """Return a plan; refuse what is none."""
+    if not isinstance(plan, Mapping) or not all(isinstance(each, Slot) for each in plan.values()):
+        found = (
+            {name: type(each).__name__ for name, each in plan.items()} if isinstance(plan, Mapping) else plan
+        )
+        raise BrokenEstimator(
+            f"plan must return a slot by label, got {found}; return e.g. gaussian_plan(self.epsilon, "
+            "self.delta, {label: Share(1.0)})"
+        )
+    return plan
 
 
 @dataclass(frozen=True, kw_only=True)

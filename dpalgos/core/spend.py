@@ -36,6 +36,7 @@ from dpalgos.core.slots import (
     Slot,
     quantity,
 )
+from dpalgos.errors import BrokenEstimator
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, count
@@ -139,6 +140,7 @@ class Spend:
 
         ``form`` is the label of a quantity that is released in the place of ``label``, at the same cost.
         """
+        _require_bounded(label, query)
         self._take(label, query, form)
         slot, (columns, shape) = self.slot(label, Additive), self._columns(query.value)
         if isinstance(slot, Laplace) and 1 < slot.n_entries < len(columns):
@@ -149,7 +151,7 @@ class Spend:
 
     def columns(self, label: str, query: Bounded) -> Noisy:
         """Release a query whose value has replicates along the last axis, (…, R), even a single one."""
-        value = np.asarray(query.value, dtype=float)
+        value = np.asarray(_require_bounded(label, query).value, dtype=float)
         leading = np.moveaxis(value, -1, 0) if self.is_batch else value[..., 0]
         released, std = self(label, query._replace(value=leading))
         return Noisy(np.moveaxis(released, 0, -1) if self.is_batch else released[..., None], std)
@@ -160,7 +162,7 @@ class Spend:
         The upper triangles are released. svec is an isometry (:mod:`dpalgos.rows.products`): the noise
         has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
         """
-        p = query.value.shape[-1]
+        p = _require_bounded(label, query).value.shape[-1]
         first, second, scale = svec_layout(p)
         released = self(label, query._replace(value=query.value[..., first, second] * scale), form=form)
         return Noisy(from_upper_triangles(released.value / scale, p), released.std)
@@ -192,7 +194,7 @@ class Spend:
             "k": slot.k,
             "by_magnitude": slot.by_magnitude,
         }
-        self._take(label, scores)
+        self._take(label, _require_bounded(label, scores))
         columns, _ = self._columns(scores.value)
         chosen = self._select(
             slot,
@@ -320,7 +322,9 @@ class Spend:
     def check_complete(self) -> None:
         """Check that each planned release was made as often as planned."""
         if left := {label: k for label in self.plan if (k := self.times_left(label))}:
-            raise RuntimeError(f"planned releases were not made: {left}")
+            raise BrokenEstimator(
+                f"planned releases were not made: {left}; fit must pass each number from rows through spend"
+            )
 
     def for_replicate(self, r: int) -> Self:
         """Return what spends for one replicate; :meth:`join` brings its record back."""
@@ -336,13 +340,18 @@ class Spend:
         """Count a release, or refuse one that the plan does not have or whose lemma is another one."""
         slot = self.plan.get(label)
         if slot is None or self._made[label] >= slot.times or (form and form not in slot.forms):
-            raise RuntimeError(f"the release {form or label!r} exceeds the plan")
+            planned = ", ".join(f"{name!r} ({each.times} times)" for name, each in self.plan.items())
+            raise BrokenEstimator(
+                f"the release {form or label!r} exceeds the plan, which has {planned or 'no release'}; "
+                "plan(n, d) must return a slot for each release of fit"
+            )
         if query is not None:
             declared = self._formulas.get(form or quantity(label), ())
             if query.formula not in declared:
-                raise RuntimeError(
+                raise BrokenEstimator(
                     f"the sensitivity of {form or label!r} must come from its declared lemma, "
-                    f"{' or '.join(declared)}, got {query.formula}"
+                    f"{' or '.join(declared) or 'which lemmas lacks'}, got {query.formula}; declare the "
+                    f"function in lemmas = {{{form or quantity(label)!r}: …}}"
                 )
         self._made[label] += 1
         return slot
@@ -406,6 +415,16 @@ class Spend:
     def _publish(self, value: FloatArray, draw: Callable[[], A]) -> A:
         """Return what is released of a private value; the one place that audits and tests replace."""
         return draw()
+
+
+def _require_bounded(label: str, query: object) -> Bounded:
+    """Return a value with its sensitivity; refuse one without."""
+    if not isinstance(query, Bounded):
+        raise BrokenEstimator(
+            f"the release {label!r} must have a sensitivity, got {type(query).__name__} without one; pass "
+            "the value of a lemma, such as ball_mean.of(value, bound, rows.n)"
+        )
+    return query
 
 
 def _squared_mu(plan: Plan) -> float:

@@ -47,6 +47,7 @@ _TOKEN = re.compile(
     r"|(?P<mark>[-+*/:~^()\[\],=\s])|(?P<unknown>.)",
     re.DOTALL,
 )
+_QUOTED = re.compile(rf"`[^`]*`|{_STRING}")
 _KEYWORDS = {"df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "constraints", "raw"}
 _KEYWORDS |= {"ddof", "rescale", "scale", "center"}
 _COUNTS = (None, *range(51))
@@ -156,7 +157,7 @@ def read_formula(formula: str, known: Iterable[str], levels: Iterable[object] = 
 
 def _read(formula: str, names: _Names) -> Reading:
     left, _, right = _aliased(formula, names).strip().rpartition("~")
-    response, terms = _parsed(formula, left.strip(), right.strip())
+    response, terms = _parsed(formula, left.strip(), right.strip(), names)
     if len(response) > 1 or (left.strip() and not names.used(*response)):
         raise InputError(f"formula must have one response, which names a column, got {formula!r}")
     offsets, others = list[str](), list[tuple[str, ...]]()
@@ -212,18 +213,24 @@ def _aliased(formula: str, names: _Names) -> str:
 
 
 def _no_formula(formula: str) -> InputError:
+    if found := re.search(r"[<>]=?|[=!]=|[&%]|\b(and|or|not|if|in)\b", re.sub(_QUOTED, "", formula)):
+        return InputError(
+            f"formula cannot have {found[0]}, got {formula[:200]!r}; a comparison, condition or remainder "
+            "must be a column of the table: add it there with values 0 and 1, and declare it. A name with "
+            'such marks goes into back-quotes or Q("…")'
+        )
     return InputError(
         f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; put a name "
         'with marks other than letters, digits and _ in back-quotes or Q("…")'
     )
 
 
-def _parsed(formula: str, left: str, right: str) -> tuple[list[str], list[tuple[str, ...]]]:
+def _parsed(formula: str, left: str, right: str, names: _Names) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the factors of the response, and those of each term."""
     from formulaic.errors import FormulaicError
 
     try:
-        n_terms = _n_terms(ast.parse(right.replace(":", "@"), mode="eval").body)
+        n_terms = _n_terms(ast.parse(right.replace(":", "@"), mode="eval").body, names)
         parsed = _parser().get_terms(f"{left or '0'} ~ {right}") if n_terms <= _MOST_TERMS else None
     except (
         FormulaicError,
@@ -269,22 +276,24 @@ def _power(terms: Any, exponent: Any) -> Any:
     return type(terms)(powers)
 
 
-def _n_terms(node: ast.expr) -> float:
+def _n_terms(node: ast.expr, names: _Names) -> float:
     """Return the maximum number of terms of a part of a formula."""
     if isinstance(node, ast.UnaryOp):
-        return _n_terms(node.operand)
+        return _n_terms(node.operand, names)
     if not isinstance(node, ast.BinOp):
         return 1
-    left, right = _n_terms(node.left), node.right
+    left, right = _n_terms(node.left, names), node.right
     if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and isinstance(right.value, int):
         if right.value > left:
             raise InputError(
-                f"formula: a power must be at most its number of terms, {left:g}, got {str(right.value)[:20]}"
+                f"formula: ** joins terms, and a power must be at most their number, {left:g}, got "
+                f"{names.spell(ast.unparse(node))[:60]}; the power of a column is "
+                f"I({names.spell(ast.unparse(node))[:60]})"
             )
         return sum(math.comb(int(min(left, _MOST_TERMS)), k) for k in range(right.value + 1))
     if isinstance(node.op, ast.Div) and isinstance(node.left, ast.Constant):
         raise InputError(f"formula: / joins terms, got {ast.unparse(node.left)} / …; a quotient is I(… / …)")
-    both = _n_terms(right)
+    both = _n_terms(right, names)
     if isinstance(node.op, ast.Mult):
         return left + both + left * both
     return left * both if isinstance(node.op, ast.MatMult) else left + both

@@ -296,7 +296,7 @@ class BaselineNumbers(GroupNumbers):
         return tuple(
             Variable(name, each.levels, may_lack=each.may_lack)
             if isinstance(each, CategoryColumn)
-            else Variable(name, (), each.lower, each.upper, each.may_lack)
+            else Variable(name, (), each.lower, each.upper, each.may_lack, each.resolution)
             for name, each in self.declared.items()
             if name != self.group
         )
@@ -305,6 +305,16 @@ class BaselineNumbers(GroupNumbers):
     def uses(self) -> tuple[str, ...]:
         """The declared columns that it needs."""
         return (self.group, *(each.name for each in self._sorted))
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Everything that determines its columns; a resolution rounds what was released."""
+        plain = super().described
+        columns = {
+            name: {key: value for key, value in each.items() if key != "resolution"}
+            for name, each in plain["columns"].items()
+        }
+        return {**plain, "columns": columns}
 
     @property
     def counts_missing(self) -> tuple[str, ...]:
@@ -335,6 +345,11 @@ class BaselineNumbers(GroupNumbers):
     def row_names(self) -> Sequence[str]:
         """The names of the rows of the released table."""
         return row_names(self.variables, self.groups)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the statistics, by group."""
+        return tuple(self.row_names)
 
     @property
     def keywords(self) -> dict[str, Any]:

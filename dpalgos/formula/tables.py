@@ -13,15 +13,16 @@ from dpalgos.accounting.events import Relation
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.api import estimate
 from dpalgos.errors import AccuracyWarning, InputError, unknown_name
-from dpalgos.formula.columns import Declared, column_of, declared_columns, declared_rows
+from dpalgos.formula.columns import Declared, NumberColumn, column_of, declared_columns, declared_rows
 from dpalgos.formula.fit import ROW_OF_PERSON
 from dpalgos.formula.group_table import GroupNumbers, group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
-from dpalgos.release.checks import check_probability
+from dpalgos.release.checks import check_by_column, check_positive, check_probability
 from dpalgos.release.noise_source import generator_of
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.units import user_codes
+from dpalgos.rows.units import count_users
+from dpalgos.spelling import as_spelled
 from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.typing import FloatArray
 
@@ -81,7 +82,14 @@ def survival(
     return curves
 
 
-def table_one(formula: str, frame: Any, *, user: str | None = None, **options: Any) -> BaselineTable:
+def table_one(
+    formula: str,
+    frame: Any,
+    *,
+    user: str | None = None,
+    resolution: Mapping[str, float] | None = None,
+    **options: Any,
+) -> BaselineTable:
     """Release the baseline table of a paper ("Table 1"): a row per variable, a column per group.
 
     Parameters
@@ -93,6 +101,9 @@ def table_one(formula: str, frame: Any, *, user: str | None = None, **options: A
     user : str, optional
         The column of the person of each row. The guarantee is then for persons, and the m rows of a person
         count 1/m each. Without it, the guarantee is for rows.
+    resolution : mapping of str to float, optional
+        By numeric variable, the public number of which its values are multiples, such as 1 for whole numbers.
+        Quartiles and their limits are then multiples, too.
     **options
         ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
         level of limits, by default none; ``impute``, as in :func:`dpalgos.formula.ols`. Missing cells of an
@@ -106,6 +117,10 @@ def table_one(formula: str, frame: Any, *, user: str | None = None, **options: A
     """
     declarations = {key: options.pop(key, None) for key in ("bounds", "levels", "impute")}
     columns = declared_columns("gaussian", formula, **declarations)
+    for name, step in as_spelled(check_by_column("resolution", resolution), columns).items():
+        if not isinstance(number := columns.get(name), NumberColumn):
+            raise InputError(f"resolution goes with bounds, got {name!r} without; add its bounds")
+        columns[name] = replace(number, resolution=check_positive(f"resolution[{name!r}]", step))
     persons = None if user is None else column_of(frame, user, "user")
     table: BaselineTable = _released("table1", formula, frame, columns, persons, **options)
     return table
@@ -149,7 +164,7 @@ def _released(
 def _curve_sample(numbers: GroupNumbers, rows: Mapping[str, Any], persons: Any) -> Sample:
     """Return the sample of a table with one row per person, whose wide rows are made block by block."""
     n = len(next(iter(rows.values())))
-    if persons is not None and len(set(user_codes(persons, n).tolist())) < n:
+    if persons is not None and count_users(persons, n) < n:
         raise InputError(
             "user must be a column in which each person has one row, got a person with several; survival "
             "needs the follow-up of a person in one row: join the rows, or call phreg with start and stop"

@@ -103,6 +103,11 @@ def public_positions(codes: IntArray) -> IntArray:
     return positions
 
 
+def count_users(user_ids: object, n_rows: int) -> int:
+    """Return how many users the ids of rows name, as :class:`dpalgos.Sample` counts them."""
+    return int(user_codes(user_ids, n_rows).max(initial=-1)) + 1
+
+
 def user_codes(user_ids: object, n_rows: int) -> IntArray:
     """Return an integer code per row for the user it belongs to, (n,); no message shows an id.
 

@@ -83,16 +83,27 @@ def labels_of(y: Any) -> np.ndarray:
 
 
 def plain_numbers(name: str, values: Any) -> Any:
-    """Return values as floating-point numbers; scikit-learn refuses sparse values and None."""
+    """Return values as finite floating-point numbers; scikit-learn refuses None."""
+    if scipy.sparse.issparse(values):
+        raise _NoNumbersError(
+            f"{name} must be a dense array, got a sparse one; pass {name}.toarray(), with fewer columns if "
+            "it does not fit into memory"
+        )
     array = _as_array(name, values)
-    if array is None or scipy.sparse.issparse(array):
+    if array is None:
         return array
     is_text = array.dtype.kind in "SUT" or (
         array.dtype.kind == "O" and any(isinstance(each, str | bytes) for each in array.ravel())
     )
     if is_text:
         raise InputError(f"{name} must hold numbers, got text; convert it to numbers, or declare levels")
-    return _quietly(name, lambda cells: cells.astype(np.float64, copy=False), array)
+    numbers = _quietly(name, lambda cells: cells.astype(np.float64, copy=False), array)
+    if not np.isfinite(numbers).all():
+        raise InputError(
+            f"{name} must hold finite numbers, got NaN or infinity in some cells; put a public constant in "
+            "place of missing cells, the same whatever the rows are, or leave out the column"
+        )
+    return numbers
 
 
 def _as_labels(y: Any) -> Any:

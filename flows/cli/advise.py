@@ -23,7 +23,8 @@ def advise(
     from flows.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advice.forecasts import advise as foresee
-    from tasks.advice.forecasts import on_a_table, risk_of_advice
+    from tasks.advice.forecasts import on_a_table, release_of_advice, risk_of_advice
+    from tasks.protocol.split import MOST_LIKELY_NONE
 
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")
@@ -31,10 +32,16 @@ def advise(
     advice = foresee(spec, target=error, progress=counter("advising", "tables"))
     budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
     best = {epsilon: each for epsilon in budgets if (each := advice.best(spec.headline.n, epsilon))}
+    releases = {epsilon: release_of_advice(spec, each) for epsilon, each in best.items()}
     risks = {epsilon: risk_of_advice(spec, each) for epsilon, each in best.items()}
     plain = asdict(advice) | {
         "risks": {f"{epsilon:g}": risk.to_dict() for epsilon, risk in risks.items()},
         "guesses": spec.guesses.model_dump(mode="json"),
+        "releases": {
+            f"{epsilon:g}": {"intervals": each.intervals, "of": len(each.names), "none": each.none}
+            for epsilon, each in releases.items()
+            if each
+        },
     }
     grid, symbol = spec.grid_of(spec.head_panel), spec.head_panel.problem.traits.size_symbol
     rows: dict[tuple[int, str], list[Forecast]] = {}
@@ -58,6 +65,8 @@ def advise(
         rows=rows,
         best=best,
         risks=risks,
+        releases=releases,
+        most_likely_none=MOST_LIKELY_NONE,
         is_sparse_worse=sparse and best and sparse.isdisjoint(each.estimator for each in best.values()),
         is_default=error is None,
         needs=needs,

@@ -7,7 +7,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from flows.cli.options import AsJson, argument, flag, option, rendered, show
+from flows.cli.options import AsJson, Plugins, argument, flag, option, rendered, show, use_plugins
 
 if TYPE_CHECKING:
     from dpalgos.planned import PlanLine
@@ -56,9 +56,11 @@ def estimators(
     ] = "",
     interval: Annotated[float | None, option("NUMBER", "Confidence level of that plan's intervals.")] = None,
     people: Annotated[bool, flag("--people", "Plan for people with all their rows.")] = False,
+    plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """List the estimators, or explain one."""
+    use_plugins(plugins or [])
     import dpalgos
     from dpalgos.planned import (
         EXAMPLE_BUDGET,

@@ -83,9 +83,11 @@ def init(
     from data.tables.declared import count_users
     from data.tables.schema import table_schema
     from data.tables.sources import file_of, name_of, source_of
+    from flows.confirm import confirm_typed_query
     from tasks.study.own_data import STUDY_FILE_VERSION
 
     files, source = _files(name), source_of(data)
+    confirm_typed_query(source)
     check_outputs(files, inputs=[file_of(source)], force=force)
     marks = Marks(decimal or "", thousands or "", "\t" if separator == "tab" else separator or "")
     found, reading = table_schema(source, marks), None
@@ -278,7 +280,9 @@ def check(
 ) -> None:
     """List everything that is missing or wrong in a study or release file; reads no row."""
     from data.columns import MOST_FAULTS
+    from data.tables.queries import Query
     from data.tables.sources import file_of
+    from flows.confirm import confirm_query_of
     from tasks.own_table.analyst_table import require_clusters
     from tasks.study.own_data import read_toml
 
@@ -309,8 +313,10 @@ def check(
         table = study.analyst_table if study else None
     if faults:
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
-    if table and (kept := file_of(table.source)) and kept.exists():
-        require_clusters(table.source, table)
+    if table:
+        confirm_query_of(file, table.source)
+        if isinstance(table.source, Query) or ((kept := file_of(table.source)) and kept.exists()):
+            require_clusters(table.source, table)
     typer.echo(f"{file}: complete and valid; no row was read")
     columns = table.columns if table else ()
     if codes := [f"{column.name}: {found}" for column in columns if (found := column.cut_codes())]:

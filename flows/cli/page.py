@@ -20,4 +20,19 @@ def open_page(
         if error.name not in ("shiny", "tomli_w"):
             raise
         raise SpecError('the page needs the package shiny; install it: pip install "dpcost[page]"') from None
+    _confirm_query(file, Path.cwd())
     serve(file, Path.cwd(), port, typer.echo)
+
+
+def _confirm_query(file: str, folder: Path) -> None:
+    """Ask whether a query of a study file may run; one that the person has typed may."""
+    from data.tables.sources import source_of
+    from flows.confirm import confirm_query_of, confirm_typed_query
+    from flows.page.files import declared_in
+
+    study = folder / file
+    if not file.endswith(".toml"):
+        confirm_typed_query(source_of(file, folder))
+    elif study.exists():
+        path = str(declared_in(study)["data"].get("path", ""))
+        confirm_query_of(study, source_of(path, folder))

@@ -42,6 +42,9 @@ def release(
     ] = None,
     again: Annotated[bool, flag("--again", "Charge again the questions whose estimates were lost.")] = False,
     yes: Yes = False,
+    none_expected: Annotated[
+        bool, flag("--none-expected", "Release also questions without an interval in their forecast.")
+    ] = False,
     methods: Annotated[bool, flag("--methods", "Print paragraphs for a methods section.")] = False,
     digest: Annotated[str, option("SHA256", "Digest of plan and study file; others are refused.")] = "",
 ) -> None:
@@ -51,24 +54,26 @@ def release(
     """
     from data.ledger import open_ledger
     from data.store.output_files import claim_report
-    from flows.cli.release import is_confirmed
+    from flows.confirm import agrees_to_charge, confirm_query_of
     from flows.launch import prepare_process, run_recorded
     from flows.local_server import prefect_server
     from flows.lock import exclusive_run
     from flows.progress import say
     from tasks.protocol.plan_file import PAGES
-    from tasks.protocol.prepare import reserve_plan
+    from tasks.protocol.prepare import check_forecast, reserve_plan
 
     folder, ledger = out or Path(file.stem), open_ledger(home())
     claim_report(folder, file)
     prepared, _ = _prepared(file, say, digest)
     plan, total = prepared.plan, prepared.split.total
+    confirm_query_of(file, plan.data)
+    check_forecast(prepared, none_expected=none_expected)
 
     def confirm(left: "Sequence[Charge]") -> None:
         returned = ", ".join(f"{each.reserve} (epsilon {each.epsilon:.4g})" for each in left)
         if left:
             say(f"given back, since they changed or left {file.name}: {returned}")
-        if not (yes or is_confirmed(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
+        if not (yes or agrees_to_charge(f"reserve epsilon {total:.4g} of {plan.plan.dataset}?")):
             raise SpecError("nothing was reserved; change the plan, and repeat the command")
 
     def load() -> None:

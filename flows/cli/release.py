@@ -1,27 +1,22 @@
 """The command that spends privacy: ``dpcost release``."""
 
 import os
-import select
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
-
 from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
+from flows.confirm import agrees_to_charge, confirm_typed_query
 from tasks import SpecError
 
 if TYPE_CHECKING:
     from data.tables.sources import Source
     from tasks.release.release import PlannedRelease
     from tasks.release.request import ReleaseRequest
-
-_SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
 
 def release(
@@ -81,6 +76,7 @@ def release(
     from tasks.report.coefficients import table_format
 
     source = source_of(data)
+    confirm_typed_query(source)
     for each in table or ():
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
@@ -170,11 +166,11 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from tasks.protocol.split import MOST_LIKELY_NONE
 
     request = plan.request
-    if request.own is None or not request.level or request.by_group:
+    if request.own is None or not request.level:
         return
     if (design := request.by_formula) and design.times and (len(design.times) > 1 or request.columns.user_id):
         say("there is no forecast of intervals for persons with several rows or entry times")
-        if not yes and not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
+        if not yes and not agrees_to_charge(f"charge epsilon {request.epsilon:g}?"):
             raise SpecError("nothing was charged; repeat the command to release")
         return
     number, units = request.own.data.units
@@ -211,7 +207,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         )
     if yes:
         return
-    if not is_confirmed(f"charge epsilon {request.epsilon:g}?"):
+    if not agrees_to_charge(f"charge epsilon {request.epsilon:g}?"):
         wanted = "more" if foreseen.intervals[0] < len(foreseen.names) else "narrower"
         raise SpecError(
             f"nothing was charged; for {wanted} intervals, use more {units}, more epsilon or fewer columns"
@@ -223,13 +219,3 @@ def _event_of(request: "ReleaseRequest") -> str:
     if request.by_formula and request.by_formula.survival:
         return request.by_formula.survival.event
     return request.columns.y or "" if request.family == "logistic" else ""
-
-
-def is_confirmed(question: str) -> bool:
-    """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
-    try:
-        if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:
-            return typer.confirm(question, err=True)
-    except (typer.Abort, OSError, ValueError):  # the end of what is piped in, or nothing to read from
-        pass
-    raise SpecError("nothing was charged: there is no terminal for the confirmation; pass --yes to skip it")

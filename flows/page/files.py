@@ -1,8 +1,8 @@
 """The study file and the plan of a page, as plain data, and as the files that the command line reads."""
 
-import csv
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,8 @@ from tasks.study.own_data import checked_data, read_toml
 
 OPEN = "?"  # a value that a person has still to state
 _FORMATS = ("docx", "tex", "md", "csv")
+_ENTRY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)')
+_OF_CATEGORY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^=]*?)\s*(?:=(.*))?', re.DOTALL)
 _BY_TABLE = {"models": ("formula",), "baseline": ("table1",), "means": ("mean",)}
 
 
@@ -119,7 +121,7 @@ def _study_of(written: str, folder: Path) -> Path:
     name = _name(written, folder)
     studies = (folder / f"{name}{f'-{number}' * (number > 1)}.toml" for number in count(1))
     return next(
-        each for each in studies if not each.exists() or _declared(each)["data"].get("path") == written
+        each for each in studies if not each.exists() or declared_in(each)["data"].get("path") == written
     )
 
 
@@ -131,7 +133,7 @@ def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], 
 
 def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
     """Read both files; the types of the table's columns, too, if they are not known."""
-    declared = _declared(study)
+    declared = declared_in(study)
     data = declared["data"]
     declared.setdefault("guesses", {})
     if kinds is None:
@@ -146,7 +148,7 @@ def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
     return files
 
 
-def _declared(study: Path) -> dict[str, Any]:
+def declared_in(study: Path) -> dict[str, Any]:
     """Return the content of a study file; refuse one without [data]."""
     declared = read_toml(study)[1]
     if not isinstance(declared.get("data"), dict):
@@ -171,17 +173,30 @@ def number_of(text: str) -> float | int | str:
 
 
 def list_of(text: str) -> list[str]:
-    """Return texts between commas; quotation marks keep a comma."""
-    return [
-        each.strip() for line in csv.reader([text], skipinitialspace=True) for each in line if each.strip()
-    ]
+    """Return texts between commas; one in quotation marks is as JSON writes it, maybe with commas."""
+    return [_unquoted(found[1]) for found in _ENTRY.finditer(text) if found[1].strip()]
+
+
+def _unquoted(entry: str) -> str:
+    if entry[0] != '"':
+        return entry.strip()
+    try:
+        return str(json.loads(entry))
+    except ValueError:  # a backslash that a person typed
+        return entry[1:-1]
 
 
 def codes_of(text: str) -> dict[str, list[str]]:
     """Return the codes of each category, from lines such as ``female = 2, F``."""
-    lines = (line.partition("=") for line in text.splitlines() if line.strip())
-    return {category.strip(): list_of(codes) for category, _, codes in lines}
+    lines = filter(None, map(_OF_CATEGORY.fullmatch, filter(str.strip, text.splitlines())))
+    return {_unquoted(line[1].strip()): list_of(line[2]) for line in lines}
 
 
-def text_of_list(values: list[Any]) -> str:
-    return ", ".join(f'"{each}"' if "," in str(each) else str(each) for each in values if each != OPEN)
+def text_of_list(values: Iterable[Any]) -> str:
+    return ", ".join(quoted_entry(str(each)) for each in values if each != OPEN)
+
+
+def quoted_entry(text: str) -> str:
+    """Return a text as an entry of a list, in quotation marks if it has marks of the list."""
+    is_plain = text == text.strip() and not re.search(r'[,="\r\n]', text)
+    return text if is_plain else json.dumps(text, ensure_ascii=False)

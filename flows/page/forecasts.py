@@ -7,12 +7,10 @@ from threading import Lock
 
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast, SimulatedRelease, simulate_release
-from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.request import ReleaseRequest
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_TABLES = 8  # synthetic ones, which answer within a second
 _FAR = 10  # times as many rows are as far as two forecasts tell
 _MOST = 64  # plans and questions that are kept
 Line = Sequence[tuple[float, float]]  # half-widths by ε or size
@@ -28,14 +26,12 @@ class Forecasts:
 
     def of(self, plan: PlanFile, question: str, epsilon: float, times: int = 1) -> ReleaseForecast:
         """Return the forecast of a question at an ε, with ``times`` as many rows or persons."""
-        key, request = (plan.digest, question, times), plan.requests[question]
-        if request.level is None or (request.by_group and not request.by_group.terms):
-            raise SpecError(f"{question} has no intervals; state its question with interval = 0.95 for them")
+        key = plan.digest, question, times
         with self._lock:
             if len(self._simulated) > _MOST:
                 self._simulated, self._found = {}, {}
             if key not in self._simulated:
-                self._simulated[key] = simulate_release(_larger(plan, question, times), _TABLES)
+                self._simulated[key] = simulate_release(_larger(plan, question, times))
             if (*key, epsilon) not in self._found:
                 self._found[*key, epsilon] = self._simulated[key].forecast(epsilon)
             return self._found[*key, epsilon]

@@ -7,7 +7,7 @@ from typing import Any
 
 from shiny import ui
 
-from flows.page.files import OPEN, text_of_list
+from flows.page.files import OPEN, quoted_entry, text_of_list
 from reports.palette import HUES
 from reports.writing import short
 
@@ -22,7 +22,9 @@ def text_field(name: str, label: str, value: Any = "", placeholder: str = "") ->
 
 def lines_field(name: str, label: str, value: Mapping[str, list[str]] | None) -> ui.Tag:
     """Return a field with the codes of a category on each line."""
-    text = "\n".join(f"{category} = {text_of_list([*codes])}" for category, codes in (value or {}).items())
+    text = "\n".join(
+        f"{quoted_entry(category)} = {text_of_list([*codes])}" for category, codes in (value or {}).items()
+    )
     return ui.input_text_area(name, label, text, rows=3, update_on="blur", width="100%")
 
 

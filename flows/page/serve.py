@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -104,14 +103,19 @@ class Guarded:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        pairs = [
+            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]
+        ]
+        headers = dict(pairs)
         origins = {"", *(f"http://{each}" for each in self._hosts)}
         is_own = headers.get("host", "") in self._hosts and headers.get("origin", "") in origins
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        tokens = given, cookie.value if cookie else ""
+        # Pair by pair: cookies of other programs on this machine may have any form.
+        cookies = (each.strip() for name, text in pairs if name == "cookie" for each in text.split(";"))
+        values = [
+            value for name, _, value in (each.partition("=") for each in cookies) if name == self._cookie
+        ]
+        tokens = given, *values
         knows = [secrets.compare_digest(each.encode(), self.token.encode()) for each in tokens]
         if not is_own or not any(knows):
             await self._refuse(scope, send)

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,28 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import release_plan
 from reports.page import ZERO
 from reports.ranking import first_below
-from tasks.advice.releases import LEVEL, SEED, middle_and_ends, range_of, synthetic_tables
+from tasks.advice.releases import (
+    LEVEL,
+    SEED,
+    ReleaseForecast,
+    forecast_release,
+    middle_and_ends,
+    range_of,
+    synthetic_tables,
+)
 from tasks.cells import Cell, Replicates, one_blas_thread
 from tasks.errors import SpecError
+from tasks.own_table.row_design import ReleaseColumns
 from tasks.own_table.row_simulator import matters_most
+from tasks.own_table.simulated_rows import with_tail
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
+from tasks.release.request import ReleaseConfig, ReleaseDataset, complete_request, with_declared_columns
 from tasks.run.compute import compute_block
 from tasks.size_rules import delta_at
 from tasks.study.estimators import EstimatorSpec
+from tasks.study.own_data import OwnData
 from tasks.study.spec import Panel, StudySpec
 
 TABLES = 12
@@ -163,7 +176,8 @@ def tables_of_study(spec: StudySpec, count: int) -> Iterator[tuple[Any, Mapping[
     """
     problem = on_a_table(spec)
     one_blas_thread()
-    simulator = problem.simulator(spec.guesses)
+    targets = [item.params.get("interval_target") for item in spec.estimators_of(spec.head_panel)]
+    simulator = problem.simulator(with_tail(spec.guesses, targets))
 
     def prepared(n_units: int, rng: np.random.Generator) -> tuple[Any, Mapping[str, float]]:
         table, drawn = problem.synthetic_rows(n_units, simulator, rng)
@@ -239,6 +253,42 @@ def with_least_noise(spec: StudySpec) -> Panel:
         if not item.calibrations or "tight" in item.calibrations
     ]
     return spec.head_panel.model_copy(update={"estimators": tuple(smallest)})
+
+
+def release_of_advice(spec: StudySpec, best: Forecast) -> ReleaseForecast | None:
+    """Forecast the release of all rows by an estimator of the study, as `dpcost release` does.
+
+    Return None if it is no release of an own table with intervals.
+    """
+    table, problem = spec.analyst_table, on_a_table(spec)
+    if table is None or not best.coordinates:
+        return None
+    items = with_least_noise(spec).estimators
+    formula = problem.formula.formula if problem.formula else ""
+    names = {each.name: {each.name, *each.table_columns} for each in table.columns if not each.derived}
+    x, y = (
+        tuple(name for name, made in names.items() if made & wanted)
+        for wanted in ({*problem.covariates}, {problem.response})
+    )
+    config = ReleaseConfig(
+        dataset=ReleaseDataset(name=spec.name, study=f"{spec.name}.toml", form=best.form),
+        columns=ReleaseColumns(user_id=table.user_id or None, weights=table.weights or None)
+        if formula
+        else ReleaseColumns(
+            x=x, y=(*y, None)[0], user_id=table.user_id or None, weights=table.weights or None
+        ),
+        formula=formula,
+        params={"family": problem.family} if problem.family else {},
+    )
+    declared = table.model_copy(update={"columns": tuple(c for c in table.columns if not c.derived)})
+    try:
+        own = OwnData(data=declared, guesses=spec.guesses, estimators=items)
+        own, config = with_declared_columns(own, config)
+        budget: Any = {"epsilon": best.epsilon, "delta": delta_at(spec.headline.delta, best.n)}
+        request = complete_request(config, own, best.estimator, Path(), interval=LEVEL, **budget)
+        return forecast_release(request)
+    except (InputError, SpecError):
+        return None
 
 
 def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:

@@ -11,15 +11,14 @@ import numpy as np
 import scipy
 
 from dpalgos import InputError, Sample, estimate
-from dpalgos.central.preconditioned.plan import ROBUST
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.group_table import GroupNumbers, noise_std_of
 from dpalgos.formula.person_rows import person_sample
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
-from tasks.own_table.row_simulator import STUDIED, RowSimulator, matters_most, table_count
-from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times
+from tasks.own_table.row_simulator import RowSimulator, matters_most, table_count
+from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times, with_tail
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.request import ReleaseRequest
 
@@ -176,17 +175,15 @@ def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
     return np.array([by_name.get(name, (np.nan, np.nan)) for name in numbers.terms]).T
 
 
-def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> SimulatedRelease:
+def simulate_release(request: ReleaseRequest, n_tables: int | None = None) -> SimulatedRelease:
     """Simulate the tables of a release from declared columns and guesses.
 
-    A question with intervals is about effects. If nothing else is stated, the tables are those of a study of
-    effects. If least squares' coefficients are covered, positive responses are taken to have a long tail.
+    They are those on which `dpcost advise` measures the estimators of a study.
     """
     own, columns, family = request.own, request.columns, request.family
+    n_tables = n_tables or _TABLES
     assert own is not None
-    table, guesses = own.data, own.guesses
-    if request.keywords.get("interval_target", ROBUST) != ROBUST:
-        guesses = guesses.model_copy(update={"skewed": True})
+    table, guesses = own.data, with_tail(own.guesses, [request.keywords.get("interval_target")])
     design = request.design
     response = design.response.name if design.response else ""
     column = table.dataset(request.dataset).column
@@ -196,6 +193,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         n_tables = min(n_tables, _OF_TIMES)
         right = [each for each in derived.uses if each not in survival.names]
         simulator = simulator_of_times(survival, right, table, guesses)
+    elif request.by_group:
+        simulator = simulator_of(request.by_group.uses, "", column, table, guesses=guesses, family="")
     else:
         simulator = simulator_of(
             design.names,
@@ -206,7 +205,6 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
             formula=table.formula_of(columns.x),
             family=family,
             offset=design.names[0] if request.offset_bounds else "",
-            usual=STUDIED,
         )
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None
@@ -219,7 +217,8 @@ def simulate_release(request: ReleaseRequest, n_tables: int = _TABLES) -> Simula
         y: np.ndarray | None
         if survival and request.by_formula:
             return _person_sample(request.by_formula, simulated.rows, weights), simulated.drawn
-        X, y = design.rows(derived.values(simulated.rows) if derived and survival else rows)
+        is_derived = survival or request.by_group
+        X, y = design.rows(derived.values(simulated.rows) if derived and is_derived else rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
@@ -270,7 +269,7 @@ def synthetic_tables(
 
 def forecast_release(request: ReleaseRequest) -> ReleaseForecast:
     """Forecast the intervals of a release on synthetic tables; it reads no data."""
-    return simulate_release(request, _TABLES).forecast(request.epsilon)
+    return simulate_release(request).forecast(request.epsilon)
 
 
 def needed_epsilon(request: ReleaseRequest) -> float | None:

@@ -12,6 +12,7 @@ from data.dataset import Dataset, Source
 from data.formats.canonical import meanings
 from data.tables import sources
 from data.tables.marks import FileMarks
+from data.tables.queries import Query
 from data.tables.reading import opened_table, require_columns
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.code import INTERCEPT
@@ -84,10 +85,14 @@ def _with_codes(column: Any, codes: Sequence[str]) -> Any:
 
 
 def require_clusters(path: sources.Source, table: "AnalystTable") -> None:
-    """Refuse a column of clusters that the file's header lacks; no row is read."""
-    if table.clusters not in ("", "none"):
+    """Refuse a column of clusters that the header lacks, or a query that its database refuses.
+
+    No row is read.
+    """
+    clusters = [table.clusters] if table.clusters not in ("", "none") else []
+    if clusters or isinstance(path, Query):
         with opened_table(path, FileMarks(table.marks)) as (names, _):
-            require_columns(path, names, [table.clusters], 'correct data.clusters, or write "none"')
+            require_columns(path, names, clusters, 'correct data.clusters, or write "none"')
 
 
 class AnalystTable(Strict):

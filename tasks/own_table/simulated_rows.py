@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from data.columns import Column
+from dpalgos.central.preconditioned.plan import ROBUST
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import CategoryColumn, NumberColumn, checked_periods
 from dpalgos.formula.design import FormulaDesign
@@ -55,8 +56,11 @@ def simulator_of(
     formula: FormulaDesign | None = None,
     **about: Any,
 ) -> RowSimulator:
-    """Return the simulator of a table's columns, which its owner may have declared."""
-    from tasks.own_table.row_simulator import RowSimulator
+    """Return the simulator of a table's columns, which its owner may have declared.
+
+    The owner of a table plans an analysis of it. Its rows are those of a study of effects.
+    """
+    from tasks.own_table.row_simulator import PREDICTED, STUDIED, RowSimulator
 
     declared = table.columns if table else ()
     weights = _weights_of(table)
@@ -76,8 +80,20 @@ def simulator_of(
         formula=formula,
         of_users=bool(table and table.user_id),
         weights=weights,
+        usual=STUDIED if table else PREDICTED,
         **about,
     )
+
+
+def with_tail(guesses: Guesses, targets: Iterable[object]) -> Guesses:
+    """Return guesses for intervals of some targets.
+
+    If least squares' coefficients are covered, positive responses are taken to have a long tail, unless the
+    owner states that they have none.
+    """
+    is_skewed = any(target not in (None, "", ROBUST) for target in targets)
+    stated = "skewed" in guesses.model_fields_set
+    return guesses if stated or not is_skewed else guesses.model_copy(update={"skewed": True})
 
 
 def _weights_of(table: AnalystTable | None) -> dict[str, NumberColumn]:

@@ -20,7 +20,7 @@ from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.row_design import ReleaseColumns
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.release.faults import unknown_columns
-from tasks.release.release import public_plan
+from tasks.release.release import canonical_request, public_plan
 from tasks.release.request import (
     ReleaseConfig,
     ReleaseDataset,
@@ -115,7 +115,7 @@ def read_plan(path: Path) -> PlanFile:
             checked[question.name] = question
         except (SpecError, InputError) as error:
             faults.append(f"question {question.name!r}: {error}")
-    faults += _faults_of_groups(plan, requests)
+    faults += [*_faults_of_groups(plan, requests), *_asked_twice(requests)]
     if faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
     plan = plan.model_copy(update={"questions": tuple(checked[each.name] for each in plan.questions)})
@@ -128,6 +128,18 @@ def read_plan(path: Path) -> PlanFile:
         data=data,
         requests=requests,
     )
+
+
+def _asked_twice(requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
+    """Yield the questions that are another question of the plan, in whatever spelling."""
+    first: dict[str, str] = {}
+    for name, request in requests.items():
+        with suppress(SpecError, InputError):  # what has no plan is refused by itself
+            if (other := first.setdefault(canonical_request(request), name)) != name:
+                yield (
+                    f"question {name!r} must differ from {other!r}, got the same question twice, which would "
+                    "divide the budget; take one out, and keep the smaller target"
+                )
 
 
 def digest_of(*files: Path) -> str:

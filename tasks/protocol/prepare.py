@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -19,6 +19,7 @@ from data.store.folders import atomic_write, home, read_json, sha256_files
 from dpalgos.accounting.composition import Spending
 from dpalgos.formula.group_table import SurvivalCells, noise_std_of
 from dpalgos.formula.nested import submodel_by_formula
+from dpalgos.spelling import quoted
 from dpalgos.typing import FloatArray
 from reports.pages.coefficient_table import INTERCEPTS
 from reports.render import PageTable
@@ -30,7 +31,7 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.protocol.split import Curve, Split, split_budget
-from tasks.release.release import plan_on_rows, public_plan, question_parameters, released_model
+from tasks.release.release import is_charged, plan_on_rows, public_plan, question_parameters, released_model
 from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon
 
 # The folders of code that computes no result of a study.
@@ -80,6 +81,12 @@ class PreparedPlan:
     registration: Registration
 
     @property
+    def without_interval(self) -> list[str]:
+        """The new questions of which no interval is expected."""
+        charged = self.registration.charged
+        return [n for n, each in self.forecasts.items() if n not in charged and has_no_interval(each)]
+
+    @property
     def table(self) -> PageTable:
         return forecast_table(self.plan, self.split.epsilons, self.forecasts)
 
@@ -118,12 +125,39 @@ def forecast_table(
         if guess
     ]
     if released is None:
+        notes += _means_by_group(plan, forecasts)
         notes += [
             f"The curves of {curves!r} have the hazard ratios of {name!r} with less noise than "
             f"the larger model: write submodel = {curves!r} in {name!r}."
             for name, curves in plan.ratios_of_curves
         ]
     return PageTable(columns, rows, title, 3, stacked=True, notes=notes)
+
+
+def has_no_interval(forecast: Forecast) -> bool:
+    """Whether no term of a question is expected to have an interval."""
+    return not any(middle for _, _, middle, _ in forecast.get("terms", ()))
+
+
+def _means_by_group(plan: PlanFile, forecasts: Mapping[str, Forecast]) -> Iterator[str]:
+    """Yield the baseline tables whose means have intervals where those of a regression have none."""
+    for name, request in plan.requests.items():
+        design = request.by_formula
+        response = design.response if design and not design.survival else None
+        if (
+            design is None
+            or not response
+            or not response.column
+            or not has_no_interval(forecasts.get(name, {}))
+        ):
+            continue
+        groups = [group for group in design.reading.right if hasattr(design.declared[group], "levels")]
+        for group in groups[:1]:
+            yield (
+                f"No interval is expected for {name}. Means of `{response.column}` by `{group}` have "
+                f"intervals in a baseline table: "
+                f"write table1 = '{quoted(group)} ~ {quoted(response.column)}'."
+            )
 
 
 def _forecast_of(question: PlanQuestion, forecasts: Mapping[str, Forecast]) -> Forecast:
@@ -191,6 +225,16 @@ def _check_unit(plan: PlanFile, account: Account) -> None:
             require_unit(account.budget, account.charges, plan.requests[name].unit)
 
 
+def check_forecast(prepared: PreparedPlan, *, none_expected: bool) -> None:
+    """Refuse a plan with a new question that has no interval in its forecast, unless that is stated."""
+    if not none_expected and (empty := prepared.without_interval):
+        raise SpecError(
+            f"{prepared.plan.path.name}: nothing was reserved: no interval is expected for "
+            f"{', '.join(map(repr, empty))}; use more epsilon, another kind of question or fewer columns, "
+            "or pass --none-expected to release anyway"
+        )
+
+
 def check_reservable(prepared: PreparedPlan, account: Account | None) -> None:
     """Refuse unreachable targets, and a plan that cannot be reserved, as far as declarations show it."""
     plan, registration = prepared.plan, prepared.registration
@@ -253,9 +297,7 @@ class _Simulated:
         return {term: each.tolist() for term, each in self._tables.half_widths(epsilon).items()}
 
     def forecast(self, epsilon: float) -> Forecast:
-        """Return what to expect at an ε as plain data; nothing without an interval."""
-        if self._request.level is None or (self._request.by_group and not self._request.by_group.terms):
-            return {}
+        """Return what to expect at an ε as plain data."""
         return dict(self._kept.value("forecast", epsilon, self._forecast))
 
     def _forecast(self, epsilon: float) -> Forecast:
@@ -312,21 +354,21 @@ def reserve_plan(
     """
     plan, account = prepared.plan, ledger.account(prepared.plan.plan.dataset)
     registration, requests = registration_of(plan, account), dict[str, tuple[Question, PrivacyCost]]()
-    by_question = {each.question.id: each for each in account.charges}
     for name in (each.name for each in plan.plan.released):
         facts = facts_of(plan, registration, name)
         with plan.naming(name):
             request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-        same = by_question.get(planned.question.id)
+        same = next((each for each in account.charges if is_charged(planned, each)), None)
         before = same or registration.charged.get(name)
         if before and (same is None or same.reserve != facts["reserve"]):
             raise _changed(plan, name, before)
         facts["forecast"] = prepared.forecasts[name]
         cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
-        requests[planned.question.id] = planned.question, cost
-    left = [each for each in registration.reserved.values() if each.question.id not in requests]
-    if left or not requests.keys() <= by_question.keys():
+        question = same.question if same else planned.question
+        requests[question.identity] = question, cost
+    left = [each for each in registration.reserved.values() if each.question.identity not in requests]
+    if left or not requests.keys() <= {each.question.identity for each in account.charges}:
         confirm(left)
         ids = [each.id for each in left]
         ledger.reserve(account.budget.name, [*requests.values()], room_in(account.budget), give_back=ids)

@@ -60,7 +60,7 @@ class PlanQuestion(ReleaseQuestion):
             plain = {**plain, "precision": {mean[0]: target}}
         if isinstance(test := plain.get("test"), str):
             plain = {**plain, "test": [test]}
-        plain = {**plain, "interval": plain.get("interval", 0 if "table1" in plain else 0.95) or None}
+        plain = {**plain, "interval": plain.get("interval", 0.95) or None}
         return plain if mean is None else {**plain, "mean": mean}
 
     @field_validator("family")
@@ -179,6 +179,11 @@ class QuestionSet(Strict):
         names = [each.name for each in self.questions]
         for name in dict.fromkeys(each for each in names if names.count(each) > 1):
             yield f"questions must differ in name, got {name!r} twice; rename one"
+        first: dict[str, str] = {}
+        for each in self.questions:
+            content = repr(sorted(each.model_dump(exclude={"name"}).items()))
+            if (other := first.setdefault(content, each.name)) != each.name:
+                yield f"question {each.name!r} must differ from {other!r}, got the same twice; take one out"
         for each in self.questions:
             larger = [
                 one for one in self.released if one.name == each.submodel and (one.formula or one.survival)

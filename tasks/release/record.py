@@ -199,7 +199,7 @@ def _earlier(released: StoredRelease) -> Iterator[Charge]:
     plan = _plan_of(own)
     for each in released.account.charges:
         is_of_plan = bool(own.reserve) and _plan_of(each) == plan
-        is_drawn = each.state in (PENDING, RELEASED) and each.question.id != own.question.id
+        is_drawn = each.state in (PENDING, RELEASED) and each.question.identity != own.question.identity
         if is_drawn and each.charged <= own.charged and not is_of_plan:
             yield each
 

@@ -37,6 +37,7 @@ from dpalgos.core.estimator import AnyEstimator
 from dpalgos.formula.allowed import plain_code
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.formula.same_model import signature_of
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, release_plan
 from dpalgos.interval import why_none
@@ -96,28 +97,47 @@ def question_parameters(
     rows = _plain(design.described)
     if not as_in_3_0 and (declaration := rows["declaration"]):
         declaration["marks"] = {"decimal": "", "thousands": ""}
+        is_table = any(getattr(each.derived, "kind", "") == "table1" for each in design.columns)
         counted = {name for each in design.columns if each.derived for name in each.derived.counts_missing}
         for column in declaration["columns"]:
             column.pop("periods", None)
+            if is_table:  # it rounds what was released
+                column.pop("resolution", None)
             column["spellings"] = _spellings(column["spellings"])
             if column["name"] in counted:
                 column["impute"] = None
     return {"keywords": _plain(keywords), "rows": rows}
 
 
-def model_of_question(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left of a question with a formula if spelling and order of terms do not count."""
+def model_of_question(parameters: Mapping[str, Any], signature: Sequence[Any] = ()) -> dict[str, Any]:
+    """Return what is left of a question with a formula if spelling and order of terms do not count.
+
+    Without the ``signature`` of its design, only simple spellings are recognized, as up to version 4.0.
+    """
     rows = parameters["rows"]
     if not (formula := rows.get("formula")) or not (declaration := rows.get("declaration")):
         return {}
     columns = [each for each in declaration["columns"] if each.get("derived") is None]
+    model = {
+        "sides": [plain_code(formula[side]) for side in ("response", "offset")],
+        "factors": sorted(sorted(map(plain_code, term)) for term in formula["factors"]),
+    }
     return {
         "keywords": parameters["keywords"],
         "declaration": {**declaration, "columns": sorted(columns, key=lambda each: str(each["name"]))},
         "columns": formula["columns"],
-        "sides": [plain_code(formula[side]) for side in ("response", "offset")],
-        "factors": sorted(sorted(map(plain_code, term)) for term in formula["factors"]),
+        "model": list(signature) or model,
     }
+
+
+def canonical_request(request: ReleaseRequest) -> str:
+    """Return the one text of all spellings of a request, apart from its budget; it needs no row."""
+    params = public_plan(request).params
+    parameters = question_parameters(request.estimator, params, request.design)
+    if request.by_formula:
+        parameters = model_of_question(parameters, signature_of(request.by_formula))
+    keywords = {**parameters["keywords"], "epsilon": None, "delta": None}
+    return canonical_json({**parameters, "estimator": request.estimator.name, "keywords": keywords})
 
 
 def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
@@ -469,10 +489,13 @@ def release(
     others = {"allow_new_content": allow_new_content}
     account = ledger.account(request.dataset)
     plan = plan_on_rows(ledger, account, request, data, progress=progress, **others)
-    ids = {each.question.id for each in account.charges}
-    if plan.question.id not in ids and plan.question_of_3_0.id in ids:
+    if not again and (text := _spelling_of_charge(plan, account.charges)):
+        _log.warning("the same model was released as %r, and is shown as released", text)
+        plan = plan_on_rows(ledger, account, request.with_formula(text), data, progress=progress, **others)
+    charged = {each.question.identity for each in account.charges}
+    if plan.question.identity not in charged and plan.question_of_3_0.identity in charged:
         plan = replace(plan, question=plan.question_of_3_0)
-    charges = [each for each in account.charges if each.question.id == plan.question.id]
+    charges = [each for each in account.charges if each.question.identity == plan.question.identity]
     if not charges and not again:
         _refuse_unmatched(plan.question, account.charges)
     is_lost = bool(charges) and charges[-1].state == PENDING
@@ -541,7 +564,7 @@ def plan_release(request: ReleaseRequest, sample: Sample, reader: Fingerprinter)
         drawing=drawing,
         sample=sample,
         question=question,
-        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request)),
+        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request, reader)),
     )
 
 
@@ -562,13 +585,35 @@ def public_plan(request: ReleaseRequest) -> ReleasePlan:
     return release_plan(name, *shape, request.keywords, n_users=request.n_users)
 
 
+def is_charged(plan: PlannedRelease, charge: Charge) -> bool:
+    """Whether a charge is of the question of a plan, in whatever spelling of its formula."""
+    one, other = plan.question, charge.question
+    if one.identity == other.identity:
+        return True
+    stored = charge.cost.facts.get("model")
+    same_budget = (one.estimator, one.epsilon, one.delta) == (other.estimator, other.epsilon, other.delta)
+    own = plan.cost.facts.get("model")
+    if not stored or not own or not same_budget or stored["read"] != own["read"]:
+        return False
+    models = [model_of_question(each.parameters, stored["signature"]) for each in (one, other)]
+    return own["signature"] == stored["signature"] and models[0] == models[1] != {}
+
+
+def _spelling_of_charge(plan: PlannedRelease, charges: Sequence[Charge]) -> str:
+    """Return how the formula of a charge for the same question is spelled; "" if it is as in the plan."""
+    same = [each for each in charges if is_charged(plan, each)]
+    if not same or any(each.question.identity == plan.question.identity for each in same):
+        return ""
+    return str(same[-1].cost.facts["model"]["formula"])
+
+
 def _refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
     """Refuse to charge a charged model in another spelling, or what an earlier version may have charged."""
     known = {name: set(part) for name, part in question.parameters.items()}
     budget = question.estimator, question.epsilon, question.delta
     for one, facts in ((each.question, each.cost.facts) for each in charges if each.state != RESERVED):
         same_budget = (one.estimator, one.epsilon, one.delta) == budget
-        if not same_budget or one.content != question.content:
+        if not same_budget or (one.exact != question.exact and one.content != question.content):
             continue
         model = model_of_question(question.parameters)
         if model and model == model_of_question(one.parameters):
@@ -604,9 +649,15 @@ def _warn_of_large_delta(delta: float, n: int, units: str) -> None:
         )
 
 
-def _facts(drawing: ReleasePlan, request: ReleaseRequest) -> dict[str, Any]:
+def _facts(drawing: ReleasePlan, request: ReleaseRequest, reader: Fingerprinter) -> dict[str, Any]:
     """Return the facts to store with the charge: a later version might compute them differently."""
+    design = request.by_formula
+    model: dict[str, Any] = {}
+    if design:
+        model = {"formula": design.formula, "signature": signature_of(design)}
+        model["read"] = reader.exact(of_table=True)
     return {
+        **({"model": model} if model else {}),
         "rho": drawing.cost.rho,
         "events": event_entries(drawing.events),
         "risk": risk_of_events(drawing.events, request.delta, request.relation.unit_of_privacy).to_dict(),

@@ -162,6 +162,14 @@ class ReleaseRequest:
         is_time = self.by_formula is not None and self.by_formula.survival is not None
         return self.table.users or (self.table.rows if is_time else None)
 
+    def with_formula(self, formula: str) -> "ReleaseRequest":
+        """Return the request with another spelling of its formula."""
+        assert self.own is not None
+        table, design = expand_formula(formula, self.own.data)
+        columns = self.columns.model_copy(update={"x": design.covariates, "y": design.response_column})
+        own = self.own.model_copy(update={"data": table})
+        return replace(self, formula=formula, own=own, columns=columns, by_formula=design)
+
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns of the file that the estimate is made from."""

@@ -50,6 +50,20 @@ def test_a_budget_sums_calls_and_withholds_what_exceeds_it():
     assert whole.spent_epsilon == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("epsilon", 100.0), ("delta", 0.1), ("relation", None), ("failure_delta", 0.0)]
+)
+def test_a_budget_cannot_be_changed(name, value):
+    budget = Budget(epsilon=1.5, delta=1e-6)
+    for charged in (False, True):
+        if charged:
+            mean(budget, epsilon=1.0)
+        refused(lambda: setattr(budget, name, value), InputError, name, "another")
+        refused(lambda: delattr(budget, name), InputError, name)
+        refused(lambda: setattr(budget, "_answers", []), InputError, "_answers")
+    refused(lambda: mean(budget, epsilon=1.0), InputError, "1.5")
+
+
 def test_bounds_that_are_too_far_from_one_are_refused_before_a_charge():
     X, y = table()
     budget = Budget(epsilon=1.5, delta=1e-6)
@@ -189,7 +203,7 @@ def test_one_seed_gives_each_answer_its_own_noise():
     rng, draws = np.random.default_rng(), []
     for number in range(3):
         rng.bit_generator.state = state
-        budget._seeds = [bytes([other]) for other in range(number)]  # as if the state were not known
+        budget._seeds[:] = [bytes([other]) for other in range(number)]  # as if the state were not known
         draws.append(budget.own_generator(rng).random())
     assert len(set(draws)) == 3
 

@@ -50,6 +50,26 @@ def test_a_large_epsilon_gives_sizes_means_deviations_quartiles_and_shares():
     assert found["ci_low"].isna().all()
 
 
+def test_quartiles_of_whole_numbers_are_whole_numbers():
+    frame = trial(3000)
+    frame["age"] = frame["age"].clip(40, 80).round()
+    options = {"interval": 0.95, "epsilon": 5.0, **PUBLIC, **BUDGET}
+    rounded = table_one(FORMULA, frame, resolution={"age": 1}, **options).frame()
+    plain = table_one(FORMULA, frame, **options).frame()
+    is_quartile = rounded["statistic"].str.contains("quartile|median")
+    numbers = ["estimate", "ci_low", "ci_high"]
+    found, exact = (each.loc[is_quartile, numbers].to_numpy() for each in (rounded, plain))
+    assert (found == found.round()).all()
+    assert not (exact == exact.round()).all()
+    assert (found[:, 1] <= exact[:, 1] + 1e-4).all()
+    assert (found[:, 2] >= exact[:, 2] - 1e-4).all()
+    assert (abs(found - exact) <= 1).all()
+    for arm, own in frame.groupby("arm"):
+        of_arm = found[(rounded.loc[is_quartile, "group"] == arm).to_numpy(), 0]
+        assert abs(of_arm - own["age"].quantile([0.25, 0.5, 0.75])).max() <= 1
+    assert rounded[~is_quartile].equals(plain[~is_quartile])
+
+
 def declared_trial(**facts):
     declared = {"age": NumberColumn(40, 80, **facts)}
     return declared | {name: CategoryColumn(tuple(levels)) for name, levels in PUBLIC["levels"].items()}
@@ -192,6 +212,7 @@ def encoded_row(row, levels):
 
 
 LEVELS = [(2, 3, 0), (1, 0), (1, 2), (1, 1), (3, 0), (2, 1, 1), (1, 1, 0)]
+LEVELS += [(1, 2, 2), (1, 3, 1, 2)]  # categories decide the distance
 LEVELS += [(1, -1), (3, -1), (2, 2, -1), (1, -1, 0)]  # numbers that may lack cells
 
 

@@ -47,6 +47,7 @@ BAD_OF_TABLES = {
     "replicates": 2,
     "row_mask": np.arange(60) < 9,
     "shrinkage": "james_stein",
+    "resolution": {"age": 0},
 }
 BAD_OF_TABLES |= {"interval": 95, "user_ids": np.arange(60), "weights": np.ones(60)}
 
@@ -62,6 +63,11 @@ ALIKE = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
 CODED = people().assign(smoker=np.arange(60) % 2 + 1)  # no event has a bound of 1 and a code of 2
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
 ROWS = [
+    # What is not a formula is named with what to write
+    *[(InputError, f"I({each} ** 2)", lambda each=each: fit(f"cost ~ {each}**2 + region")) for each in ("age", "visits")],
+    *[(InputError, ("column of the table", "0 and 1"), lambda each=each: fit(f"cost ~ {each}")) for each in ("I(age > 5)", "age > 5", "region == 'n'", "I(age & visits)", "age and region", "I(age != 3)", "I(1 if age else 0)")],
+    *[(InputError, "user", lambda each=each: private.phreg("Surv(days, smoker) ~ age", people().assign(id=each), bounds=BOUNDS, user="id", epsilon=1, delta=1e-6)) for each in ([None, *map(str, range(59))], [np.nan, *range(59)], pd.array([pd.NA, *range(59)], dtype="Int64"), pd.Series([pd.NA, *map(str, range(59))], dtype="string"))],
+    (InputError, "resolution", lambda: table_one(resolution={"region": 1})),
     (InputError, "cost", lambda: fit(bounds={"age": (18, 90)})),
     *[(InputError, "age", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in ((90, 18), 3)],
     *[(InputError, name, lambda each=each, name=name: fit(**{name: each})) for name in ("bounds", "levels", "center", "scale") for each in ([("age", 18, 90)], (18, 90), "age", 5)],

@@ -52,7 +52,7 @@ def completed(file, bounds, categories=None, target=TARGET):
     text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "a person"')
     text = text.replace('clusters = "?"', 'clusters = "none"').replace('max_weight = "?"', "max_weight = 3.0")
     text = re.sub(r'^(mean\..*) = "\?"', r"\1 = 0.3", text, flags=re.MULTILINE)
-    text = text.replace('interval_target = "?"', f'interval_target = "{target}"')
+    text = text.replace('interval_target = "robust"', f'interval_target = "{target}"')
     head, *blocks = text.split("[[data.columns]]\n")
     done = []
     for block in blocks:

@@ -128,7 +128,7 @@ def test_twice_the_sampling_error_is_that_of_the_estimators_that_answer(tmp_path
 def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys, few_tables):
     command(str(small(study(tmp_path, 200, response="cost"))), None, True)
     told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"forecasts", "wanted", "needs", "guess", "guesses", "risks"}
+    assert set(told) == {"forecasts", "wanted", "needs", "guess", "guesses", "risks", "releases"}
     assert all(risk["unit"] == "row" for risk in told["risks"].values())
     assert told["guesses"] == Guesses().model_dump(mode="json")
     zero = next(each["error"] for each in told["forecasts"] if each["estimator"] == "zero")
@@ -187,7 +187,7 @@ def test_the_epsilon_that_half_of_the_intervals_need_is_named(tmp_path, home, co
     assert status == 2
     assert f"epsilon about {needed:.2g}" in err
     assert "4,000 rows" in err
-    assert "dpcost advise does not" in err  # of long tails
+    assert "skewed = false" in err  # of long tails
     assert "use that epsilon, a robust interval_target, more rows" in err
     monkeypatch.setattr(releases, "needed_epsilon", lambda _: None)
     _, _, err = command_line(*words, "--interval", 0.95)

@@ -9,6 +9,7 @@ from flows.page.releasing import text_of_command
 from flows.page.state import State, count
 from flows.page.steps.budget import split_table
 from tasks.protocol.plan_file import PAGES
+from tasks.protocol.prepare import PreparedPlan
 from tasks.protocol.registration import is_released
 
 _SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".json")
@@ -41,22 +42,23 @@ def serve(input: Inputs, state: State) -> None:
         does = f"charge ε {found.split.total:.4g} and release"
         if is_released(found.plan, account):
             does = "write the results again, which charges nothing"
-        label = f"To {does}, type {state.files.dataset}"
+        empty = ", ".join(found.without_interval)
         return ui.div(
             split_table(found),
-            ui.input_text("confirm", label, width="100%"),
+            banner(f"No interval is expected for {empty}.") if empty else None,
+            ui.input_text("confirm", f"To {does}, type {_word(state, found)}", width="100%"),
             ui.input_action_button("release", "Charge and release", class_="btn-danger"),
         )
 
     @reactive.effect
     @reactive.event(input.release)
     def start() -> None:
-        found, name = state.forecast(), state.files.dataset
+        found = state.forecast()
         if found is None:
             ui.notification_show("The files changed; forecast all questions again.", type="warning")
-        elif input.confirm().strip() != name:
-            ui.notification_show(f"Nothing was charged: type {name} to confirm.", type="warning")
-        elif not releasing.start(_release(state, found.plan.digest)):
+        elif input.confirm().strip() != (word := _word(state, found)):
+            ui.notification_show(f"Nothing was charged: type {word} to confirm.", type="warning")
+        elif not releasing.start(_release(state, found)):
             ui.notification_show("A release is under way.", type="warning")
 
     @reactive.poll(lambda: releasing.progress, 0.5)
@@ -86,6 +88,11 @@ def serve(input: Inputs, state: State) -> None:
         return _results(state.files.results)
 
 
+def _word(state: State, found: PreparedPlan) -> str:
+    """Return what a person types to charge a plan; more if some questions may have no interval."""
+    return f"{state.files.dataset}{' without intervals' * bool(found.without_interval)}"
+
+
 def _results(folder: Path) -> ui.Tag | None:
     if not (folder / PAGES[0]).exists():
         return None
@@ -107,10 +114,11 @@ def _ended(status: int | None) -> str:
     return failed if status else "Released."
 
 
-def _release(state: State, digest: str = "") -> list[list[str]]:
+def _release(state: State, found: PreparedPlan | None = None) -> list[list[str]]:
     """Return the commands of a release, with a figure of each survival curve."""
     files = state.files
-    shown = ["--digest", digest, "--yes"] if digest else []
+    shown = ["--digest", found.plan.digest, "--yes"] if found else []
+    shown += ["--none-expected"] * bool(found and found.without_interval)
     release = ["protocol", "release", files.plan.name, "--out", files.results.name, *shown]
     figures = [f"{files.results.name}/{each['name']}" for each in files.questions if "survival" in each]
     drawn = [["figure", each, "--format", "svg", "--out", f"{each}.svg", "--force"] for each in figures]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.page.files import codes_of, list_of, number_of, opened_files, text_of_list
+from flows.page.files import codes_of, list_of, number_of, opened_files, quoted_entry, text_of_list
 from flows.page.forecasts import needed, needed_times
 from flows.page.parts import chart, gauge
 from flows.page.steps.questions import question_of, text_of_question
@@ -138,7 +138,12 @@ def test_codes_of_categories_are_read_by_line():
 
 
 def test_a_text_with_a_comma_is_one_category():
-    assert list_of(text_of_list(["a", "b, c"])) == ["a", "b, c"]
+    for texts in (["a", "b, c"], ["a\nb", "c\r"], ['say "x"', "a=b", " c ", "C:\\new", "µ"], ["a"]):
+        assert list_of(text_of_list(texts)) == texts
+        assert "\n" not in text_of_list(texts)
+        written = "\n".join(f"{quoted_entry(each)} = {text_of_list(texts)}" for each in texts)
+        assert codes_of(written) == dict.fromkeys(texts, texts)
+    assert list_of('a,, "C:\\x, y" ,b\nc') == ["a", "C:\\x, y", "b\nc"]
 
 
 def test_questions_have_names_of_their_own():

@@ -45,6 +45,16 @@ def test_the_address_sets_a_cookie_that_opens_the_page(guarded):
 
 
 @pytest.mark.parametrize(
+    "others", ['prefs={"theme":"dark"}; {own}', "{own}; a[b]=1", "a; =; b==c ;{own}", 'c="x; {own}; d="']
+)
+def test_cookies_of_other_programs_do_not_matter(guarded, others):
+    own = f"dpcost_page_{PORT}={guarded.token}"
+    assert answer(guarded, cookie=f"x; {others.replace('{own}', own)}") == [{"type": "seen"}]
+    foreign = others.replace("{own}", f"dpcost_page_1={guarded.token}; dpcost_page_{PORT}=another")
+    assert answer(guarded, cookie=f"x; {foreign}")[0]["status"] == 403
+
+
+@pytest.mark.parametrize(
     "visit",
     [
         {"cookie": ""},

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from prefect.states import Completed, Failed
 
+import dpalgos
 import flows.protocol
 import tasks.protocol.prepare
 import tasks.release.release
@@ -22,6 +23,7 @@ from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import check_reservable, prepare_plan, reserve_plan
+from tasks.protocol.questions import QuestionSet
 from tasks.protocol.registration import deviations, is_released, registered_plan, registration_of
 from tasks.release.release import draw_answer, public_plan
 from tasks.release.spending import room_in, spent_epsilon
@@ -232,6 +234,25 @@ def test_a_question_names_a_form_if_the_study_lists_several(file):
     refused(lambda: read_plan(file), SpecError, "'primary'", "form", "'robust'", "'least squares'")
     edit(file, ('name = "primary"', 'name = "primary"\nform = "least squares"'))
     assert read_plan(file).request("primary", 1.0).keywords["interval_target"] == "least squares"
+
+
+TWICE = [
+    ("formula = 'systolic ~ C(arm) + baseline'", "formula = 'systolic ~ baseline + arm'"),
+    ("formula = 'systolic ~ log(age)'", "formula = 'systolic ~ np.log(age)'"),
+    ("mean = 'age'", "mean = ['age']"),
+    ("mean = 'age'", "mean = 'age'\nprecision = 3.0"),
+    ("table1 = 'arm ~ age + sex'", "table1 = 'arm ~ sex + age'"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), TWICE)
+def test_a_question_twice_is_refused_by_its_name(file, one, other):
+    text = file.read_text()
+    file.write_text(f'{text}\n[[question]]\nname = "one"\n{one}\n[[question]]\nname = "other"\n{other}\n')
+    refused(lambda: read_plan(file), SpecError, "'one'", "'other'", "take one out")
+    both = [tomllib.loads(each) for each in (f"name = 'one'\n{one}", f"name = 'other'\n{one}")]
+    plain = {"plan": {"epsilon": 1.0, "delta": 1e-6}, "question": both}
+    refused(lambda: QuestionSet.read(plain), dpalgos.InputError, "'one'", "'other'")
 
 
 def test_a_question_may_be_called_like_the_value_of_a_parameter(file):

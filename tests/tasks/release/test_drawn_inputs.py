@@ -248,6 +248,16 @@ def test_requests_are_one_question_if_and_only_if_they_draw_from_the_same_inputs
     assert len({plan.question.id for plan in plans}) == len(plans) - n_spelled_twice
 
 
+def test_the_bound_of_weights_is_part_of_the_question_without_a_study_file(folder, ledger):
+    plans = []
+    for bound in (3.0, 2.0, 3.0):
+        config = asked(folder, bounds=f"max_weight = {bound}")
+        edited(config, 'y = "y"', 'y = "y"\nweights = "c"')
+        plans.append(planned(folder, config, ledger))
+    one, two, again = (plan.question.id for plan in plans)
+    assert one == again != two
+
+
 def test_declarations_and_formulas_are_one_question_only_if_they_draw_from_the_same_inputs(folder, ledger):
     plans = []
     init_study("mine", folder / "t.csv", folder=folder, response="y", family="logistic")

@@ -4,6 +4,7 @@ import decimal
 import json
 import sqlite3
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,10 @@ import pytest
 from data.errors import DataError, LedgerError
 from data.formats.canonical import CanonicalBatch
 from data.ledger.content import Fingerprinter
+from data.tables.queries import confirm
 from data.tables.reading import opened_table
 from data.tables.schema import table_schema
-from data.tables.sources import source_of
+from data.tables.sources import source_of as source_written
 from tasks.errors import SpecError
 from tasks.release.release import read_rows
 from tasks.release.request import read_request
@@ -26,6 +28,13 @@ from tests.tasks.analyst_tables import completed, edited, init_study, numbers_of
 duckdb = pytest.importorskip("duckdb")
 
 LEVELS = ["north", "south", "west"]
+
+
+def source_of(address, folder=Path()):
+    """Return the source of an address that a person has confirmed."""
+    source = source_written(address, folder)
+    confirm(source)
+    return source
 
 
 def visits(n=3000):
@@ -71,6 +80,8 @@ def in_postgresql(table, address):
         with cursor.copy("COPY visits FROM STDIN") as copy:
             for row in table.itertuples(index=False):
                 copy.write_row([None if each != each else each for each in row])
+        cursor.execute("CREATE ROLE reader LOGIN")
+        cursor.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +89,12 @@ def server():
     pytest.importorskip("adbc_driver_postgresql")
     with private_postgres() as address:
         in_postgresql(visits(), address)
-        yield address
+        yield address.replace("dpcost@", "reader@")
+
+
+@pytest.fixture(autouse=True)
+def own_home(home):
+    return home
 
 
 @pytest.fixture
@@ -215,8 +231,7 @@ def test_what_a_query_may_hold(places):
     assert fingerprint(source_of(f"sqlite:v.sqlite?query={text}", places))
     for kind in ("INTERVAL 1 DAY", "[1, 2]", "{'a': 1}"):
         odd = source_of(f"duckdb:v.duckdb?query=SELECT age, {kind} AS odd FROM visits", places)
-        refused(lambda odd=odd: table_schema(odd), DataError, "interval") if "DAY" in kind else None
-        assert "DAY" in kind or table_schema(odd).types["odd"] == "nested"
+        refused(lambda odd=odd: table_schema(odd), DataError, "'odd'", "AS odd")
     mixed = "SELECT CASE WHEN visit = 3 THEN 'x' WHEN visit = 4 THEN 2.5 ELSE visit END AS m FROM visits"
     assert table_schema(source_of(f"sqlite:v.sqlite?query={mixed}", places)).types == {"m": "text"}
 
@@ -244,7 +259,10 @@ def test_a_server_that_goes_away_ends_the_reading(places):
     psycopg = pytest.importorskip("psycopg")
     with private_postgres() as address:
         many = "SELECT k AS a, repeat('x', 500) AS b FROM generate_series(1, 2000000) AS s(k)"
-        with opened_table(source_of(f"{address}?query={many}")) as (_, batches):
+        with psycopg.connect(address) as connection:
+            connection.execute("CREATE ROLE reader LOGIN")
+        reader = address.replace("dpcost@", "reader@")
+        with opened_table(source_of(f"{reader}?query={many}")) as (_, batches):
             next(batches)
             with psycopg.connect(address, autocommit=True) as other:
                 other.execute(
