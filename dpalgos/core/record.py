@@ -20,6 +20,7 @@ UNRESOLVED = "unresolved_directions"
 UNSURE_MEAN = "mean_response_unsure"
 SLOPES_HELP = "slopes_help"  # the probability that slopes predict better than the intercept alone
 UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
+OVERDISPERSED = "counts_overdispersed"
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 
 
@@ -49,6 +50,11 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
         sentences.append(
             "More than 2% of the total weight belongs to rows whose weights were clipped to max_weight. If "
             "weights are informative, the estimate is for another population. A larger max_weight would help."
+        )
+    if np.any(notes.get(OVERDISPERSED, False)):
+        sentences.append(
+            "Counts vary by more than their means explain. If the variation depends on a column, its slope "
+            "may be biased. interval_target='least squares' accounts for this, with wider intervals."
         )
     if any(np.any(notes.get(name, False)) for name in (ROWS_BEYOND, SCORES_BEYOND)):
         sentences.append(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.interval import BENT, CLIPPED, GROSS, HIDDEN, OMITTED, Interval
+from dpalgos.interval import BENT, CLIPPED, DISPERSED, GROSS, HIDDEN, MOVED, OMITTED, Interval
 from dpalgos.intervals.half_widths import interval_by_variance, part_along
 from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import Family
@@ -92,17 +92,22 @@ class Center(NamedTuple):
 
 
 class InterceptShift(NamedTuple):
-    """Changes by the mean residual at a column of ones, (d,) each; ``image`` (d, d) leaves its rows."""
+    """Changes by the mean residual at a column of ones, (d,) each; ``image`` (d, d) leaves its rows.
+
+    ``gross`` and ``dispersed`` mark coefficients without an interval.
+    """
 
     moved: FloatArray
     image: FloatArray
     variance: FloatArray
     bias: FloatArray
     gross: BoolArray
+    dispersed: BoolArray
 
     @classmethod
     def none(cls, d: int) -> "InterceptShift":
-        return cls(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool))
+        none = np.zeros(d, dtype=bool)
+        return cls(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d), none, none)
 
 
 class CombinationError(NamedTuple):
@@ -224,7 +229,8 @@ class ReleasedRegression:
         biases = {CLIPPED: size @ shift.bias + clipped, OMITTED: unsure, HIDDEN: unknown}
         flags = {
             HIDDEN: unresolved(self.curvature, outer),
-            GROSS: (takes_part & shift.gross).any(axis=1),
+            MOVED if self.family.is_bounded else GROSS: (takes_part & shift.gross).any(axis=1),
+            DISPERSED: (takes_part & shift.dispersed).any(axis=1),
             BENT: curved**2 > _TOO_CURVED**2 * variance,
         }
         return interval_by_variance(

@@ -133,7 +133,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _SCORE_MOMENTS = 0.015, 0.03  # of an interval; the second of single events
-_MOVED = 0.02  # of persons with a cell that was moved to a bound
+_MOVED = 0.02  # of rows with a cell that was moved to a bound
 _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
@@ -317,7 +317,7 @@ def _interval(numbers: Numbers) -> Shares:
         far_rows = {FAR_ROWS: Share(0.32)} if numbers.family.is_linear else {}
         return {WIDE_SCORE: Share(0.06)} | plan | {TAIL: Share(0.19)} | far_rows
     if numbers.family.is_bounded:
-        return plan | ({FAR_ROWS: Share(_MOVED)} if single else {})
+        return plan | {FAR_ROWS: Share(_MOVED)}
     return plan | {RESIDUAL: Share(0.055, forms=(PEOPLE_RESIDUAL,)), FAR_ROWS: Share(0.03)}
 
 
