@@ -112,7 +112,8 @@ class FormulaResult(Result):
     def marginal_means(self, name: str, interval: float = 0.95) -> Any:
         """Return the mean response at each level of a category, as a data frame.
 
-        Other numeric columns are at their public centers. Levels of other categories have equal frequencies.
+        If the target of a linear regression is robust, it has a robust location instead of a mean. Pass
+        ``interval_target="least squares"`` for means. Other numeric columns are at their public centers. Levels of other categories have equal frequencies.
         The mean linear predictor is transformed to the scale of the response.
         """
         check_probability("interval", interval)

@@ -21,6 +21,7 @@ from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
 from dpalgos.typing import BoolArray, FloatArray
 
+ROBUST_LOCATION = "robust location"
 RESOLVED = 2.6  # noise standard deviations by which an eigenvalue stands out
 _UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that look as expected
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
@@ -197,6 +198,11 @@ class ReleasedRegression:
     def after_offset(self) -> "ReleasedRegression":
         """Return what is released of a regression whose first column is an offset, of coefficient 1."""
         return replace(self, has_offset=True)
+
+    @property
+    def of_responses(self) -> str:
+        """The word for a prediction: a robust line is no mean if errors are skewed."""
+        return ROBUST_LOCATION if self.family.is_linear and self.tail is None else "mean"
 
     @property
     def coefficients(self) -> FloatArray:

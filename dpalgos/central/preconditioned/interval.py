@@ -34,8 +34,8 @@ only:
   overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope. The
   dispersion may depend on covariates. Therefore a slope may move by 0.4 times that part per standard
   deviation of its column. The dispersion is that within Λ, so the bound is multiplied by 1.4, too. Counts of
-  people have none. A person's score is clipped to a threshold that follows from covariates. That moves the
-  intercept alone if the spread does not depend on covariates
+  people have none. A person's score is clipped to a threshold that follows from covariates. If the spread does
+  not depend on covariates, clipping moves the intercept alone
   (:class:`dpalgos.central.preconditioned.scores.LimitedScores`). With t and t² the mean variance of Poisson
   residuals is released. If t² exceeds 1.4 times of it, the intercept has no interval.
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean

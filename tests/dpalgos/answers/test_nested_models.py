@@ -233,11 +233,34 @@ def test_predictions_have_intervals_of_the_mean(people, fit):
     plain = getattr(smf, fit)(formula, people, **offset).fit(**({} if fit == "ols" else {"disp": 0}))
     true = plain.predict(few, **later)
     ends = found.predict(few, interval=0.95)
-    assert list(ends.columns) == ["mean", "mean_ci_lower", "mean_ci_upper"]
+    name = "robust_location" if fit == "ols" else "mean"
+    assert list(ends.columns) == [name, f"{name}_ci_lower", f"{name}_ci_upper"]
+    ends.columns = ["mean", "mean_ci_lower", "mean_ci_upper"]
     assert ((ends.mean_ci_lower < true) & (true < ends.mean_ci_upper)).mean() > 0.6
     np.testing.assert_allclose(ends["mean"], found.predict(few), rtol=0.15)
-    assert (found.predict(few, interval=0.9).mean_ci_upper < ends.mean_ci_upper).all()
+    assert (found.predict(few, interval=0.9).iloc[:, 2] < ends.mean_ci_upper).all()
     assert np.isfinite(found.submodel(["age"]).predict(few)).all() or fit == "poisson"
+
+
+def costs_of_arms(seed, n=4000):
+    rng = np.random.default_rng([seed, 12])
+    late = rng.integers(0, 2, n)
+    cost = np.exp(1 + 0.3 * late + np.where(late, 1.1, 0.7) * rng.standard_normal(n)).clip(0, 99)
+    return pd.DataFrame({"arm": np.where(late, "b", "a"), "cost": cost})
+
+
+def test_a_mean_by_group_is_the_mean_or_has_another_name():
+    public = {"bounds": {"cost": (0, 100)}, "levels": {"arm": ["a", "b"]}, "epsilon": 3.0, "delta": 1e-6}
+    true = costs_of_arms(0, 10**6).groupby("arm").cost.mean()
+    covered = []
+    for seed in range(1, 21):
+        target = {"interval_target": "least squares", "random_state": seed}
+        means = private.ols("cost ~ arm", costs_of_arms(seed), **public, **target).marginal_means("arm")
+        covered.append((means.mean_ci_lower < true) & (true < means.mean_ci_upper))
+    assert np.mean(covered) > 0.85
+    robust = private.ols("cost ~ arm", costs_of_arms(0), **public, random_state=0)
+    assert "mean" not in robust.marginal_means("arm")
+    assert "mean" not in robust.predict(costs_of_arms(0).head(), interval=0.95)
 
 
 def test_marginal_means_are_of_levels_at_public_centers(people, costs):
@@ -245,9 +268,10 @@ def test_marginal_means_are_of_levels_at_public_centers(people, costs):
     table = costs.params
     assert list(means.index) == LEVELS["region"]
     north = table["Intercept"] + table["age"] * (18 + 75) / 2 + table["C(smoker)[T.yes]"] / 2
-    np.testing.assert_allclose(means["mean"]["north"], north)
-    np.testing.assert_allclose(means["mean"]["south"] - north, table["C(region)[T.south]"])
-    assert (means.mean_ci_lower < means["mean"]).all()
+    located = means["robust_location"]
+    np.testing.assert_allclose(located["north"], north)
+    np.testing.assert_allclose(located["south"] - north, table["C(region)[T.south]"])
+    assert (means.robust_location_ci_lower < located).all()
     with pytest.raises(InputError, match="age"):
         costs.marginal_means("age")
 
