@@ -60,7 +60,7 @@ class GroupNumbers:
     estimator: ClassVar[str]
     times: ClassVar[tuple[str, ...]] = ()
     joins_rows: ClassVar[bool] = False  # each row is a person
-    sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # whether a number was clipped is not used
+    sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # declared columns of numbers that are clipped
 
     @property
     def survival(self) -> SurvivalTime | None:
@@ -288,6 +288,11 @@ class BaselineNumbers(GroupNumbers):
         return (self.group, *(each.name for each in self._sorted))
 
     @property
+    def sources(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
+        """The declared column of each number, which may be clipped."""
+        return {f"~ {each.name}": (each.name,) for each in self.variables if not each.levels}
+
+    @property
     def counts_missing(self) -> tuple[str, ...]:
         """The variables that may lack cells."""
         return tuple(each.name for each in self.variables if each.may_lack)
@@ -332,6 +337,11 @@ class BaselineNumbers(GroupNumbers):
     ) -> BaselineTable:
         """Return the table from what was released."""
         sums = np.asarray(estimate).reshape(len(self.groups), -1)
+        if sums.shape[1] < 1 + sum(len(each.parts) for each in self.variables):
+            raise InputError(
+                "the record holds sums without persons outside the bounds, of version 4.0 or before; release "
+                "them again"
+            )
         ends = np.cumsum([1, *(len(each.parts) for each in self._sorted)])
         parts = dict(
             zip([each.name for each in self._sorted], np.split(sums, ends, axis=1)[1:-1], strict=True)
@@ -342,7 +352,7 @@ class BaselineNumbers(GroupNumbers):
             variables=self.variables,
             groups=self.groups,
             n_persons=n,
-            level=level,
+            level=level or 0.95,
             **facts,
         )
 
