@@ -240,8 +240,8 @@ class BaselineTable:
             size, a share of a level or of missing cells, a mean, a standard deviation, a median or a
             quartile. Except for missing cells, they are of persons with a value. ``n``
             is the number of persons in a group or level, or with a missing cell. Numbers are NaN where a
-            group is too small. A mean is NaN if its half-width exceeds the standard deviation and a cell, a
-            standard deviation if its limits differ by a factor of 1.5 or more. If values are outside
+            group is too small. A mean is NaN if its half-width exceeds the standard deviation and a cell. A
+            standard deviation is NaN if its limits differ by a factor of 1.5 or more. If values are outside
             the public bounds, both are NaN, as are quartiles at a bound. Quartiles and the standard
             deviation are NaN where all values are 0 or 1.
         """

@@ -3,7 +3,7 @@
     size of a group    Σ w,   w = the weight of a row in its person, 1 for rows that are persons
     share of level l   Σ w 1(level is l)
     number z           Σ w clip(z, −1, 1),   and Σ w 1(cell of z is k) in K = 128 ordered cells of [−1, 1]
-    outside            Σ w 1(the number is outside [−1, 1], or was clipped to −1 or 1 before)
+    outside            Σ w 1(the number is outside [−1, 1], or was clipped)
     missing cells      Σ w 1(the number is missing),   of a number that may lack cells
 
 The first column of X is the code of the group, 1 … G. Each further column is a variable: the code of a
