@@ -100,6 +100,14 @@ class Interval:
         """The reasons that coordinates have no interval, in words; empty if all have one."""
         return why_none(self.codes, [str(j) for j in range(len(self.codes))], "coordinate")
 
+    def hidden(self, names: Sequence[str]) -> list[str] | None:
+        """Return the names of coordinates that noise hides; None if no interval was computed."""
+        codes = np.bitwise_or.reduce(self.codes.astype(int), axis=1)
+        if (codes >> REASONS.index(FEW) & 1).any():
+            return None
+        is_hidden = codes >> REASONS.index(HIDDEN) & 1
+        return [name for name, each in zip(names, is_hidden, strict=True) if each]
+
     def limits(self, answer: FloatArray) -> FloatArray:
         """Return lower and upper limits, (2, d, R), around an estimate (d, R)."""
         center = answer if self.center is None else self.center

@@ -519,3 +519,22 @@ def test_a_refused_interval_names_its_reason_and_a_remedy_that_cures_it(case):
     text = " ".join(str(each.message) for each in caught)
     assert ("logarithm" if cure.startswith("log") else "bounds that no value exceeds") in text
     assert np.isfinite(asked_of(cure, people=people, **wider).conf_int().loc[["x", "z"]].to_numpy()).all()
+
+
+def test_a_caution_about_noise_names_the_coefficients_that_it_hides():
+    """A column that noise hides next to one that it does not: the latter's interval is as good as any."""
+    rng, n = np.random.default_rng(4), 3000
+    x, thin = rng.standard_normal(n).clip(-4, 4), 1e-4 * rng.standard_normal(n)
+    frame = pd.DataFrame({"x": x, "thin": thin, "y": 0.5 * x + rng.uniform(-1, 1, n)})
+    ask = {"epsilon": 3.0, "delta": 1e-6, "random_state": 0}
+    with pytest.warns(dpalgos.AccuracyWarning, match="of thin"):
+        result = formula.ols(
+            "y ~ x + thin", frame, bounds={"x": (-4, 4), "thin": (-1, 1), "y": (-4, 4)}, **ask
+        )
+    (caution,) = result.cautions
+    assert "of thin" in caution
+    assert result.conf_int().loc["x"].notna().all()
+    wide = formula.ols("y ~ x", frame, bounds={"x": (-400, 400), "y": (-4, 4)}, **ask)
+    assert wide.diagnostics["unresolved_directions"].max() >= 1
+    assert wide.conf_int().loc["x"].notna().all()
+    assert wide.cautions == []

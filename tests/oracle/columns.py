@@ -69,7 +69,7 @@ def means(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
             continue
         got, halves = center + scale * found.estimate, scale * np.ptp(np.asarray(found.interval), axis=0) / 2
         for k, column in enumerate(NAMES):
-            yield Pair(f"{name} {column}", got[k], want[k], max(se[k], 1e-9 * scale[k]), halves[k])
+            yield Pair(f"{name} {column}", got[k], want[k], max(se[k], 1e-4 * abs(want[k])), halves[k])
 
 
 DOORS: dict[str, tuple[Door, tuple[str, ...]]] = {

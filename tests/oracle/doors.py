@@ -280,7 +280,7 @@ def _numbers(
     v, w = known[name].to_numpy(float), known.u.to_numpy()
     mean, n = float(np.average(v, weights=w)), float(w.sum())
     second, fourth = (float(np.average((v - mean) ** power, weights=w)) for power in (2, 4))
-    sd = max(float(np.sqrt(second)), 1e-9)
+    sd = max(float(np.sqrt(second)), 1e-3 * abs(mean))  # of constants, cells have a width
     row = one.loc["mean"]
     yield Pair(f"mean {what}", row.estimate, mean, sd / np.sqrt(n), half(row), widths=is_rows and second > 0)
     row, se = one.loc["standard deviation"], float(np.sqrt(max(fourth - second**2, 0) / n)) / (2 * sd)
