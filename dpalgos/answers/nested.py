@@ -47,7 +47,7 @@ from dpalgos.typing import FloatArray
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _ROUNDS, _NARROWEST = 8, 1e-9
-_NO_BOUND = 1e200  # of a bias
+_NO_BOUND, _DIVERGED = 1e200, 1e9  # a bias without a bound; white coefficients without a limit
 _HALF, _CLIPPED_METRIC = 0.5, 0.25  # of a second order; of what the metric of counts moves
 
 
@@ -108,6 +108,8 @@ def _second_order(released: ReleasedRegression, white: FloatArray, tangent: Floa
     for _ in range(_ROUNDS):
         left_out = white - tangent @ coef
         coef = coef + step(left_out, _gap(released, left_out, mean))
+        if not np.abs(coef).max(initial=0.0) < _DIVERGED:
+            return np.full_like(coef, np.nan)
     return coef - first
 
 

@@ -97,6 +97,16 @@ def test_more_answers_obey_the_law(law, door):
     obeyed()
 
 
+FOUND = [  # recipes that once failed
+    ("logit", Recipe(n=2000, seed=842, events="separated", units="centered", order="sorted")),
+]
+
+
+@pytest.mark.parametrize(("door", "recipe"), FOUND, ids=str)
+def test_a_fault_that_a_law_found_stays_mended(door, recipe):
+    check("classical", door, recipe)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_each_oddity_alone_obeys_the_first_law(door):
