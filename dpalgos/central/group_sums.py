@@ -3,13 +3,15 @@
     size of a group    Σ w,   w = the weight of a row in its person, 1 for rows that are persons
     share of level l   Σ w 1(level is l)
     number z           Σ w clip(z, −1, 1),   and Σ w 1(cell of z is k) in K = 128 ordered cells of [−1, 1]
-    outside            Σ w 1(the number is outside [−1, 1], or was clipped)
+    outside            Σ w 1(z is outside [−1, 1])
     missing cells      Σ w 1(the number is missing),   of a number that may lack cells
 
 The first column of X is the code of the group, 1 … G. Each further column is a variable: the code of a
 level, 1 … L, or a number in public units. Any other code is of no group, or of no level. A row of no group
 counts nowhere, as does a row of zeros. The first cell of a number holds the value −1 alone; the others have
 equal widths.
+
+A number that was clipped before is outside if it is marked so (:class:`dpalgos.rows.sample.Sample`).
 
 If a number may lack cells, a value of 2 or more is a missing cell. It counts in the sum of missing cells, and
 in no other sum of the variable. Missing cells of a category are one more level.
