@@ -374,10 +374,11 @@ class Result(ShowsCoefficients):
     @property
     def hidden(self) -> list[str] | None:
         """The names of coefficients that noise hides; None if no interval was computed."""
-        return None if self.intervals is None else self.intervals.hidden(self._coordinates)
+        return None if self.intervals is None else self.intervals.hidden(self.coordinate_names)
 
     @property
-    def _coordinates(self) -> list[str]:
+    def coordinate_names(self) -> list[str]:
+        """The names of the coordinates of the estimate."""
         return coefficient_names(None, len(self.estimate))
 
     @property

@@ -105,7 +105,8 @@ class FormulaResult(Result):
         )
 
     @property
-    def _coordinates(self) -> list[str]:
+    def coordinate_names(self) -> list[str]:
+        """The names of the fitted columns."""
         return [*self.design.names, *([INTERCEPT] if self.design.constant else [])]
 
     def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
@@ -357,7 +358,7 @@ def fit_design(
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
     result = result_type(**vars(plain), design=design, response_units=units)
-    columns = result._coordinates
+    columns = result.coordinate_names
     warn_of_hidden(result.intervals, columns)
     remedy = "fewer periods" if design.survival and len(design.survival.labels) > 1 else ""
     warn_of_none(result.coefficients().interval, result.intervals, columns, remedy)
