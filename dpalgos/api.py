@@ -267,7 +267,8 @@ def _warn(estimator: Estimator, sample: Sample, result: Result) -> None:
             UserWarning,
             stacklevel=3,
         )
-    for caution in cautions(result.diagnostics):
+    hidden = None if result.hidden is None else ()  # with intervals, those who know the names warn
+    for caution in cautions(result.diagnostics, hidden):
         warnings.warn(caution, AccuracyWarning, stacklevel=3)
 
 

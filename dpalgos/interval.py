@@ -13,20 +13,23 @@ from dpalgos.typing import FloatArray
 CLIPPED = "clipping may have biased it by more than its half-width"
 HIDDEN = "it is part of a direction whose second moment is below the noise"
 BENT = "a ridge, or a step too long for its curvature, may have biased it"
-GROSS = "outlying residuals, or rows moved to public bounds, may have biased it"
+GROSS = "outlying residuals, or rows with a value outside its public bounds, may have biased it"
+MOVED = "rows with a value outside its public bounds may have biased it"
+DISPERSED = "counts vary by more than their means explain"
 FEW = "there are too few rows for this ε and δ"
 OMITTED = "the omitted terms may move it by more than its half-width"
 _HELPS = {
     CLIPPED: "public bounds, centers and scales closer to the values, or more rows",
     HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
     BENT: "more rows, a larger ε or fewer columns",
-    GROSS: "public bounds that hold all covariates; if they do, narrower ones of the response, or its "
-    "logarithm",
+    GROSS: "public bounds that no value exceeds; if none does, the logarithm of the response",
+    MOVED: "public bounds that no value exceeds",
+    DISPERSED: "columns that explain why counts differ, or interval_target='least squares'",
     FEW: "more rows, a larger ε or fewer columns",
     OMITTED: "a separate release of the nested model",
 }
 # A coordinate's code is the sum of 2^k over its reasons.
-REASONS = HIDDEN, CLIPPED, BENT, GROSS, FEW, OMITTED
+REASONS = HIDDEN, CLIPPED, BENT, GROSS, FEW, OMITTED, MOVED, DISPERSED
 ABOUT = "Intervals are centered at the estimate before it is shrunk."
 
 
@@ -96,6 +99,14 @@ class Interval:
     def note(self) -> str:
         """The reasons that coordinates have no interval, in words; empty if all have one."""
         return why_none(self.codes, [str(j) for j in range(len(self.codes))], "coordinate")
+
+    def hidden(self, names: Sequence[str]) -> list[str] | None:
+        """Return the names of coordinates that noise hides; None if no interval was computed."""
+        codes = np.bitwise_or.reduce(self.codes.astype(int), axis=1)
+        if (codes >> REASONS.index(FEW) & 1).any():
+            return None
+        is_hidden = codes >> REASONS.index(HIDDEN) & 1
+        return [name for name, each in zip(names, is_hidden, strict=True) if each]
 
     def limits(self, answer: FloatArray) -> FloatArray:
         """Return lower and upper limits, (2, d, R), around an estimate (d, R)."""

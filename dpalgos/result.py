@@ -369,7 +369,17 @@ class Result(ShowsCoefficients):
     @property
     def cautions(self) -> list[str]:
         """Warnings about the estimate, based on released numbers only, one sentence each."""
-        return cautions(self.diagnostics)
+        return cautions(self.diagnostics, self.hidden)
+
+    @property
+    def hidden(self) -> list[str] | None:
+        """The names of coefficients that noise hides; None if no interval was computed."""
+        return None if self.intervals is None else self.intervals.hidden(self.coordinate_names)
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """The names of the coordinates of the estimate."""
+        return coefficient_names(None, len(self.estimate))
 
     @property
     def promise(self) -> str:

@@ -49,9 +49,11 @@ from dpalgos.typing import FloatArray
 
 QUARTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 _VISIBLE = 5.0  # a group is shown if its size exceeds so many standard deviations of its noise
+_CLEAR, _FEW_OUTSIDE = 3.0, 1 / 8  # noise standard deviations; times √n persons with a value outside
 _SD_RATIO = 1.5  # of the limits of a standard deviation that is shown
 _HALF_CELL = 1 / (N_CELLS - 1)
 _ROUNDING = 1e-6  # of a step between two possible values
+_LARGEST = 1.0  # half-width of a mean that is shown, in standard deviations: that of four persons
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Variable:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The names of its sums; the last is of missing cells if it may lack some."""
-        parts = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)))
+        parts = self.levels or ("sum", *(f"cell {k}" for k in range(N_CELLS)), "outside")
         return (*parts, "missing") if self.may_lack else parts
 
     @property
@@ -105,6 +107,11 @@ class Variable:
         return np.asarray(np.clip(self.resolution * rounded, self.lower, self.upper))
 
     @property
+    def cell_width(self) -> float:
+        """The width of the cells of a number."""
+        return (self.upper - self.lower) / (N_CELLS - 1)
+
+    @property
     def is_share(self) -> bool:
         """Whether its mean is a share if all values are 0 or 1."""
         return not self.levels and (self.lower, self.upper) == (0.0, 1.0)
@@ -128,6 +135,7 @@ class _Number:
     def __init__(self, sums: FloatArray, n: float, size_variance: float, noise_std: float) -> None:
         self.n, self._size_variance, self._noise_std = n, size_variance, noise_std
         self._cells, self._mean = sums[1 : 1 + N_CELLS], float(np.clip(sums[0] / n, -1, 1))
+        self.is_clipped = bool(sums[1 + N_CELLS] > max(_CLEAR * noise_std, _FEW_OUTSIDE * np.sqrt(n)))
 
     @cached_property
     def _variance(self) -> tuple[float, float]:
@@ -150,16 +158,20 @@ class _Number:
         variance = left @ left + (constant - moment) ** 2 * of_size
         return moment, float(sigma * np.sqrt(variance) / self.n)
 
-    def mean(self) -> tuple[float, float]:
-        """Return the mean and its standard error."""
+    def mean(self, quantile: float) -> tuple[float, float]:
+        """Return the mean and its standard error; NaN if values are outside, or noise decides."""
         largest = 1 - self._mean**2  # variance of numbers in [−1, 1] with this mean
         value, std = self._variance
         spread = min(max(value, 0.0) + std, largest)
         noise = self._noise_std**2 + self._mean**2 * self._size_variance
-        return self._mean, float(np.sqrt(spread / self.n + noise / self.n**2))
+        error = float(np.sqrt(spread / self.n + noise / self.n**2))
+        largest = max(_LARGEST * float(np.sqrt(max(value, 0.0))), 2 * _HALF_CELL)
+        return (np.nan, np.nan) if self.is_clipped or quantile * error > largest else (self._mean, error)
 
     def deviation(self, quantile: float) -> tuple[float, float, float]:
-        """Return the standard deviation and its limits; NaN if the limits differ too much."""
+        """Return the standard deviation and its limits; NaN if they differ too much or values are outside."""
+        if self.is_clipped:
+            return np.nan, np.nan, np.nan
         value, noise = self._variance
         fourth, noise_of_fourth = self._central_moment(4)
         largest = max(value, noise) * (1 + abs(self._mean)) ** 2
@@ -179,6 +191,8 @@ class _Number:
         rising = np.append(0.0, shares + 1e-12 * np.arange(N_CELLS))
         value = float(np.interp(p, rising, np.append(-1.0, edges)))
         lower, upper = float(edges[max(low - 1, 0)]), float(edges[min(high, N_CELLS - 1)])
+        if self.is_clipped and (lower == -1 or upper == 1):
+            return np.nan, np.nan, np.nan
         return float(np.clip(value, lower, upper)), lower, upper
 
     @cached_property
@@ -211,8 +225,8 @@ class BaselineTable:
         The public levels.
     n_persons : float
         Public number of persons.
-    level : float or None
-        Confidence level of limits; None for none.
+    level : float
+        Confidence level of limits.
     promise : str
         The guarantee in one sentence.
     events : tuple of Event
@@ -224,7 +238,7 @@ class BaselineTable:
     variables: tuple[Variable, ...]
     groups: tuple[Any, ...]
     n_persons: float = np.nan
-    level: float | None = None
+    level: float = 0.95
     promise: str = ""
     events: tuple[Event, ...] = ()
     certified_epsilon: float = field(default=np.nan)
@@ -239,13 +253,15 @@ class BaselineTable:
             size, a share of a level or of missing cells, a mean, a standard deviation, a median or a
             quartile. Except for missing cells, they are of persons with a value. ``n``
             is the number of persons in a group or level, or with a missing cell. Numbers are NaN where a
-            group is too small, and where the limits of a standard deviation differ by a factor of 1.5 or
-            more. Quartiles and the standard deviation are NaN where all values are 0 or 1.
+            group is too small. A mean is NaN if its half-width exceeds the standard deviation and a cell. A
+            standard deviation is NaN if its limits differ by a factor of 1.5 or more. If values are outside
+            the public bounds, both are NaN, as are quartiles at a bound. Quartiles and the standard
+            deviation are NaN where all values are 0 or 1.
         """
         return frame_of([row for k in range(len(self.groups)) for row in self._rows(k)])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return all estimates with their limits, if any, as rows of plain data."""
+        """Return all estimates with their limits as rows of plain data."""
         names = row_names(self.variables, self.groups)
         return [
             {
@@ -256,6 +272,21 @@ class BaselineTable:
             }
             for name, row in zip(names, self.frame().to_dict("records"), strict=True)
             if row["estimate"] == row["estimate"]
+        ]
+
+    @property
+    def cautions(self) -> list[str]:
+        """Warnings about variables with values outside their public bounds, one sentence each."""
+        found: dict[str, None] = {}
+        for k in range(len(self.groups)):
+            size, v = self._size(k)
+            for each, sums in zip(self.variables, self._sums(k), strict=True):
+                if not each.levels and size > 0 and _Number(sums, size, v, self.noise_std).is_clipped:
+                    found[each.name] = None
+        return [
+            f"Values of {name} are outside its public bounds. Where they are many, it has no mean and no "
+            "standard deviation. Wider bounds would help."
+            for name in found
         ]
 
     @property
@@ -280,7 +311,7 @@ class BaselineTable:
         weights, totals = [1.0], [self.sums[k, 0]]
         for each, sums in zip(self.variables, self._sums(k), strict=True):
             weights.append(each.weight_of_size)
-            totals.append(sums.sum() if each.levels else sums[1:].sum())
+            totals.append(sums.sum() if each.levels else sums[1:].sum() - sums[1 + N_CELLS])
         return float(np.average(totals, weights=weights)), self.noise_std**2 / sum(weights)
 
     def _rows(self, k: int) -> Iterator[dict[str, Any]]:
@@ -317,8 +348,8 @@ class BaselineTable:
 
     def _of_number(self, variable: Variable, group: Any, number: _Number | None) -> Iterator[dict[str, Any]]:
         (center, scale), bounds = variable.unit, (variable.lower, variable.upper)
-        quantile = normal_quantile(self.level or 0.95)
-        mean, std = (np.nan, np.nan) if number is None else number.mean()
+        quantile = normal_quantile(self.level)
+        mean, std = (np.nan, np.nan) if number is None else number.mean(quantile)
         mean, std = center + scale * mean, scale * std
         is_share = number is not None and variable.is_share and number.is_of_ends
         n = mean * number.n if number and is_share else np.nan
@@ -331,7 +362,7 @@ class BaselineTable:
                 ends = variable.possible(center + scale * quartile)
             elif number and not is_share:
                 ends = scale * np.array(number.deviation(quantile))
-            value, low, high = ends.tolist() if self.level else (float(ends[0]), np.nan, np.nan)
+            value, low, high = ends.tolist()
             yield {
                 **row,
                 "statistic": statistic,
@@ -353,7 +384,7 @@ class BaselineTable:
         n: float,
         bounds: tuple[float, float],
     ) -> dict[str, Any]:
-        half = np.nan if self.level is None else normal_quantile(self.level) * std
+        half = normal_quantile(self.level) * std
         low, high = (float(np.clip(each, *bounds)) for each in (estimate - half, estimate + half))
         row = {"variable": variable, "level": level, "group": group, "statistic": statistic}
         return {**row, "estimate": estimate, "n": n, "ci_low": low, "ci_high": high}

@@ -214,7 +214,8 @@ class ReleasedModel(ShowsCoefficients):
 
         With ``interval``, return a data frame with mean, mean_ci_lower and mean_ci_upper. These are intervals
         of the mean, not of a single response: the residual distribution is not released. A mean without a
-        valid interval is NaN, and a warning gives the reason.
+        valid interval is NaN, and a warning gives the reason. If the target of a linear regression is robust,
+        the name is robust_location instead: it is the mean if errors are symmetric.
         """
         columns, offset = self.rows_of(rows) if self.rows_of else (_numbers(rows, self.terms), np.zeros(1))
         if columns.ndim != 2 or columns.shape[1] != len(self.terms):
@@ -231,7 +232,8 @@ class ReleasedModel(ShowsCoefficients):
         if (missing := intervals.codes.any(axis=1)).any():
             codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=0)[None]
             mean_of = f"{missing.sum()} of {len(rows)} rows"
-            warnings.warn(why_none(codes, [mean_of], "the mean of"), UserWarning, stacklevel=3)
+            what = f"the {self.released.of_responses} of"
+            warnings.warn(why_none(codes, [mean_of], what), UserWarning, stacklevel=3)
         limits = _limits(intervals) + offset
         mean = self.released.family.mean
         lower, middle, upper = (
@@ -239,7 +241,8 @@ class ReleasedModel(ShowsCoefficients):
         )
         if interval is None:
             return middle
-        return frame_of({"mean": middle, "mean_ci_lower": lower, "mean_ci_upper": upper})
+        name = self.released.of_responses.replace(" ", "_")
+        return frame_of({name: middle, f"{name}_ci_lower": lower, f"{name}_ci_upper": upper})
 
     def summary(self) -> Summary:
         """Return the coefficient table with its facts."""

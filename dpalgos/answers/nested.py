@@ -29,7 +29,9 @@ that of the rows with unclipped scores. The target is the population's least squ
 on the covariates and clipped rows have the same distribution.
 
 **Second order.** E x_S (ψ'(x'β̃) − ψ'(x_S'β_S)) = 0 is not linear in β_S. The correction for normal rows with
-the released mean is added (:func:`_second_order`), and half of it counts as a bias. For counts, the metric
+the released mean is added (:func:`_second_order`), and half of it counts as a bias. Other rows need another
+correction. Therefore the largest correction of an event's coefficient, in half-widths, counts as a bias of
+each. If it exceeds 1, no coefficient has an interval. For counts, the metric
 misses the largest rows most. There, a quarter of the change by the metric counts as well, and along the
 intercept all of r'Qr/p.
 
@@ -45,6 +47,7 @@ from dpalgos.typing import FloatArray
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _ROUNDS, _NARROWEST = 8, 1e-9
+_NO_BOUND, _DIVERGED = 1e200, 1e9  # a bias without a bound; white coefficients without a limit
 _HALF, _CLIPPED_METRIC = 0.5, 0.25  # of a second order; of what the metric of counts moves
 
 
@@ -70,8 +73,12 @@ def nested(
         with np.errstate(all="ignore"):
             shift_of_kept = _second_order(released, white, back @ L)
         is_finite = np.isfinite(shift_of_kept)
-        unsure = np.where(is_finite, _HALF * np.abs(shift_of_kept), np.inf)
+        unsure = np.where(is_finite, _HALF * np.abs(shift_of_kept), _NO_BOUND)
         shift_of_kept = np.where(is_finite, shift_of_kept, 0.0)
+        half = np.nan_to_num(released.along(combinations @ matrix).half_width[:, 0])
+        part = float((np.abs(shift_of_kept) / np.where(half > 0, half, np.inf)).max(initial=0.0))
+        if not released.family.has_counts:
+            unsure = np.maximum(unsure, part * half if part <= 1 else _NO_BOUND)
     if released.family.has_counts:
         kept = np.linalg.pinv(L)  # if columns are left out, it selects the others
         explained = float(curvature.along(white) ** 2 @ curvature.values / curvature.total)
@@ -101,6 +108,8 @@ def _second_order(released: ReleasedRegression, white: FloatArray, tangent: Floa
     for _ in range(_ROUNDS):
         left_out = white - tangent @ coef
         coef = coef + step(left_out, _gap(released, left_out, mean))
+        if not np.abs(coef).max(initial=0.0) < _DIVERGED:
+            return np.full_like(coef, np.nan)
     return coef - first
 
 

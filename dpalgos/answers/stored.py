@@ -24,7 +24,9 @@ _ARRAYS |= {"moments_std": _NUMBER, "middle": _NUMBER, "clip": _NUMBER, "n_rows"
 _CURVATURE = {"vectors": _SQUARE, "values": _VECTOR, "variances": _SQUARE, "hidden": _VECTOR, "ones": _VECTOR}
 _CURVATURE |= {"total": _NUMBER, "noise": _NUMBER, "heavy": _NUMBER}
 _CENTER = {"theta": _VECTOR, "step": _VECTOR, "score_std": _NUMBER}
-_SHIFT = {"moved": _VECTOR, "image": _SQUARE, "variance": _VECTOR, "bias": _VECTOR, "gross": _VECTOR}
+_FLAGS = "gross", "dispersed"
+_SHIFT = {"moved": _VECTOR, "image": _SQUARE, "variance": _VECTOR, "bias": _VECTOR}
+_SHIFT |= dict.fromkeys(_FLAGS, _VECTOR)
 
 
 def plain_model(model: ReleasedModel) -> dict[str, Any] | None:
@@ -61,9 +63,12 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
         d = len(content["arrays"]["coef"])
         curvature, shift = (
             _shaped(content["curvature"], _CURVATURE, d),
-            _shaped(content["intercept_shift"], _SHIFT, d),
+            _shaped({"dispersed": 0, **content["intercept_shift"]}, _SHIFT, d),  # not in records before 5.0
         )
-        hidden, gross = (each.astype(bool) for each in (curvature.pop("hidden"), shift.pop("gross")))
+        hidden, shift = (
+            curvature.pop("hidden").astype(bool),
+            shift | {k: shift[k].astype(bool) for k in _FLAGS},
+        )
         model = ReleasedModel(
             response=str(content["response"]),
             intercept=str(content["intercept"]),
@@ -82,7 +87,7 @@ def model_of(content: Mapping[str, Any]) -> ReleasedModel:
                 has_offset=bool(content["has_offset"]),
                 curvature=ScoreCurvature(**curvature, hidden=hidden),
                 center=Center(**_shaped(content["center"], _CENTER, d)),
-                shift=InterceptShift(**shift, gross=gross),
+                shift=InterceptShift(**shift),
                 tail=None if content["tail"] is None else Tail(**_arrays(content["tail"])),
                 **_shaped(content["arrays"], _ARRAYS, d),
             ),

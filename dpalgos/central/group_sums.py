@@ -3,12 +3,15 @@
     size of a group    Σ w,   w = the weight of a row in its person, 1 for rows that are persons
     share of level l   Σ w 1(level is l)
     number z           Σ w clip(z, −1, 1),   and Σ w 1(cell of z is k) in K = 128 ordered cells of [−1, 1]
+    outside            Σ w 1(z is outside [−1, 1])
     missing cells      Σ w 1(the number is missing),   of a number that may lack cells
 
 The first column of X is the code of the group, 1 … G. Each further column is a variable: the code of a
 level, 1 … L, or a number in public units. Any other code is of no group, or of no level. A row of no group
 counts nowhere, as does a row of zeros. The first cell of a number holds the value −1 alone; the others have
 equal widths.
+
+A number that was clipped before is outside if it is marked so (:class:`dpalgos.rows.sample.Sample`).
 
 If a number may lack cells, a value of 2 or more is a missing cell. It counts in the sum of missing cells, and
 in no other sum of the variable. Missing cells of a category are one more level.
@@ -28,15 +31,17 @@ weights that sum to 1.
 Sensitivity. A row contributes 1 for its group, 1 for each category, z, and a column a_k of A for each number.
 Values in cell k lie between l_k and u_k. The squared distance of two rows is at most
 
-    within a group:    Σ_categories 2 + Σ_numbers max_{j,k} [ (u_j − l_k)² + ‖a_j − a_k‖² ]
+    within a group:    Σ_categories 2 + Σ_numbers max_{j,k} [ (u_j − l_k)² + ‖a_j − a_k‖² + e_jk ]
 
-    of two groups:     2 [ 1 + Σ_categories 1 + Σ_numbers max_k ( max(l_k², u_k²) + ‖a_k‖² ) ]
+    of two groups:     2 [ 1 + Σ_categories 1 + Σ_numbers max_k ( max(l_k², u_k²) + ‖a_k‖² + e_k ) ]
 
-Two rows attain the maximum of the two lines. If there is one group, the second line is halved: the other
-row is of no group. A category of one level counts 1 in the first line: the other row is of no level.
+A number from outside is in the first or last cell. For these cells e_k is 1, else 0. e_jk is the larger one
+of e_j and e_k. Two rows attain the maximum of the two lines. If there is one group, the second line is
+halved: the other row is of no group. A category of one level counts 1 in the first line: the other row is of
+no level.
 
 A missing number adds 1 to one sum. Its square is 1, and its squared distance to a number is at most
-1 + max_k ( max(l_k², u_k²) + ‖a_k‖² ) = 4.6. Numbers attain 3.6 and 7.7. Therefore the two lines hold.
+1 + max_k ( max(l_k², u_k²) + ‖a_k‖² + e_k ) = 5.6. Numbers attain 4.6 and 8.7. Therefore the two lines hold.
 
 A person contributes a convex combination of rows. Therefore these distances also bound those of persons.
 """
@@ -61,6 +66,8 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 N_CELLS = 128
+_ENDS = 0, N_CELLS - 1  # the cells of numbers from outside
+_OUTSIDE = -1.5  # for example
 MISSING = 2.0  # and more: a missing cell of a number that may lack cells
 MAY_LACK = -1  # in place of a number of levels
 _TOLERANCE = 1e-9  # of the range: values next to an upper end of a cell are in that cell
@@ -85,7 +92,7 @@ def check_numbers_of_levels(name: str, value: object) -> tuple[int, ...]:
 
 def sums_per_group(levels: tuple[int, ...]) -> int:
     """Return how many sums are released for a group."""
-    return 1 + sum(each if each > 0 else 1 + N_CELLS - each for each in levels[1:])
+    return 1 + sum(each if each > 0 else 2 + N_CELLS - each for each in levels[1:])
 
 
 @lru_cache
@@ -113,9 +120,10 @@ def _number_distances() -> tuple[float, int, int, float]:
     products = A.T @ A
     squares = np.diag(products)
     farthest = np.maximum(np.abs(upper[:, None] - lower), np.abs(lower[:, None] - upper))
-    within = farthest**2 + squares[:, None] + squares - 2 * products
+    is_end = np.isin(np.arange(N_CELLS), _ENDS)
+    within = farthest**2 + squares[:, None] + squares - 2 * products + (is_end[:, None] | is_end)
     j, k = np.unravel_index(np.argmax(within), within.shape)
-    alone = np.maximum(lower**2, np.minimum(upper, 1.0) ** 2) + squares
+    alone = np.maximum(lower**2, np.minimum(upper, 1.0) ** 2) + squares + is_end
     return float(within.max()), int(j), int(k), float(alone.max())
 
 
@@ -137,13 +145,16 @@ def _within_a_group(levels: tuple[int, ...]) -> Neighbors:
     """Return two rows of one group: other levels, and numbers in the two farthest cells."""
     _, _, k, _ = _number_distances()
     far = float(cell_edges()[k])
-    one, other = [1.0 if each > 0 else -1.0 for each in levels], [2.0 if each > 0 else far for each in levels]
+    one, other = (
+        [1.0 if each > 0 else _OUTSIDE for each in levels],
+        [2.0 if each > 0 else far for each in levels],
+    )
     return pair(one, [1.0, *other[1:]])
 
 
 def _of_two_groups(levels: tuple[int, ...]) -> Neighbors:
     """Return rows of two groups, or of one and none, with numbers in the longest cell."""
-    row = [1.0 if each > 0 else -1.0 for each in levels]
+    row = [1.0 if each > 0 else _OUTSIDE for each in levels]
     return pair(row, [2.0, *row[1:]])
 
 
@@ -231,7 +242,7 @@ def _sums(block: Block, levels: tuple[int, ...]) -> FloatArray:
         cells, shape = codes * (n_places + 1) + place, (n_groups + 1, n_places + 1)
         return block.histogram(cells, shape[0] * shape[1], values).reshape(shape)[:-1, :-1]
 
-    everywhere = np.zeros(len(codes), dtype=int)
+    everywhere, moved = np.zeros(len(codes), dtype=int), block.clipped_cells
     parts = [by_group(everywhere, 1)]
     for column, n_levels in enumerate(levels[1:], 1):
         if n_levels > 0:
@@ -241,7 +252,10 @@ def _sums(block: Block, levels: tuple[int, ...]) -> FloatArray:
         is_missing = (values >= MISSING) & (n_levels == MAY_LACK)
         z = np.where(is_missing, 0.0, np.clip(values, -1.0, 1.0))
         parts += [by_group(everywhere, 1, z)]
-        parts += [by_group(np.where(is_missing, N_CELLS, cell_of(z)), N_CELLS)]
+        cells = np.where(is_missing, N_CELLS, cell_of(z))
+        is_outside = np.abs(values) > 1 + _TOLERANCE
+        is_outside = is_outside if moved is None else is_outside | moved[:, column]
+        parts += [by_group(cells, N_CELLS), by_group(np.where(is_outside & np.isin(cells, _ENDS), 0, 1), 1)]
         if n_levels == MAY_LACK:
             parts.append(by_group(np.where(is_missing, 0, 1), 1))
     return np.hstack(parts)
@@ -255,5 +269,5 @@ def _through_cells(sums: FloatArray, levels: tuple[int, ...], matrix: FloatArray
         if n_levels <= 0:
             cells = slice(start, start + N_CELLS)
             result[:, cells] = sums[:, cells] @ matrix.T
-            start += N_CELLS - n_levels
+            start += 1 + N_CELLS - n_levels
     return result

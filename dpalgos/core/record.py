@@ -3,6 +3,7 @@
 Warnings about an estimate, based on released numbers only, one sentence each.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import float_info
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.errors import InputError
+from dpalgos.errors import AccuracyWarning, InputError
 from dpalgos.interval import Interval
 from dpalgos.release.checks import is_number
 from dpalgos.typing import FloatArray, Number
@@ -21,21 +22,24 @@ UNSURE_MEAN = "mean_response_unsure"
 SLOPES_HELP = "slopes_help"  # the probability that slopes predict better than the intercept alone
 UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
 PROPORTIONAL = "proportional_hazards"  # the p-value of that hypothesis
+OVERDISPERSED = "counts_overdispersed"
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 
 
-def cautions(notes: Mapping[str, Any]) -> list[str]:
+def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> list[str]:
     """Return the warnings that the notes of a run call for; all notes are released or public.
 
-    With several replicates, the worst one counts.
+    ``hidden`` are the names of the coefficients that noise hides, if intervals were computed. With several
+    replicates, the worst one counts.
     """
     sentences = []
-    if hidden := int(np.max(notes.get(UNRESOLVED, 0))):
-        directions = "a direction" if hidden == 1 else f"{hidden} directions"
-        sentences.append(
-            f"Privacy noise dominates {directions} of the columns; the estimate is uninformative there. "
-            "Narrower public bounds, fewer columns, more rows or a larger ε would help."
-        )
+    helps = "Narrower public bounds, fewer columns, more rows or a larger ε would help."
+    if hidden:
+        what = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
+        sentences.append(f"Privacy noise hides {what}. {helps}")
+    elif hidden is None and (unresolved := int(np.max(notes.get(UNRESOLVED, 0)))):
+        directions = "a direction" if unresolved == 1 else f"{unresolved} directions"
+        sentences.append(f"Privacy noise dominates {directions} of the columns. {helps}")
     if np.any(notes.get(UNSURE_MEAN, False)):
         sentences.append(
             "The mean response, or the share of the rarer label, is not known within a factor of two. More "
@@ -57,6 +61,11 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
             "events. Each is an average over follow-up, and early events weigh more. Compare survival "
             "curves. A larger hazard_limit is closer to Cox regression, and less accurate."
         )
+    if np.any(notes.get(OVERDISPERSED, False)):
+        sentences.append(
+            "Counts vary by more than their means explain. If the variation depends on a column, its slope "
+            "may be biased. interval_target='least squares' accounts for this, with wider intervals."
+        )
     if any(np.any(notes.get(name, False)) for name in (ROWS_BEYOND, SCORES_BEYOND)):
         sentences.append(
             "Too many rows exceed the largest clipping threshold, and the estimate may be far off. Check the "
@@ -66,6 +75,14 @@ def cautions(notes: Mapping[str, Any]) -> list[str]:
 
 
 _UNLIKELY = 0.01  # the p-value below which hazards are said not to be proportional
+
+
+def warn_of_hidden(intervals: Interval | None, names: Sequence[str]) -> None:
+    """Warn about coefficients that noise hides, by name."""
+    for caution in cautions({}, None if intervals is None else intervals.hidden(names)):
+        warnings.warn(caution, AccuracyWarning, stacklevel=4)
+
+
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 

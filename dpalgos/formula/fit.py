@@ -13,6 +13,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
+from dpalgos.core.record import warn_of_hidden
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT
@@ -103,6 +104,11 @@ class FormulaResult(Result):
             rows_of=partial(_rows_of, design),
         )
 
+    @property
+    def coordinate_names(self) -> list[str]:
+        """The names of the fitted columns."""
+        return [*self.design.names, *([INTERCEPT] if self.design.constant else [])]
+
     def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
         """Return a model nested in this one, by a list of terms or a formula."""
         if isinstance(terms, str):
@@ -112,8 +118,10 @@ class FormulaResult(Result):
     def marginal_means(self, name: str, interval: float = 0.95) -> Any:
         """Return the mean response at each level of a category, as a data frame.
 
-        Other numeric columns are at their public centers. Levels of other categories have equal frequencies.
-        The mean linear predictor is transformed to the scale of the response.
+        If the target of a linear regression is robust, it has a robust location instead of a mean. Pass
+        ``interval_target="least squares"`` for means. Other numeric columns are at their public centers.
+        Levels of other categories have equal frequencies. The mean linear predictor is transformed to the
+        scale of the response.
         """
         check_probability("interval", interval)
         levels, frame = level_grid(self.design, name)
@@ -350,7 +358,8 @@ def fit_design(
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
     result = result_type(**vars(plain), design=design, response_units=units)
-    columns = [*design.names, *([INTERCEPT] if design.constant else [])]
+    columns = result.coordinate_names
+    warn_of_hidden(result.intervals, columns)
     warn_of_none(result.coefficients().interval, result.intervals, columns)
     return result
 

@@ -60,7 +60,7 @@ class GroupNumbers:
     estimator: ClassVar[str]
     times: ClassVar[tuple[str, ...]] = ()
     joins_rows: ClassVar[bool] = False  # each row is a person
-    sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # whether a number was clipped is not used
+    sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # declared columns of numbers that are clipped
 
     @property
     def survival(self) -> SurvivalTime | None:
@@ -307,6 +307,11 @@ class BaselineNumbers(GroupNumbers):
         return (self.group, *(each.name for each in self._sorted))
 
     @property
+    def sources(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
+        """The declared column of each number, which may be clipped."""
+        return {f"~ {each.name}": (each.name,) for each in self.variables if not each.levels}
+
+    @property
     def described(self) -> dict[str, Any]:
         """Everything that determines its columns; a resolution rounds what was released."""
         plain = super().described
@@ -366,6 +371,11 @@ class BaselineNumbers(GroupNumbers):
     ) -> BaselineTable:
         """Return the table from what was released."""
         sums = np.asarray(estimate).reshape(len(self.groups), -1)
+        if sums.shape[1] < 1 + sum(len(each.parts) for each in self.variables):
+            raise InputError(
+                "the record holds sums without persons outside the bounds, of version 4.0 or before; release "
+                "them again"
+            )
         ends = np.cumsum([1, *(len(each.parts) for each in self._sorted)])
         parts = dict(
             zip([each.name for each in self._sorted], np.split(sums, ends, axis=1)[1:-1], strict=True)
@@ -376,7 +386,7 @@ class BaselineNumbers(GroupNumbers):
             variables=self.variables,
             groups=self.groups,
             n_persons=n,
-            level=level,
+            level=level or 0.95,
             **facts,
         )
 

@@ -13,7 +13,14 @@ from dpalgos.accounting.events import Relation
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.api import estimate
 from dpalgos.errors import AccuracyWarning, InputError, unknown_name
-from dpalgos.formula.columns import Declared, NumberColumn, column_of, declared_columns, declared_rows
+from dpalgos.formula.columns import (
+    Declared,
+    NumberColumn,
+    clipped,
+    column_of,
+    declared_columns,
+    unclipped_rows,
+)
 from dpalgos.formula.fit import ROW_OF_PERSON
 from dpalgos.formula.group_table import GroupNumbers, group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
@@ -106,7 +113,7 @@ def table_one(
         Quartiles and their limits are then multiples, too.
     **options
         ``epsilon``, ``delta``, ``bounds``, ``levels``, ``budget`` and ``random_state``; ``interval``, the
-        level of limits, by default none; ``impute``, as in :func:`dpalgos.formula.ols`. Missing cells of an
+        level of limits, by default 0.95; ``impute``, as in :func:`dpalgos.formula.ols`. Missing cells of an
         imputed variable are counted, and its other statistics are of persons with a value. The constant
         replaces missing groups only.
 
@@ -123,6 +130,8 @@ def table_one(
         columns[name] = replace(number, resolution=check_positive(f"resolution[{name!r}]", step))
     persons = None if user is None else column_of(frame, user, "user")
     table: BaselineTable = _released("table1", formula, frame, columns, persons, **options)
+    for caution in table.cautions:
+        warnings.warn(caution, AccuracyWarning, stacklevel=2)
     return table
 
 
@@ -144,7 +153,8 @@ def _released(
     if interval is not None:
         check_probability("interval", interval)
     numbers = group_numbers(kind, formula, declared)
-    rows = declared_rows(frame, numbers.declared)
+    given = unclipped_rows(frame, numbers.declared)
+    rows = clipped(given, numbers.declared)
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     facts: dict[str, Any] = {"rng": rng, **numbers.keywords, **options}
     if numbers.survival:
@@ -152,13 +162,24 @@ def _released(
         if persons is None:
             found = replace(found, about=replace(found.about, unit=ROW_OF_PERSON))
     else:
-        found = estimate(numbers.estimator, numbers.matrix(rows), user_ids=persons, **facts)
+        found = estimate(numbers.estimator, _table_sample(numbers, given, rows, persons), **facts)
     certificate = {
         "promise": found.promise,
         "events": found.events,
         "certified_epsilon": found.certified_epsilon,
     }
     return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **certificate)
+
+
+def _table_sample(
+    numbers: GroupNumbers, given: Mapping[str, Any], rows: Mapping[str, Any], persons: Any
+) -> Sample:
+    """Return the sample of a baseline table, with marks of the numbers that were clipped."""
+    X = numbers.matrix(rows)
+    moved = np.zeros(X.shape, dtype=np.int8)
+    for column, (name,) in numbers.sources.items():
+        moved[:, numbers.names.index(column)] = given[name] != rows[name]
+    return Sample(X, moved=moved, user_ids=persons)
 
 
 def _curve_sample(numbers: GroupNumbers, rows: Mapping[str, Any], persons: Any) -> Sample:

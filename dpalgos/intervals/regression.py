@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.interval import BENT, CLIPPED, GROSS, HIDDEN, OMITTED, Interval
+from dpalgos.interval import BENT, CLIPPED, DISPERSED, GROSS, HIDDEN, MOVED, OMITTED, Interval
 from dpalgos.intervals.half_widths import interval_by_variance, part_along
 from dpalgos.intervals.tails import Tail
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import NewtonSteps, combination_weights
 from dpalgos.typing import BoolArray, FloatArray
 
+ROBUST_LOCATION = "robust location"
 RESOLVED = 2.6  # noise standard deviations by which an eigenvalue stands out
 _UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that look as expected
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
@@ -92,17 +93,22 @@ class Center(NamedTuple):
 
 
 class InterceptShift(NamedTuple):
-    """Changes by the mean residual at a column of ones, (d,) each; ``image`` (d, d) leaves its rows."""
+    """Changes by the mean residual at a column of ones, (d,) each; ``image`` (d, d) leaves its rows.
+
+    ``gross`` and ``dispersed`` mark coefficients without an interval.
+    """
 
     moved: FloatArray
     image: FloatArray
     variance: FloatArray
     bias: FloatArray
     gross: BoolArray
+    dispersed: BoolArray
 
     @classmethod
     def none(cls, d: int) -> "InterceptShift":
-        return cls(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool))
+        none = np.zeros(d, dtype=bool)
+        return cls(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros(d), none, none)
 
 
 class CombinationError(NamedTuple):
@@ -194,6 +200,11 @@ class ReleasedRegression:
         return replace(self, has_offset=True)
 
     @property
+    def of_responses(self) -> str:
+        """The word for a prediction: a robust line is no mean if errors are skewed."""
+        return ROBUST_LOCATION if self.family.is_linear and self.tail is None else "mean"
+
+    @property
     def coefficients(self) -> FloatArray:
         """The centers of the coefficients' intervals, (d,), an offset's among them."""
         coef = self.coef + self.shift.moved
@@ -224,7 +235,8 @@ class ReleasedRegression:
         biases = {CLIPPED: size @ shift.bias + clipped, OMITTED: unsure, HIDDEN: unknown}
         flags = {
             HIDDEN: unresolved(self.curvature, outer),
-            GROSS: (takes_part & shift.gross).any(axis=1),
+            MOVED if self.family.is_bounded else GROSS: (takes_part & shift.gross).any(axis=1),
+            DISPERSED: (takes_part & shift.dispersed).any(axis=1),
             BENT: curved**2 > _TOO_CURVED**2 * variance,
         }
         return interval_by_variance(

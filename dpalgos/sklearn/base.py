@@ -28,6 +28,7 @@ from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
 from dpalgos.core.estimator import EQUAL
+from dpalgos.core.record import warn_of_hidden
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import check_labels, check_same_order, unmasked
@@ -233,6 +234,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             self._interval_about = " ".join(filter(None, sentences))
             names = [*self._names(), "intercept"][: len(result.estimate)]
             self._interval_note = why_none(intervals.codes, names)
+            warn_of_hidden(intervals, names)
             warn_of_none(result.interval, intervals, names)
         return result
 

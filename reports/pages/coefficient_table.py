@@ -52,6 +52,7 @@ class ResultColumn:
     footer: Mapping[str, str]
     notes: Sequence[str]
     n_of_mean: str = ""  # the sample size, if the rows are means, which are not compared with zero
+    of_responses: str = "mean"  # or what the rows are instead
     by_group: PageTable | None = None  # a table by group, which has a form of its own
 
 
@@ -84,9 +85,10 @@ def _one(model: ResultColumn) -> PageTable:
 
 
 def _means(models: Sequence[ResultColumn]) -> PageTable:
-    """Return a row for each variable, with its mean, interval, sample size and ε."""
+    """Return a row for each variable, with its mean or robust location, interval, sample size and ε."""
     levels = dict.fromkeys(f"{100 * model.level:g}% interval" for model in models if model.level)
-    head, rows = ["", "mean", words(levels) or "interval", "n"], []
+    of_responses = words(dict.fromkeys(model.of_responses for model in models))
+    head, rows = ["", of_responses, words(levels) or "interval", "n"], []
     has_budget = any("ε" in model.footer for model in models)
     for model in models:
         budget = [model.footer.get("ε", "")] * has_budget

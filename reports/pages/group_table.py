@@ -76,8 +76,11 @@ def _baseline(table: BaselineTable) -> PageTable:
     notes = ["All numbers contain noise; small groups are suppressed."]
     if any(each.may_lack for each in table.variables):
         notes.append("If values are missing, the other numbers of a variable are of persons with a value.")
-    if table.level:
-        notes.append(f"Brackets are {100 * table.level:g}% limits; those of quartiles are of the median.")
+    notes.append(f"Brackets are {100 * table.level:g}% limits; those of quartiles are of the median.")
+    if widths := [f"{each.name} {num(each.cell_width)}" for each in table.variables if not each.levels]:
+        notes.append(f"Numbers are read from cells of these widths: {', '.join(widths)}.")
+        notes.append("A mean is blank if its limits are farther from it than a standard deviation.")
+    notes += table.cautions
     if not math.isnan(table.outside):
         notes.append(
             f"About {max(round(table.outside), 0):,} persons are in no group: their group is missing."

@@ -34,6 +34,7 @@ from dpalgos.answers.stored import plain_model
 from dpalgos.catalog import Estimator
 from dpalgos.coefficients import HAZARD
 from dpalgos.core.estimator import AnyEstimator
+from dpalgos.core.record import cautions
 from dpalgos.formula.allowed import plain_code
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
@@ -688,18 +689,21 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         "estimate": _named(units.coef_names, units.of(drawn.estimate)),
         "events": event_entries(drawn.events),
     }
-    answer |= {"cautions": drawn.cautions} if drawn.cautions else {}
     answer |= _fit(plan.request, drawn)
+    hidden = drawn.hidden
     if drawn.intervals is not None:
         pairs, why = units.limits_of(drawn.intervals, drawn.estimate)
         limits = [[None if np.isnan(limit) else float(limit) for limit in pair] for pair in pairs]
         answer["interval"] = dict(zip(units.coef_names, limits, strict=True))
+        if hidden is not None:
+            hidden = replace(drawn.intervals, reasons=why).hidden(units.coef_names)
         if why.any():
             answer["interval_note"] = why_none(why, units.coef_names)
         model = released_model(drawn, plan.request, plan.offset)
         content = plain_model(model) if model else None
         answer |= {"released_model": content} if content else {}
-    return answer
+    found = cautions(drawn.diagnostics, hidden)
+    return answer | ({"cautions": found} if found else {})
 
 
 def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> ReleasedModel | None:

@@ -17,6 +17,7 @@ from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign, design_of_declaration
 from dpalgos.formula.group_table import SurvivalCells, numbers_of_declaration
 from dpalgos.formula.nested import check_nested, submodel_by_formula
+from dpalgos.intervals.regression import ROBUST_LOCATION
 from dpalgos.spelling import quoted
 from dpalgos.survival.curves import SurvivalCurves
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, ResultColumn, render_coefficients
@@ -24,6 +25,7 @@ from reports.pages.group_table import group_table
 from reports.writing import interval_text, num_in
 from tasks.errors import SpecError
 
+_NO_MEAN = "A robust location is the mean if errors are symmetric. A release of `table1` contains means."
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
 
 
@@ -140,7 +142,8 @@ def record_by_group(record: Mapping[str, Any], by: str, *, titled: bool = False)
     rows = ((f"{first}, {term}", *map(float, row)) for term, row in zip(model.terms, means, strict=True))
     nested = _nested(record, model, f"{title}: {formula}" if titled else formula, rows)
     about = {**nested["release"].get("model", {}), "family": ""}  # means have no ratios
-    return {**nested, "release": {**nested["release"], "model": about, "by": by}}
+    by_group = {"model": about, "by": by, "of_responses": model.released.of_responses}
+    return {**nested, "release": {**nested["release"], **by_group}}
 
 
 def means_formula(design: FormulaDesign, by: str) -> tuple[str, str]:
@@ -244,9 +247,11 @@ def column_of_record(record: Mapping[str, Any]) -> ResultColumn:
         f"There is {release['fit_note']}." if release.get("fit_note") else "",
         release.get("nested_note", ""),
         f"The sample sizes by {release['by']} are private." if "by" in release else "",
+        _NO_MEAN if (of_responses := release.get("of_responses", "mean")) == ROBUST_LOCATION else "",
     ]
     return ResultColumn(
         title=deployment["product"]["name"],
+        of_responses=of_responses,
         n_of_mean="private" if "by" in release else f"{about['n']:,}" if "n" in about and is_mean else "",
         rows=by_group.frame().to_dict("records") if by_group else table.rows(),
         by_group=group_table(by_group) if by_group else None,

@@ -92,7 +92,8 @@ def sums_by_group(estimator, X):
                     continue
                 z, lacks = np.clip(value, -1, 1), n_levels < 0 and value >= 2
                 cells = [float(np.ceil((z + 1) * 63.5) == cell and not lacks) for cell in range(128)]
-                parts += [[0.0 if lacks else z], cells, [float(lacks)] * int(n_levels < 0)]
+                outside = float(abs(value) > 1 and not lacks)
+                parts += [[0.0 if lacks else z], cells, [outside], [float(lacks)] * int(n_levels < 0)]
             total = total + np.hstack(parts) * (row[0] == group) / np.count_nonzero(ids == person)
         sums.append(total)
     return np.hstack(sums)

@@ -291,7 +291,8 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
     for term in named.right:
         row = table.loc[term]
         assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.1 * model.bse[term])
-        assert 0.98 < row["std_error"] / model.bse[term] < 1.25  # intervals have a margin
+        widest = 1.4 if reference is smf.poisson else 1.25  # a margin, and a bound on clipped counts
+        assert 0.98 < row["std_error"] / model.bse[term] < widest
         assert -0.02 < row["p_value"] - model.pvalues[term] < 0.1
     assert "odds_ratio" in table or reference is not smf.logit
     facts = answer.glance().iloc[0]

@@ -222,6 +222,7 @@ def units_of(n_first, family="gaussian", counting=None, more=0):
         np.vstack([first[0], X[others]]),
         np.r_[first[1], y[others]],
         user_ids=np.r_[np.zeros(n_first, dtype=int), people[others]],
+        moved=np.r_[np.ones((n_first, 4 + more)), np.zeros((others.sum(), 4 + more))],
     )
     return units(**(counting or {})).with_units(sample)
 
@@ -280,12 +281,12 @@ def test_a_person_with_any_number_of_rows_moves_a_query_as_a_row_does(family, li
             "score moments": (n * scores.clipped_moments(1.5).value, np.sqrt(2)),
             "curvature": (n * scores.curvature(1.5).clipped_mean(2.0).value, np.sqrt(2) * 2),
             **{f"above {k}": (scores.counts_above(levels)[0, k], 1) for k in range(3)},
+            **{f"far {c:g}": (scores.far_rows(c).value, 1) for c in (1.0, np.inf)},
+            "shares": (np.diff(n * scores.shares_above(1.0, levels)), np.sqrt(2)),
         }
         if not model.is_bounded:
             queries |= {
                 "residual": (n * scores.residual_moments(0.8).value, np.sqrt(5) if limits else 2),
-                "far": (scores.far_rows(1.0).value, 1),
-                "shares": (np.diff(n * scores.shares_above(1.0, levels)), np.sqrt(2)),
             }
         if model.has_counts:
             queries["mean residual"] = (n * scores.mean_residual(2.0).value, 3)

@@ -290,8 +290,8 @@ def test_a_fit_with_intervals_answers_further_questions_in_the_units_and_names_o
         ends = each.predict(few, interval=0.95)
         rows = np.column_stack([few.age, *([few.smoker] if each is model else [])])
         rows = np.column_stack([rows, few.region == "far west", few.region == "south", np.ones(3)])
-        np.testing.assert_allclose(ends["mean"], rows @ coef)
-        assert (ends.mean_ci_lower < ends["mean"]).all()
+        np.testing.assert_allclose(ends["robust_location"], rows @ coef)
+        assert (ends.robust_location_ci_lower < ends["robust_location"]).all()
 
 
 def test_parameters_that_are_set_after_a_fit_count_from_the_next_fit():

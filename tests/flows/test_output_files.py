@@ -225,6 +225,9 @@ def test_means_by_a_category_have_a_row_for_each_level(stored, command_line):
     assert command_line("table", "formula", "--by", "region", "--out", "by.csv")[0] == 0
     means = [float(row["estimate"]) for row in csv.DictReader(Path("by.csv").read_text().splitlines())]
     assert means == pytest.approx([190, 200, 185], abs=8)
+    _, out, _ = command_line("table", "formula", "--by", "region")
+    assert "robust location" in out.splitlines()[1]
+    assert "table1" in out
     for record, category in (("formula", "age"), ("formula", "bmi"), ("plain", "region")):
         status, _, err = command_line("table", record, "--by", category)
         assert (status, category in err) == (2, True), record

@@ -12,8 +12,9 @@ shrunk. Q is the curvature of the mean of clipped scores, S their second moments
 - the second moments of clipped scores, over C²;
 - for the robust target and unbounded residuals: the mean of (t, t²), t = residual/Λ cut to [−1, 1], and a
   count of rows with |residual| max(1, ‖u‖/√d) > 6Λ;
-- for the target "least squares": the mean of scores clipped to 3C, shares of rows by score, and in linear
-  models the count.
+- for the robust target and bounded residuals: a count of rows with a cell that was moved to a public bound;
+- for the target "least squares": the mean of scores clipped to 3C, and shares of rows by score;
+- for that target in linear models: the count of far rows.
 
 All else follows from released and public numbers (:mod:`dpalgos.intervals.regression`). It affects accuracy
 only:
@@ -25,12 +26,16 @@ only:
   mean of z shows. It is moved by the mean residual towards the mean of the errors. For counts, it is moved by
   the ratio of the mean residual to the mean response. A bound on the bias covers two effects. Errors may be
   skewed beyond Λ by 1.4 times the excess of that mean over its noise. Far rows may lie at 12Λ. If there are
-  more far rows than noise explains, the intercept has no interval. If there are still more, no coefficient of
-  a linear model has one.
+  more far rows than noise explains, the intercept has no interval.
+- Rows with a moved cell are counted: among far rows, or alone. Scores are clipped to C. Therefore m such rows
+  move a mean score by at most 2Cm/n, a small part of its standard error if m is at most √n/8. If there are
+  more, and more than noise explains, no coefficient has an interval. This rule holds for every family.
 - The slopes of counts have a bound on the bias, too. Residuals are clipped at about c = C/√d. If they are
-  overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope.
-  The dispersion is that within Λ. Therefore the bound is multiplied by 1.4, too. Counts of people need none:
-  a person's score is clipped to a threshold that follows from covariates, which moves the intercept alone
+  overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope. The
+  dispersion may depend on covariates. Therefore a slope may move by 0.4 times that part per standard
+  deviation of its column. The dispersion is that within Λ, so the bound is multiplied by 1.4, too. Counts of
+  people have none. A person's score is clipped to a threshold that follows from covariates. If the spread
+  does not depend on covariates, clipping moves the intercept alone
   (:class:`dpalgos.central.preconditioned.scores.LimitedScores`). With t and t² the mean variance of Poisson
   residuals is released. If t² exceeds 1.4 times of it, the intercept has no interval.
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
@@ -62,7 +67,7 @@ from dpalgos.central.preconditioned.plan import (
 )
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
 from dpalgos.central.preconditioned.steps import Steps, Whitening
-from dpalgos.core.record import PROPORTIONAL, Noisy
+from dpalgos.core.record import OVERDISPERSED, PROPORTIONAL, Noisy
 from dpalgos.core.spend import Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
@@ -87,7 +92,8 @@ _FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and th
 _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
 _OF_LATE = 0.7  # of the second moments of scores, for those of the later half of the events
-_FEW_MOVED = 0.01  # of persons, whose moved cells are of no account
+_FEW_MOVED = 1 / 8  # times √n rows, whose moved cells are of no account
+_UNEVEN = 0.4  # of the part of the mean that clipping takes: how much it may differ among rows
 _DISPERSED = 1.4  # of counts whose intercept has no interval
 _UNLIKE = 0.02  # variance of curvatures of person-periods: many persons are gone in late ones
 _TINY = float(np.finfo(float).tiny)
@@ -115,9 +121,9 @@ def released_interval(
     if not wide and not bounded:
         coef = score.coef(center.theta)
         shift = _intercept_shift(spend, numbers, scores, curvature, moments, state, coef)
-    if not wide and FAR_ROWS in spend.plan and bounded:  # persons with a cell that was moved to a bound
+    if not wide and bounded:
         moved, noise = _far_rows(spend, scores, np.inf)
-        shift = shift._replace(gross=np.full(d, moved > max(_GROSS_FOR_ALL * noise, _FEW_MOVED * n_rows)))
+        shift = shift._replace(gross=np.full(d, moved > _largest_count(noise, n_rows)))
     if wide:
         above = scores.shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))
@@ -271,13 +277,15 @@ def _intercept_shift(
         skews = threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
         # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
         lost = _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
-    for_all = _GROSS_FOR_ALL if state.family.is_linear else np.inf
+    spend.note(OVERDISPERSED, skews)
+    uneven = _UNEVEN * lost * np.linalg.norm(scores.function.whitening, axis=1)
     return InterceptShift(
         moved=one * mean,
         image=np.outer(one, image),
         variance=one * (std**2 + scale**2 * max(float(released.value[1]), 0.0) / n_rows),
-        bias=np.where(one, skewed + hidden + lost, lost * np.abs(coef)),
-        gross=(one & (skews or far > _GROSS * noise)) | np.full(d, far > for_all * noise),
+        bias=np.where(one, skewed + hidden + lost, np.maximum(lost * np.abs(coef), uneven)),
+        gross=(one & (far > _GROSS * noise)) | np.full(d, far > _largest_count(noise, n_rows)),
+        dispersed=one & skews,
     )
 
 
@@ -291,6 +299,11 @@ def _residual_threshold(
     )
     variance = float(moments.trace()) / (len(moments) * weight)
     return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
+
+
+def _largest_count(noise: float, n_rows: float) -> float:
+    """Return the number of moved or far rows from which no coefficient has an interval."""
+    return float(max(_GROSS_FOR_ALL * noise, _FEW_MOVED * np.sqrt(n_rows)))
 
 
 def _far_rows(spend: Spend, scores: Scores, threshold: float) -> tuple[float, float]:

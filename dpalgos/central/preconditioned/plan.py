@@ -141,7 +141,7 @@ _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
 _CURVATURE, _SCORE_MOMENTS = (0.04, 0.08), (0.015, 0.03)  # of an interval; the second of single events
 _LATE_SCORE = 0.08  # of an interval, for a check of proportional hazards
-_MOVED = 0.02  # of persons with a cell that was moved to a bound
+_MOVED = 0.02  # of rows with a cell that was moved to a bound
 _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
@@ -322,8 +322,8 @@ def _interval(numbers: Numbers) -> Shares:
         far_rows = {FAR_ROWS: Share(0.32)} if numbers.family.is_linear else {}
         return {WIDE_SCORE: Share(0.06)} | plan | {TAIL: Share(0.19)} | far_rows
     if numbers.family.is_bounded:
-        late = {LATE_SCORE: Share(_LATE_SCORE)} if numbers.n_periods > 1 else {}
-        return plan | ({FAR_ROWS: Share(_MOVED), **late} if single else {})
+        late = {LATE_SCORE: Share(_LATE_SCORE)} if single and numbers.n_periods > 1 else {}
+        return plan | {FAR_ROWS: Share(_MOVED), **late}
     return plan | {RESIDUAL: Share(0.055, forms=(PEOPLE_RESIDUAL,)), FAR_ROWS: Share(0.03)}
 
 

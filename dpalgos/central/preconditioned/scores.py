@@ -226,7 +226,8 @@ class Scores:
     def far_rows(self, threshold: float) -> Bounded:
         """Return how many rows have |residual| max(1, ‖u‖/√d) > ``threshold``, or a moved cell, (1,).
 
-        The exchange of a row moves it by 1.
+        The exchange of a row moves it by 1. Rows of a person with bounded residuals have weights that sum to
+        at most 1.
         """
         return count.of(np.array([self._far_rows(threshold)]))
 
@@ -290,7 +291,7 @@ class Scores:
             above: BoolArray = np.maximum(score.size, score.norms / root) > threshold
             if block.is_clipped is not None:
                 above = above | block.is_clipped
-            return np.array(float(np.count_nonzero(above)))
+            return block.sum(above)
 
         return float(self._parts.sum(part))
 

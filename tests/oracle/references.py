@@ -1,0 +1,152 @@
+"""Reference answers of statsmodels and numpy on the same rows, with sandwich standard errors."""
+
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+import statsmodels.api as sm
+from statsmodels.duration.survfunc import SurvfuncRight
+
+FAMILIES = {
+    "gaussian": sm.families.Gaussian(),
+    "logistic": sm.families.Binomial(),
+    "poisson": sm.families.Poisson(),
+    "cloglog": sm.families.Binomial(sm.families.links.CLogLog()),
+}
+
+
+@dataclass
+class Fit:
+    """Coefficients by name; NaN where the rows do not determine one."""
+
+    names: list[str]
+    beta: np.ndarray
+    cov: np.ndarray  # sandwich by person
+    info: Any
+    family: Any
+
+    @property
+    def se(self) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diag(self.cov), 0))
+
+    def along(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return combinations of the coefficients, and their standard errors."""
+        lost = (R[:, np.isnan(self.beta)] != 0).any(axis=1)
+        variance = np.einsum("ij,jk,ik->i", R, self.cov, R)
+        return np.where(lost, np.nan, R @ np.nan_to_num(self.beta)), np.sqrt(np.maximum(variance, 0))
+
+    def mean(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean responses at rows, and their standard errors."""
+        eta, sd = self.along(np.asarray(patsy.dmatrix(self.info, frame)))
+        link = self.family.link
+        return link.inverse(eta), np.abs(link.inverse_deriv(eta)) * sd
+
+
+def glm(
+    kind: str,
+    right: str,
+    y: Any,
+    f: pd.DataFrame,
+    weights: Any = None,
+    offset: Any = None,
+    groups: Any = None,
+) -> Fit:
+    """Fit a generalized linear model; separated or aliased coefficients are NaN."""
+    found = patsy.dmatrix(right, f, NA_action="raise")
+    X, info, family = np.asarray(found), found.design_info, FAMILIES[kind]
+    y, w = np.asarray(y, float), np.ones(len(X)) if weights is None else np.asarray(weights, float)
+    y = y + 1e-12 * np.arange(len(y)) if np.ptp(y) == 0 else y  # statsmodels has no deviance of a constant
+    back = np.eye(X.shape[1])  # columns in units of their standard deviation
+    scale = np.where(X[:, 1:].std(axis=0) > 0, X[:, 1:].std(axis=0), 1)
+    back[1:, 1:], back[0, 1:] = np.diag(1 / scale), -X[:, 1:].mean(axis=0) / scale
+    _, s, vt = np.linalg.svd(np.sqrt(w)[:, None] * (X @ back), full_matrices=False)
+    identified, null = vt[s >= 1e-9 * s[0]].T, vt[s < 1e-9 * s[0]]
+    M = X @ back @ identified
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = sm.GLM(y, M, family=family, var_weights=w, offset=offset).fit(maxiter=100)
+    groups = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    mu, link = np.asarray(fitted.fittedvalues), family.link
+    factor = w / (family.variance(mu) * link.deriv(mu))
+    bread = np.linalg.pinv((M * (factor / link.deriv(mu))[:, None]).T @ M)
+    score = pd.DataFrame(M * (factor * (y - mu))[:, None]).groupby(groups).sum().to_numpy()
+    to = back @ identified
+    beta, cov = to @ np.asarray(fitted.params), to @ bread @ (score.T @ score) @ bread @ to.T
+    lost = (np.abs(null @ back.T) > 1e-7).any(axis=0) if len(null) else np.zeros(len(beta), bool)
+    if kind != "gaussian" and (np.abs(M @ np.asarray(fitted.params)).max() > 30 or not fitted.converged):
+        lost[:] = True  # separated, or no maximum
+    return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
+
+
+def robust(X: np.ndarray, y: np.ndarray, whitening: np.ndarray, clip: float, w: np.ndarray) -> np.ndarray:
+    """Return the coefficients at which the mean of scores of white rows, clipped to a norm, is zero."""
+    U, theta = X @ whitening, np.zeros(X.shape[1])
+    for _ in range(200):
+        residual = y - U @ theta
+        size = np.linalg.norm(U, axis=1) * np.abs(residual)
+        v = w * np.minimum(1, clip / np.maximum(size, 1e-300))
+        theta = theta + np.linalg.lstsq(U * np.sqrt(v)[:, None], np.sqrt(v) * residual, rcond=None)[0]
+    return whitening @ theta
+
+
+def person_periods(f: pd.DataFrame, cuts: list[float]) -> pd.DataFrame:
+    """Split rows of (start, t, e) at cut points, each row by itself, with its exposure and period."""
+    parts = []
+    for low, high in pairwise(cuts):
+        first = (f.t == low) & (low == cuts[0])  # events at the first cut point count
+        inside = f[((f.t > low) | first) & (f.start < high)]
+        exposure = np.minimum(inside.t, high) - np.maximum(inside.start, low)
+        event = ((inside.e == 1) & (inside.t <= high)).astype(int)
+        parts.append(inside.assign(exposure=exposure, d=event, period=low))
+    return pd.concat(parts, ignore_index=True).query("exposure > 0 or d == 1")
+
+
+def piecewise(right: str, f: pd.DataFrame, cuts: list[float], *, grouped: bool) -> Fit:
+    """Fit proportional hazards: constant within periods, or of times in whole periods (cloglog)."""
+    rows = person_periods(f, cuts)
+    rows = rows[rows.groupby("period").d.transform("sum") > 0]  # others determine nothing
+    right = f"{right} + C(period, levels={[float(k) for k in sorted(rows.period.unique())]})"
+    if grouped:
+        return glm("cloglog", right, rows.d, rows, groups=rows.person)
+    return glm("poisson", right, rows.d, rows, None, np.log(np.maximum(rows.exposure, 1e-6)), rows.person)
+
+
+def cox(right: str, f: pd.DataFrame, last: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Fit Cox regression with entry times (Breslow's ties), censored at the last cut point."""
+    f = f[f.start - 1e-9 < np.minimum(f.t, last)]
+    X = patsy.dmatrix(right, f)
+    names, Z = X.design_info.column_names[1:], np.asarray(X)[:, 1:]
+    scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
+    used = np.flatnonzero(Z.std(axis=0) > 0)
+    stop, event, entry = (
+        1 + np.minimum(f.t, last),
+        f.e * (f.t <= last),
+        1 + f.start - 1e-9,
+    )  # none is negative
+    model = sm.PHReg(stop, (Z - Z.mean(axis=0))[:, used] / scale[used], event, entry=entry, ties="breslow")
+    found = model.fit()
+    beta, se = (dict.fromkeys(names, np.nan) for _ in range(2))
+    beta |= {names[k]: each for k, each in zip(used, found.params / scale[used], strict=True)}
+    return beta, se | {names[k]: each for k, each in zip(used, found.bse / scale[used], strict=True)}
+
+
+def kaplan_meier(t: Any, e: Any, at: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return survival at times, with Greenwood's standard errors."""
+    km = SurvfuncRight(t, e)
+    k = np.searchsorted(km.surv_times, at, side="right")
+    return np.append(1.0, km.surv_prob)[k], np.append(0.0, km.surv_prob_se)[k]
+
+
+def restricted_mean(t: Any, e: Any, until: float) -> tuple[float, float]:
+    """Return the area under Kaplan–Meier, and its standard error."""
+    km = SurvfuncRight(t, e)
+    used = km.surv_times <= until
+    edges = np.concatenate([[0.0], km.surv_times[used], [until]])
+    areas = np.append(1.0, km.surv_prob[used]) * np.diff(edges)
+    later = np.cumsum(areas[::-1])[::-1][1:]
+    d, r = km.n_events[used], km.n_risk[used]
+    return float(areas.sum()), float(np.sqrt((later**2 * d / np.maximum(r * (r - d), 1)).sum()))
