@@ -326,6 +326,8 @@ class RowSimulator:
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
             if self.times:
                 rows[self.times.time] = _times(self.times.periods, values, rng)
+                if self.times.start:  # all are followed from the first cut point
+                    rows[self.times.start] = np.full(len(values), self.times.periods[0])
         for name, column in self.weights.items():
             mean, std = self._moments(name, column, _POSITION, care, rng)
             drawn |= {f"mean of {name}": mean, f"std of {name}": std}

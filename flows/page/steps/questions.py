@@ -17,6 +17,7 @@ KINDS = {
 }
 _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
+_EVENTS = {"first": "the first event", "all": "all events"}
 _OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
 _HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
 _HAS_TEST = "['regression', 'hazard'].includes(input.kind)"
@@ -41,6 +42,7 @@ def screen(state: State) -> ui.Tag:
                 _HAS_TIMES, select_field("time", "Time of follow-up", names, _first(state, is_event=False))
             ),
             shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, _first(state, is_event=True))),
+            shown("input.kind == 'hazard'", select_field("events", "Events of a person", _EVENTS)),
             shown(_HAS_TEST, ui.output_ui("larger")),
         ),
         shown("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
@@ -95,6 +97,7 @@ def serve(input: Inputs, state: State) -> None:
             files.questions,
             family=input.family(),
             target=input.target(),
+            events=input.events(),
             test=input.test(),
             nested_in=text_of(input.nested_in),
         )
@@ -139,6 +142,7 @@ def question_of(
     *,
     family: str = "",
     target: str = "robust",
+    events: str = "first",
     test: str = "",
     nested_in: str = "",
 ) -> dict[str, Any]:
@@ -154,6 +158,8 @@ def question_of(
         question["submodel"] = nested_in
     elif kind == "regression":
         question |= {"family": family} if family else {"params": {"interval_target": target}}
+    elif kind == "hazard" and events != "first":
+        question["params"] = {"events": events}
     return question | ({"test": [test.strip()]} if test.strip() else {})
 
 

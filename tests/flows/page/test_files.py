@@ -155,6 +155,9 @@ def test_questions_have_names_of_their_own():
     assert nested == {"name": "regression 3", "formula": "y ~ 1", "submodel": "regression"}
     assert text_of_question(nested) == "y ~ 1 (nested in regression)"
     assert question_of("table1", "g ~ x", [])["table1"] == "g ~ x"
+    recurrent = question_of("hazard", "Surv(t, d) ~ x", [], events="all")
+    assert recurrent["params"] == {"events": "all"}
+    assert "params" not in question_of("hazard", "Surv(t, d) ~ x", [])
     assert text_of_question({**first, "precision": {"x": 0.5}}) == "y ~ x (logistic); x within ± 0.5"
 
 
