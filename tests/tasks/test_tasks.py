@@ -262,6 +262,7 @@ def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monk
     monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run), "deployment.id": "costs"}))
     paused = Paused(pause_expiration_time=until_then, pause_key="a person")
     monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: paused)
+    monkeypatch.setattr(blocks.time, "sleep", Mock(side_effect=AssertionError("it waits")))
     client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
     monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
     with pytest.raises(Pause) as left:
