@@ -14,7 +14,7 @@ import pytest
 from prefect.exceptions import Pause
 from prefect.filesystems import LocalFileSystem
 from prefect.results import ResultStore
-from prefect.states import Cancelled, Cancelling, Completed, Failed, Paused, Running, Suspended
+from prefect.states import Cancelled, Cancelling, Completed, Crashed, Failed, Paused, Running, Suspended
 from prefect.transactions import transaction
 
 import flows.study
@@ -262,6 +262,7 @@ def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monk
     monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run), "deployment.id": "costs"}))
     paused = Paused(pause_expiration_time=until_then, pause_key="a person")
     monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: paused)
+    monkeypatch.setattr(blocks.time, "sleep", Mock(side_effect=AssertionError("it waits")))
     client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
     monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
     with pytest.raises(Pause) as left:
@@ -271,6 +272,20 @@ def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monk
     assert state.state_details.pause_reschedule
     assert state.state_details.pause_timeout == until_then
     assert left.value.state == state
+
+
+def test_a_run_that_was_frozen_is_marked_as_running_again(monkeypatch):
+    """Its server missed its heartbeats, called it crashed, and showed that to the end."""
+    run, kept, states = uuid.uuid4(), [], [Crashed(message="It sends no heartbeat."), Running()]
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run)}))
+    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states.pop(0))
+    client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
+    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    heed_person()
+    ((of_run, state, is_forced),) = kept
+    assert (of_run, is_forced, state.is_running()) == (run, True, True)
+    heed_person()
+    assert len(kept) == 1
 
 
 @pytest.mark.parametrize("state", [Cancelling(), Cancelled()])
