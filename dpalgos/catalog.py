@@ -296,6 +296,8 @@ def _faults(entry: Estimator) -> Iterator[str]:
             continue
         if each.private and not each.calibrations:
             yield "calibrations must hold 'tight' or 'paper', got none"
+        if entry.module.startswith("dpalgos."):  # contract tests build its examples, once and for all
+            continue
         for calibration in each.calibrations or ("",):
             try:
                 each.example_params(calibration)

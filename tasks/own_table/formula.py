@@ -23,6 +23,9 @@ def expand_formula(formula: str, table: AnalystTable) -> tuple[AnalystTable, For
     """
     from dpalgos.formula.survival_time import size_of  # loaded if there is a formula
 
+    known = next((each.derived for each in table.columns if isinstance(each.derived, FormulaDesign)), None)
+    if known and known.formula == formula:  # the study's own, which was expanded when its file was read
+        return table, known
     declared = tuple(column for column in table.columns if not column.derived)
     try:
         columns = {column.name: declared_as(column) for column in declared}

@@ -19,7 +19,7 @@ from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.row_design import ReleaseColumns
 from tasks.protocol.questions import PlanQuestion, QuestionSet
-from tasks.release.faults import unknown_columns
+from tasks.release.faults import faults_of_settings, unknown_columns
 from tasks.release.release import canonical_request, public_plan
 from tasks.release.request import (
     ReleaseConfig,
@@ -197,8 +197,9 @@ def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnDa
         bounds=question.bounds,
         params={**defaults, **family, **question.params},
     )
+    faults = [*faults_of_settings(config.columns, config.bounds, config.params)]
     own, config = with_declared_columns(own.model_copy(update={"formula": question.formula}), config)
-    if faults := [*unknown_columns(config.columns, own.data)]:
+    if faults := [*faults, *unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
     design = own.data.formula_of(config.columns.x)
     if design and len(design.times) > 1:

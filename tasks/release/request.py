@@ -210,7 +210,10 @@ def complete_request(
     delta: float,
     interval: float | None,
 ) -> ReleaseRequest:
-    """Add what a study declares to the content of a release file; ``path`` is where it was written."""
+    """Add what a study declares to the content of a release file; ``path`` is where it was written.
+
+    The settings of the file were checked where it was read.
+    """
     columns, bounds, params = config.columns, dict(config.bounds), dict(config.params)
     design = own.data.formula_of(columns.x) if own else None
     numbers = own.data.group_numbers_of(columns.x) if own else None
@@ -232,10 +235,7 @@ def complete_request(
         raise SpecError(
             f"params.interval must agree with --interval {interval:g}, got {params['interval']!r}"
         )
-    faults = [*faults_of_settings(columns, bounds, params)]
-    if own:
-        faults += faults_of_declarations(own.data, config.dataset.study, columns, bounds, params)
-    if faults:
+    if own and (faults := [*faults_of_declarations(own.data, config.dataset.study, columns, bounds, params)]):
         raise SpecError(numbered(faults))
     if "coef" in params:
         params["coef"], family = _released_model(path, params["coef"])

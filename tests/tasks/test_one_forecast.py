@@ -8,7 +8,8 @@ import pytest
 from flows.page.forecasts import Forecasts
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import Forecast, release_of_advice
-from tasks.advice.releases import forecast_release
+from tasks.advice.releases import forecast_release, simulate_release
+from tasks.own_table.row_simulator import STUDIED
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan
 from tasks.release.request import read_request
@@ -65,3 +66,12 @@ def test_five_commands_have_one_forecast(command_line, tmp_path, monkeypatch, fe
         assert repr(page.terms) == repr(release.terms)
         assert page.none == release.none
         assert (list(release.intervals), release.none) == (of_advice["intervals"], of_advice["none"])
+
+
+def test_rows_of_an_own_table_are_those_of_a_study_of_effects(tmp_path):
+    file = small(study(tmp_path, 400, response="cost"))
+    spec = find_study(str(file))
+    budget = {"epsilon": 1.0, "delta": 1e-7, "interval": 0.95}
+    request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
+    simulators = spec.head_panel.problem.simulator(spec.guesses), simulate_release(request, 2).simulator
+    assert [each.usual for each in simulators] == [STUDIED, STUDIED]
