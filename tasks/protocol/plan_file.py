@@ -202,11 +202,6 @@ def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnDa
     if faults := [*faults, *unknown_columns(config.columns, own.data)]:
         raise SpecError(numbered(faults))
     design = own.data.formula_of(config.columns.x)
-    if design and len(design.times) > 1:
-        raise SpecError(
-            f"formula must be of persons with one row each, like Surv(time, event) ~ …, got "
-            f"{question.formula!r}; release it with a file of its own"
-        )
     if design and design.survival:
         default = "preconditioned_glm"
     budget: Any = {"epsilon": plan.epsilon, "delta": plan.delta, "interval": question.interval}
