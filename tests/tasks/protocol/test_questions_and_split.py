@@ -25,6 +25,11 @@ TARGET = {"name": "primary", "formula": "y ~ x", "precision": {"x": 1.0}}
 MEAN = {"name": "mean", "mean": "x"}
 
 
+def other(name):
+    """Return a question that has one covariate more than `TARGET`."""
+    return {**TARGET, "name": name, "formula": f"{TARGET['formula']} + z_{name}"}
+
+
 def plan_of(*questions, epsilon=2.0, tables=(), **plan):
     content = {"plan": {"epsilon": epsilon, "delta": DELTA, **plan}, "question": list(questions)}
     return QuestionSet.read(content | ({"table": list(tables)} if tables else {}))
@@ -120,7 +125,7 @@ def test_without_weights_nothing_is_spent_beyond_the_targets():
 
 
 def test_a_split_that_cannot_be_met_says_what_would():
-    plan = plan_of(TARGET, {**TARGET, "name": "second"}, {**TARGET, "name": "third"})
+    plan = plan_of(TARGET, other("second"), other("third"))
     curves = {"primary": curve(1.9), "second": curve(0.5), "third": curve(1.0)}
     refusal = split_budget(plan, curves).refusal
     assert all(word in refusal for word in ("'primary'", "'second'", "'third'", "leaving out 'primary'"))
@@ -178,7 +183,7 @@ def test_a_target_beyond_the_whole_budget_is_refused_with_what_can_be_met_there(
 
 
 def test_charges_of_a_plan_count_in_its_split_and_are_not_left_out_by_its_advice():
-    plan = plan_of(TARGET, {**TARGET, "name": "second"})
+    plan = plan_of(TARGET, other("second"))
     spent = curve(1.0).cost(1.5)
     split = split_budget(plan, {"second": curve(1.0)}, {"primary": 1.5}, spent)
     assert not split.refusal
@@ -216,7 +221,7 @@ def test_pure_noise_next_to_gaussian_noise_stays_within_the_budget():
 def test_all_targets_together_are_met_on_nine_tables_in_ten():
     widths = np.exp(np.random.default_rng(0).normal(0, 0.2, 4000))
     for targets in (1, 2):
-        plan = plan_of(*({**TARGET, "name": f"{number}"} for number in range(targets)))
+        plan = plan_of(*(other(f"{number}") for number in range(targets)))
         exceeded = np.mean(widths > likely_half_width(plan, widths))
         assert exceeded == pytest.approx(0.1 / targets, abs=0.01)
     plan = plan_of(TARGET)
