@@ -34,7 +34,7 @@ def person_sample(
 ) -> dict[str, Any]:
     """Return the pieces of rows of data, by codes (n,) of persons, as keywords of ``Sample``.
 
-    ``is_clipped`` (n,) says which rows have a clipped covariate, and ``is_complete`` (n,) which are used: the
+    ``is_clipped`` (n,) says which rows have a clipped covariate, and ``is_complete`` (n,) which are used. The
     pieces of another one are rows of zeros, of the lowest exposure.
     """
     time = design.survival
