@@ -34,8 +34,8 @@ def person_sample(
 ) -> dict[str, Any]:
     """Return the pieces of rows of data, by codes (n,) of persons, as keywords of ``Sample``.
 
-    ``is_clipped`` (n,) says which rows have a clipped covariate, and ``is_complete`` (n,) which are used: the
-    pieces of another one are rows of zeros.
+    ``is_clipped`` (n,) says which rows have a clipped covariate, and ``is_complete`` (n,) which are used. The
+    pieces of another one are rows of zeros, of the lowest exposure.
     """
     time = design.survival
     assert time is not None
@@ -55,6 +55,8 @@ def person_sample(
     if is_complete is not None:
         left_out = ~is_complete[order][pieces.row]
         X[left_out] = 0.0
+        assert design.offset_bounds is not None
+        X[left_out, 0] = design.offset_bounds[0]  # no hazard, so that the limit of a person is not reached
         y, part = np.where(left_out, 0.0, y), np.where(left_out, 0.0, part)
     for each in (X, y):
         each.flags.writeable = False  # so that it is not copied

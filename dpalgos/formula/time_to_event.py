@@ -228,8 +228,7 @@ def phreg(
     if not design.has_intercept:
         raise InputError(f"formula must keep its intercept, the baseline hazard, got {formula!r}")
     settings = design.survival.settings({**options, "events": events})
-    if events == ALL and user is not None:
-        design = replace(design, survival=replace(design.survival, all_events=True))
+    design = replace(design, survival=replace(design.survival, all_events=events == ALL))
     return fit_design(SurvivalResult, settings.pop("family"), design, frame, user=user, **settings)
 
 

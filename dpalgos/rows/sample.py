@@ -189,9 +189,10 @@ class Sample:
         return self._with(offset_bounds=bounds, n_features=self.n_features - 1)
 
     def with_effects(self, effects: FloatArray, pieces: PiecesOfRows) -> "Sample":
-        """Return the sample with the effects (K, d) of periods added to the columns of their pieces."""
+        """Return the sample with the effects (K, d) of periods added to the columns of pieces at risk."""
         changed = self._with(pieces=pieces)
-        changed.rows = HeldRows.trusted(self.array + effects[pieces.period])
+        is_used = (pieces.part > 0)[:, None]
+        changed.rows = HeldRows.trusted(self.array + effects[pieces.period] * is_used)
         return changed
 
     def in_units(self, max_rows: int | None = None, max_weight: float | None = None) -> "Sample":

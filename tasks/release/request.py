@@ -220,7 +220,7 @@ def complete_request(
     survival = design.survival if design else None
     if survival and design:
         params = survival.settings(params)
-        all_events = params["counted_events"] == ALL and bool(columns.user_id)
+        all_events = params["counted_events"] == ALL
         design = replace(design, survival=replace(survival, all_events=all_events))
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:

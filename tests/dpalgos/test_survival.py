@@ -34,6 +34,7 @@ from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.group_table import group_numbers, noise_std_of, released_curves
 from dpalgos.formula.person_rows import person_sample
+from dpalgos.formula.time_to_event import declared_times
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.survival.curves import SurvivalCurves
@@ -855,6 +856,45 @@ def test_recurrent_events_count_once_or_all(epsilon):
         dpalgos.InputError,
         "events must be",
     )
+
+
+def test_all_events_of_rows_without_persons_may_have_a_resolution():
+    """A row has one event at most, whose time is a multiple of the resolution."""
+    frame = patients(3000, effect=-1.0).assign(time=lambda each: np.ceil(each["time"]))
+    options = {"levels": ARMS, "periods": [0, 1, 2, 3, 5], "resolution": 1.0, "epsilon": 1e4, **BUDGET}
+    alone = phreg("Surv(time, died) ~ arm", frame, events="all", **options)
+    named = frame.assign(person=np.arange(3000))
+    by_person = phreg("Surv(time, died) ~ arm", named, events="all", user="person", **options)
+    np.testing.assert_allclose(alone.params, by_person.params)
+    assert alone.params["arm[T.drug]"] == pytest.approx(-1.0, abs=0.2)
+
+
+def test_a_row_that_is_left_out_adds_nothing_to_its_person_nor_to_others():
+    """Rows without a value, at any place in the follow-up, as if they were not there."""
+    frame = in_rows(patients(3000).assign(person=np.arange(3000)), 1.0)
+    is_complete = np.random.default_rng(0).random(len(frame)) > 0.4
+    bounds = {"start": (0, 5), "time": (0, 5), "age": (40, 80)}
+    design = design_of(
+        "Surv(start, time, died) ~ arm + age",
+        declared_times("Surv(start, time, died) ~ arm + age", None, None, {"bounds": bounds, "levels": ARMS}),
+    )
+    found = []
+    for rows, used in [(frame, is_complete), (frame[is_complete], None)]:
+        columns = {name: rows[name].to_numpy() for name in design.uses}
+        codes = np.unique(rows["person"], return_inverse=True)[1]
+        sample = Sample(**person_sample(design, columns, codes, is_complete=used))
+        settings = design.survival.settings({"intercept": True, "offset_bounds": design.offset_bounds})
+        found.append(
+            dpalgos.estimate(
+                "preconditioned_glm",
+                sample,
+                epsilon=1e6,
+                delta=1e-6,
+                rng=np.random.default_rng(0),
+                **settings,
+            ).estimate
+        )
+    np.testing.assert_allclose(*found, atol=0.02)
 
 
 def test_events_within_units_of_time_have_the_score_of_an_interval():
