@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.errors import InputError
 from dpalgos.formula.columns import OF_ENDS, public_rows
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
@@ -39,6 +40,8 @@ def person_sample(
     """
     time = design.survival
     assert time is not None
+    if not len(codes):
+        raise InputError("frame must have rows, got none")
     order = np.argsort(codes, kind="stable")
     rows, codes = {name: np.asarray(each)[order] for name, each in rows.items()}, codes[order]
     parts = list(_parts(codes, _ROWS_AT_ONCE))

@@ -32,8 +32,10 @@ from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import BASELINE, FIRST_EVENT, SurvivalTime, size_of
 from dpalgos.interval import normal_quantile
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
-from dpalgos.rows.units import user_codes
+from dpalgos.rows.units import count_users
 from dpalgos.typing import FloatArray
+
+_FEWEST_PERIODS, _MOST_OF_HAZARD = 3, 0.5  # of a caution about periods
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -60,6 +62,18 @@ class SurvivalResult(FormulaResult):
         if isinstance(terms, str):
             return super().submodel(terms)
         return super().submodel([*check_names("terms", terms), *BASELINE[: len(self.time.time_columns)]])
+
+    @property
+    def cautions(self) -> list[str]:
+        """Warnings about the estimate, based on released numbers only, one sentence each."""
+        table = self.life_table
+        if table is None or len(table.parts) < _FEWEST_PERIODS or table.parts.max() < _MOST_OF_HAZARD:
+            return super().cautions
+        period = self.time.labels[int(table.parts.argmax())]
+        return [
+            *super().cautions,
+            f"Most of the cumulative hazard lies in one period, {period}. State shorter periods there.",
+        ]
 
     @property
     def life_table(self) -> LifeTable | None:
@@ -238,7 +252,7 @@ def _size(
     """Return nμ of the public number of persons and of the budget."""
     column = user or read_formula(formula, declared).left[-1]
     persons = column_of(frame, column, "user" if user else "the formula")
-    n_persons = int(user_codes(persons, len(persons)).max(initial=0)) + 1 if user else len(persons)
+    n_persons = count_users(persons, len(persons)) if user else len(persons)
     return size_of(n_persons, *(check_positive(name, options.get(name)) for name in ("epsilon", "delta")))
 
 

@@ -961,11 +961,24 @@ def test_a_hazard_that_is_not_proportional_gives_a_caution():
     assert cautions == [True, False] * 4
 
 
+def test_events_in_a_small_part_of_one_period_give_a_caution():
+    rng = np.random.default_rng(0)
+    time = np.where(rng.random(3000) < 0.5, rng.uniform(2.5, 2.6, 3000), 5.0)
+    frame = {"arm": rng.integers(0, 2, 3000), "time": time, "died": (time < 5) * 1}
+    options = {"bounds": {"time": (0, 5), "arm": (0, 1)}, "epsilon": 1.0, **BUDGET}
+    wide, narrow = (
+        phreg("Surv(time, died) ~ arm", frame, periods=cuts, **options)
+        for cuts in ([0, 1, 2, 3, 4, 5], [0, 2.5, 2.52, 2.54, 2.56, 2.58, 2.6, 5])
+    )
+    assert any("(2, 3]" in each for each in wide.cautions)
+    assert not any("one period" in each for each in narrow.cautions)
+
+
 def test_a_hazard_limit_is_a_setting_of_first_events():
     frame = patients(500)
     default, far = (fitted(frame, epsilon=100.0, **more) for more in ({}, {"hazard_limit": 4.0}))
     assert not np.allclose(default.params, far.params)
-    for options in ({"hazard_limit": 0.0}, {"hazard_limit": 4.0, "events": "all"}):
+    for options in ({"hazard_limit": 0.0}, {"hazard_limit": 1e6}, {"hazard_limit": 4.0, "events": "all"}):
         refused(lambda options=options: fitted(frame, **options), dpalgos.InputError, "hazard_limit")
 
 

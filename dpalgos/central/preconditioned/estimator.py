@@ -137,6 +137,7 @@ from dpalgos.typing import FloatArray
 
 FIRST, ALL = "first", "all"  # events of a person that count
 
+_LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
 _MAX_LENGTH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
@@ -317,6 +318,8 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
             raise InputError(
                 f"hazard_limit must be left out without counted_events='first', got {self.hazard_limit}"
             )
+        if self.hazard_limit is not None and self.hazard_limit > _LARGEST_LIMIT:
+            raise InputError(f"hazard_limit must be at most {_LARGEST_LIMIT:g}, got {self.hazard_limit:g}")
         if self.n_periods is not None and not self.counted_events:
             raise InputError(f"n_periods must be left out without counted_events, got {self.n_periods}")
         self.check_offset(self.family_object())
