@@ -481,7 +481,7 @@ class SurvivalCurves:
         Returns
         -------
         DataFrame
-            Columns group, mean, ci_low and ci_high, then difference with its limits.
+            Columns group, until, mean, ci_low and ci_high, then difference with its limits.
         """
         if self.shown_until == self.periods[0]:
             raise InputError("restricted_means needs a period that is shown; enlarge ε or n")
@@ -498,8 +498,8 @@ class SurvivalCurves:
         half, apart = z * np.sqrt(variances), z * np.sqrt(variances + variances[0])
         apart[0] = difference[0] = np.nan
         low, high = (np.clip(mean + side * half, 0.0, self.periods[last]) for side in (-1, 1))
-        columns = {"group": list(self.groups), "mean": mean, "ci_low": low, "ci_high": high}
-        columns |= {"difference": difference}
+        columns = {"group": list(self.groups), "until": self.periods[last], "mean": mean}
+        columns |= {"ci_low": low, "ci_high": high, "difference": difference}
         return frame_of(
             columns | {"difference_low": difference - apart, "difference_high": difference + apart}
         )

@@ -207,6 +207,7 @@ def test_a_large_epsilon_gives_the_curves_and_the_tests_of_statsmodels():
     assert half == pytest.approx(1.96 * model.bse[0], rel=0.05)
     areas = [np.trapezoid(each["survival"], each["time"]) for _, each in table.groupby("group", sort=False)]
     np.testing.assert_allclose(found.restricted_means(5.0)["mean"], areas, rtol=1e-4)
+    assert set(found.restricted_means(5.0)["until"]) == {5.0}
 
 
 def simulated(n, epsilon, n_periods, seeds, hazards=(0.2, 0.2)):
