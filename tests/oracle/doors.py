@@ -234,7 +234,7 @@ def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         for k, (_, row) in list(enumerate(one.iterrows()))[1:]:
             at = f"{row.time:g} {group}"
             std, widths = max(se[k], 1 / len(own)), 0.05 < S[k] < 0.95
-            yield Pair(f"survival {at}", row.survival, S[k], std, half(row), 0.4, widths)
+            yield Pair(f"survival {at}", row.survival, S[k], std, half(row), 0.6, widths)
             yield Pair(
                 f"at risk {at}", row.at_risk, (raw >= row.time - 1e-9).sum(), 1.0, tolerance=0.5, widths=False
             )
