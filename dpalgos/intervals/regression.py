@@ -250,10 +250,15 @@ class ReleasedRegression:
         )
 
     def covariance(self, combinations: FloatArray, omitted: OmittedEffect | None = None) -> FloatArray:
-        """Return the covariances of the combinations (k, d), (k, k)."""
+        """Return the covariances of the combinations (k, d), (k, k).
+
+        Second moments of scores are one standard deviation of their noise above the release: noise that hides
+        them hides correlations, too.
+        """
         free = combinations[:, int(self.has_offset) :]
         error = self._error(free)
-        covariance = error.lever @ error.scores @ error.lever.T
+        scores = error.scores + self.moments_std / self.n_rows * np.eye(len(error.scores))
+        covariance = error.lever @ scores @ error.lever.T
         if omitted is not None:
             lever = free @ self.outer @ self.curvature.inverse()
             noise, sampled = self._metric_error(omitted)

@@ -234,7 +234,7 @@ def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         for k, (_, row) in list(enumerate(one.iterrows()))[1:]:
             at = f"{row.time:g} {group}"
             std, widths = max(se[k], 1 / len(own)), 0.05 < S[k] < 0.95
-            yield Pair(f"survival {at}", row.survival, S[k], std, half(row), 0.4, widths)
+            yield Pair(f"survival {at}", row.survival, S[k], std, half(row), 0.6, widths)
             yield Pair(
                 f"at risk {at}", row.at_risk, (raw >= row.time - 1e-9).sum(), 1.0, tolerance=0.5, widths=False
             )
@@ -285,11 +285,13 @@ def _numbers(
     v, w = known[name].to_numpy(float), known.u.to_numpy()
     mean, n = float(np.average(v, weights=w)), float(w.sum())
     second, fourth = (float(np.average((v - mean) ** power, weights=w)) for power in (2, 4))
-    sd = max(float(np.sqrt(second)), 1e-3 * abs(mean))  # of constants, cells have a width
+    sd = float(np.sqrt(second)) or 1e-3 * abs(mean)  # of constants, cells have a width
     row = one.loc["mean"]
-    yield Pair(f"mean {what}", row.estimate, mean, sd / np.sqrt(n), half(row), widths=is_rows and second > 0)
+    widths = is_rows and second > 0
+    yield Pair(f"mean {what}", row.estimate, mean, sd / np.sqrt(n), half(row), 0.5, widths)
     row, se = one.loc["standard deviation"], float(np.sqrt(max(fourth - second**2, 0) / n)) / (2 * sd)
-    yield Pair(f"SD {what}", row.estimate, sd, se, half(row), 0.5, widths=False)
+    tolerance = max(0.5, half(row) / (2 * max(se, 1e-12)))  # its limits allow for a cell
+    yield Pair(f"SD {what}", row.estimate, sd, se, half(row), tolerance, widths=False)
     row, se = one.loc["median"], sd / np.sqrt(n)
     if is_rows and np.isfinite(half(row)):  # its limits are the edges of cells
         wide, middle = half(row) + 1e-9, (row.ci_low + row.ci_high) / 2
