@@ -239,12 +239,12 @@ class _LifeTable:
 
     def limits(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper pointwise limits of S, (K,) each."""
-        above = np.maximum.accumulate(self._with_fewer._limit_of_cumulative(z))
-        below = np.maximum(self._limit_of_cumulative(-z), 0.0)
+        above = np.maximum.accumulate(self._with_fewer.limit_of_cumulative(z))
+        below = np.maximum(self.limit_of_cumulative(-z), 0.0)
         below = np.maximum.accumulate(np.where(self.visible, below, 0.0))  # S cannot rise again
         return np.exp(-above), np.exp(-below)
 
-    def _limit_of_cumulative(self, z: float) -> FloatArray:
+    def limit_of_cumulative(self, z: float) -> FloatArray:
         """Return a limit of H = −log S, (K,), the upper one if z is positive."""
         H, noise = -np.log(self.survival), np.maximum(np.diag(self.noise_of_cumulative), 0.0)
         sampling = np.cumsum(self.greenwood) + 1 / self.exposed**2  # with one event more

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from data.store.folders import atomic_write, home
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
-from flows.confirm import agrees_to_charge, confirm_typed_query
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -69,6 +68,7 @@ def release(
     """
     from data.ledger import open_ledger
     from data.tables.sources import file_of, name_of, source_of
+    from flows.confirm import confirm_typed_query
     from flows.progress import counter
     from tasks.release.record import FILES, record_of
     from tasks.release.release import release as release_one
@@ -161,17 +161,13 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     """Print the forecast of the intervals from public declarations, and ask whether to charge."""
     from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.coefficients import covered
+    from flows.confirm import agrees_to_charge
     from flows.progress import say
     from tasks.advice.releases import forecast_release, needed_epsilon
     from tasks.protocol.split import MOST_LIKELY_NONE
 
     request = plan.request
     if request.own is None or not request.level:
-        return
-    if (design := request.by_formula) and design.times and (len(design.times) > 1 or request.columns.user_id):
-        say("there is no forecast of intervals for persons with several rows or entry times")
-        if not yes and not agrees_to_charge(f"charge epsilon {request.epsilon:g}?"):
-            raise SpecError("nothing was charged; repeat the command to release")
         return
     number, units = request.own.data.units
     foreseen = forecast_release(request)
