@@ -962,6 +962,33 @@ def test_a_hazard_that_is_not_proportional_gives_a_caution():
     assert cautions == [True, False] * 4
 
 
+@pytest.mark.slow
+def test_most_intervals_cover_the_stated_target_if_hazards_are_not_proportional():
+    """The target is the equation's solution at the same hazard limit, on many persons without noise.
+
+    Intervals are too narrow there: they leave out the sampling error of operational time.
+    """
+
+    def persons(n, seed):
+        rng = np.random.default_rng(seed)
+        x, arm, spent = rng.uniform(-1, 1, n), rng.integers(0, 2, n), rng.exponential(1, n)
+        early, after = (0.4 * np.where(arm == 1, ratio, 1) * np.exp(0.3 * x) for ratio in (3, 1 / 1.5))
+        event = np.where(spent < early, spent / early, 1 + (spent - early) / after)
+        end = rng.uniform(3, 6, n)
+        return {"x": x, "arm": arm, "time": np.minimum(event, end), "died": (event <= end) * 1}
+
+    formula, terms = "Surv(time, died) ~ x + arm", ["x", "arm"]
+    cuts = 6 * np.linspace(0, 1, 13) ** 2  # the periods by which 4,000 persons are followed
+    options = {"bounds": {"x": (-1, 1), "arm": (0, 1)}, "periods": cuts.tolist(), "delta": 1e-6}
+    far = phreg(formula, persons(100_000, 99), epsilon=1e6, random_state=0, hazard_limit=1.4, **options)
+    covered = []
+    for seed in range(40):
+        fit = phreg(formula, persons(4000, seed), epsilon=1.0, random_state=seed, **options)
+        low, high = fit.conf_int().loc[terms].to_numpy().T
+        covered.append((low <= far.params[terms]) & (far.params[terms] <= high))
+    assert (np.mean(covered, axis=0) >= 0.8).all()
+
+
 def test_events_in_a_small_part_of_one_period_give_a_caution():
     rng = np.random.default_rng(0)
     time = np.where(rng.random(3000) < 0.5, rng.uniform(2.5, 2.6, 3000), 5.0)
