@@ -24,6 +24,7 @@ UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
 PROPORTIONAL = "proportional_hazards"  # the p-value of that hypothesis
 OVERDISPERSED = "counts_overdispersed"
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
+_UNLIKELY = 0.01  # the p-value below which hazards are said not to be proportional
 
 
 def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> list[str]:
@@ -72,9 +73,6 @@ def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> l
             "units: columns and response should be of order one in public units."
         )
     return sentences
-
-
-_UNLIKELY = 0.01  # the p-value below which hazards are said not to be proportional
 
 
 def warn_of_hidden(intervals: Interval | None, names: Sequence[str]) -> None:

@@ -218,7 +218,7 @@ class SurvivalTime:
         start, own = start[kept], own[kept]
         # Whether all of a unit's time is at risk: a person is at risk after an event that is not the last.
         resolution = 0.0 if self.all_events else self.resolution
-        found = pieces_of(person_periods(start, stop, event, cuts), own, start, cuts, resolution)
+        found = pieces_of(person_periods(start, stop, event, cuts), own, start, resolution)
         return replace(found, person=found.person + codes[0], row=kept[found.row] + first_row)
 
     def at(self, rows: Mapping[str, Any], times: FloatArray) -> dict[str, Any]:

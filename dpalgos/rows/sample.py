@@ -191,8 +191,10 @@ class Sample:
     def with_effects(self, effects: FloatArray, pieces: PiecesOfRows) -> "Sample":
         """Return the sample with the effects (K, d) of periods added to the columns of pieces at risk."""
         changed = self._with(pieces=pieces)
-        is_used = (pieces.part > 0)[:, None]
-        changed.rows = HeldRows.trusted(self.array + effects[pieces.period] * is_used)
+        columns = effects[pieces.period]
+        columns[pieces.part <= 0] = 0.0
+        columns += self.array
+        changed.rows = HeldRows.trusted(columns)
         return changed
 
     def in_units(self, max_rows: int | None = None, max_weight: float | None = None) -> "Sample":

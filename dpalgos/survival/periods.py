@@ -133,7 +133,6 @@ def pieces_of(
     split: PersonPeriods,
     codes: IntArray,
     start: FloatArray,
-    periods: FloatArray,
     resolution: float = 0.0,
 ) -> Pieces:
     """Return the pieces of rows (n,) of persons, by their ``codes`` (n,) and ``start`` (n,).
@@ -141,7 +140,6 @@ def pieces_of(
     A row that is followed for no time has none, unless the person has no other row. A person's pieces depend
     on no other person. With a ``resolution`` u, an event at t happened within u before it.
     """
-    widths = np.diff(np.asarray(periods, dtype=float))
     person = codes[split.person]
     counts = (split.followed > 0) | split.event
     is_followed = np.bincount(person, weights=counts, minlength=int(codes.max()) + 1) > 0
@@ -150,7 +148,7 @@ def pieces_of(
     kept = np.flatnonzero(counts | (first & ~is_followed[person]))
     kept = kept[np.lexsort((split.event[kept], start[split.person[kept]], split.period[kept], person[kept]))]
     period, person = split.period[kept], person[kept]
-    exposure = np.clip(split.followed[kept], LEAST_EXPOSURE * widths[period], widths[period])
+    exposure = split.exposure[kept]
     late = np.minimum(resolution / exposure, 1.0)
     return Pieces(
         person=person,
@@ -160,12 +158,6 @@ def pieces_of(
         row=split.person[kept],
         share=exposure / np.bincount(person, exposure)[person],
     )
-
-
-def exposure_bounds(periods: FloatArray) -> tuple[float, float]:
-    """Return the public bounds of the exposure of a person-period."""
-    widths = np.diff(np.asarray(periods, dtype=float))
-    return LEAST_EXPOSURE * float(widths.min()), float(widths.max())
 
 
 def cell_rows(

@@ -41,7 +41,6 @@ from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.survival.periods import (
     LEAST_EXPOSURE,
     cell_rows,
-    exposure_bounds,
     person_periods,
     pieces_of,
     rounded_to_cuts,
@@ -95,7 +94,7 @@ def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(p
     counts = np.bincount(got.person, minlength=len(people))
     assert counts.min() >= 1
     assert counts.max() <= len(CUTS) - 1
-    low, high = exposure_bounds(CUTS)
+    low, high = LEAST_EXPOSURE * np.diff(CUTS).min(), np.diff(CUTS).max()
     assert ((got.exposure >= low) & (got.exposure <= high)).all()
     assert (np.bincount(got.person, weights=got.event) <= 1).all()
     alone = person_periods(start[:1], stop[:1], event[:1], CUTS)
@@ -784,7 +783,7 @@ def _pieces(start, stop, event, codes, *, first=True):
     if first:
         kept, stop, event = until_first_event(start, stop, event, codes, CUTS)
     split = person_periods(start[kept], stop, event, CUTS)
-    return pieces_of(split, codes[kept], start[kept], CUTS), kept
+    return pieces_of(split, codes[kept], start[kept]), kept
 
 
 def test_rows_outside_the_periods_take_no_place():
@@ -816,7 +815,7 @@ def test_pieces_of_a_person_have_shares_that_sum_to_one_whoever_else_is_there(pe
     pieces, _ = _pieces(start, stop, event, codes)
     assert np.bincount(pieces.person, minlength=codes.max() + 1).min() >= 1
     assert np.bincount(pieces.person, pieces.response >= 1).max(initial=0) <= 1
-    low, high = exposure_bounds(CUTS)
+    low, high = LEAST_EXPOSURE * np.diff(CUTS).min(), np.diff(CUTS).max()
     assert ((pieces.exposure >= low) & (pieces.exposure <= high)).all()
     np.testing.assert_allclose(np.bincount(pieces.person, pieces.share), 1)
     first = codes == 0

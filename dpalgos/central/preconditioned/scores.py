@@ -111,12 +111,17 @@ class ScoreFunction:
             if follow_up is not None and is_used is not None:
                 used = is_used[block.rows]
                 predictor, encoded = np.where(used, predictor, -np.inf), np.where(used, encoded, 0.0)
+            widest: FloatArray | None = None
             if follow_up is not None:
                 predictor, residual = follow_up.stopped(block, predictor, encoded)
+                widest = np.ones_like(residual)  # the largest residual of a single event
             else:
-                residual = encoded - family.mean(predictor[..., None])[..., 0]
+                mean = family.mean(predictor[..., None])[..., 0]
+                residual = encoded - mean
+                if family.is_bounded:
+                    widest = family.widest_residual(mean)
             residual *= white.shortened
-            size = _sizes(family, predictor, residual)
+            size = np.abs(residual) if widest is None else widest
             return _RowScores(predictor, residual, size, size * white.norms, white)
 
         kind = Scores
@@ -140,13 +145,6 @@ class ScoreFunction:
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
         return np.asarray(self.whitening @ theta + self.origin)
-
-
-def _sizes(family: Family, predictor: FloatArray, residual: FloatArray) -> FloatArray:
-    """Return the lengths of residuals by which rows are clipped."""
-    if not family.is_bounded:
-        return np.abs(residual)
-    return family.widest_residual(family.mean(predictor[..., None])[..., 0])
 
 
 class _RowScores(NamedTuple):

@@ -69,7 +69,7 @@ class SimulatedTrial(RowSource):
         time, happened = np.minimum(event, censored), event <= censored
         if self.estimate == "hazards by scores":
             split = person_periods(np.zeros(n), time, happened, _CUTS)
-            own = pieces_of(split, np.arange(n), np.zeros(n), _CUTS)
+            own = pieces_of(split, np.arange(n), np.zeros(n))
             slope, one = np.zeros(len(own.person)), np.ones(len(own.person))
             columns = (np.log(own.exposure / _CUTS[-1]), arm[own.person], age[own.person], slope, one)
             pieces = PiecesOfRows(
