@@ -1,6 +1,7 @@
 """Times to an event: cells, person-periods, curves, the logrank test and hazard ratios."""
 
 import tomllib
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -671,6 +672,16 @@ def _released_table(rows, codes, periods=(0, 1, 2), **options):
     query = life_table(Rows.of_sample(sample), sample.pieces)
     n = int(sample.n_users.min())
     return n * query.value, n * float(query.sensitivity)
+
+
+def test_effects_of_periods_are_added_to_pieces_at_risk_alone():
+    rows = {"start": [0.0, 0.0], "stop": [1.5, 2.0], "died": [0, 1], "z": [0.5, -0.5]}
+    _, found = _of_rows(rows, np.array([0, 1]), (0, 1, 2), z=NumberColumn(-1, 1))
+    sample = Sample(**found)
+    pieces = replace(sample.pieces, part=np.array([1, 0.5, 0, 0]))
+    effects = np.arange(1.0, 9).reshape(2, 4)
+    added = sample.with_effects(effects, pieces).array - sample.array
+    np.testing.assert_allclose(added, [*effects, *np.zeros((2, 4))])
 
 
 def test_the_life_table_counts_events_and_times_at_risk():
