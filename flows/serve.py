@@ -30,7 +30,6 @@ from flows.cli.options import rendered
 from flows.local_server import (
     HOST,
     SERVED,
-    answers,
     authentication_file,
     bound_host,
     connected_to,
@@ -46,7 +45,6 @@ from flows.lock import holder, locked
 
 PORT = 4200
 INHERITED = ("DPCOST_HOME", SERVED, "DPCOST_REPORTS_URL", "PYTHONPATH", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
-ANSWERS_WITHIN = 60.0  # seconds
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
@@ -155,25 +153,16 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
 
 def _elsewhere(options: argparse.Namespace) -> str:
     """Return the address in ``PREFECT_API_URL`` once a server responds there; refuse options of another."""
-    if not (address := stated_address()):
-        if options.pool:
-            raise ServerError(f"--pool {options.pool} needs a server in PREFECT_API_URL, got none; set it")
-        return ""
+    address = os.environ.get("PREFECT_API_URL", "")
+    if options.pool and not address:
+        raise ServerError(f"--pool {options.pool} needs a server in PREFECT_API_URL, got none; set it")
     for name in ("port", "host"):
-        if (value := getattr(options, name)) is not None:
+        if address and (value := getattr(options, name)) is not None:
             raise ServerError(
                 f"--{name} {value} is for a server of this process, but PREFECT_API_URL={address} names "
                 f"another; unset PREFECT_API_URL, or leave --{name} out"
             )
-    deadline = time.monotonic() + ANSWERS_WITHIN
-    while not answers(address):
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"no Prefect server responds at PREFECT_API_URL={address}; start it, or unset "
-                "PREFECT_API_URL, which starts a server here"
-            )
-        time.sleep(1)
-    return address
+    return stated_address()
 
 
 def _own_server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
