@@ -122,7 +122,7 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
 def stated_address() -> str:
     """Return the address of a server in ``PREFECT_API_URL`` once it responds; "" if there is none.
 
-    A server that stays silent is refused. Another one in its place would have the runs on no page of the team.
+    A server that stays silent is refused: with another one in its place, a team would not see the run.
     """
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     if not address or answers(address):

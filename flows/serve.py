@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -197,7 +196,10 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
     from flows import study as flows
     from flows.studies.find_study import find_study, readable_studies
 
+    crons = set[str]()
+
     def deployment(flow: Any, name: str, cron: str, **about: Any) -> Any:
+        cron = _free_minute(cron, crons)
         schedule = Cron(cron, timezone="UTC") if cron else None
         tags, kind = [tag, *about.pop("tags", [])], EntrypointType.MODULE_PATH
         if pool:
@@ -221,6 +223,15 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
     ]
     others: list[Any] = [flows.rerun, *([] if only else [flows.ingest, flows.scorecard, flows.report])]
     return of_studies + [deployment(flow, flow.name, OTHER_FLOWS_AT.get(flow.name, "")) for flow in others]
+
+
+def _free_minute(cron: str, crons: set[str]) -> str:
+    """Return a schedule, with another minute if it is taken: many runs at once lock the database."""
+    minute, _, rest = cron.partition(" ")
+    starts = [f"{(int(minute) + more) % 60} {rest}" for more in range(60)] if minute.isdigit() else []
+    cron = next((each for each in starts if each not in crons), cron)
+    crons.add(cron)
+    return cron
 
 
 def _listen(host: str, port: int) -> socket.socket:
