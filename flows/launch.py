@@ -209,8 +209,8 @@ def _leave_if_cancelled(state: Any) -> None:
     result = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(result, RunCancelled) or state.is_cancelling() or state.is_cancelled():
         sentence = str(result or "the run was canceled on the server")
+        ended: Any = Cancelled(message=f"{sentence[0].upper()}{sentence[1:]}.")
         with get_client(sync_client=True) as client:
-            ended = Cancelled(message=f"{sentence[0].upper()}{sentence[1:]}.")
             client.set_flow_run_state(state.state_details.flow_run_id, ended, force=True)
         leave(sentence)
 
