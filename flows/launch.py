@@ -207,8 +207,10 @@ def _leave_if_cancelled(state: Any) -> None:
     from tasks.blocks import RunCancelled
 
     result = state.result(raise_on_failure=False) if state.is_failed() else None
-    if isinstance(result, RunCancelled) or state.is_cancelling() or state.is_cancelled():
-        sentence = str(result or "the run was canceled on the server")
+    if state.is_cancelling() or state.is_cancelled():
+        result = RunCancelled.of(state)
+    if isinstance(result, RunCancelled):
+        sentence = str(result)
         ended: Any = Cancelled(message=f"{sentence[0].upper()}{sentence[1:]}.")
         with get_client(sync_client=True) as client:
             client.set_flow_run_state(state.state_details.flow_run_id, ended, force=True)

@@ -247,10 +247,15 @@ MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": A
 @pytest.mark.parametrize("state", [Paused(), Suspended()])
 def test_a_paused_run_of_a_command_ends_since_no_server_can_start_it_again(monkeypatch, state):
     """It waited in the command, which kept the lock of the home."""
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run", "deployment.id": None}))
-    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: state)
-    with pytest.raises(RunCancelled, match="paused"):
-        heed_person()
+    run, states = str(uuid.uuid4()), [state]
+    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": run, "deployment.id": None}))
+    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states[-1])
+    client = Mock(set_flow_run_state=lambda run, stated, force: states.append(stated))
+    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    for _ in range(2):  # of the second block, the server has the first one's state
+        with pytest.raises(RunCancelled, match="paused"):
+            heed_person()
+    assert states[-1].is_cancelling()
 
 
 def test_a_suspended_run_of_a_deployment_is_left(monkeypatch):
