@@ -41,6 +41,7 @@ from flows.local_server import (
     stated_address,
 )
 from flows.lock import holder, locked
+from flows.progress import say
 
 PORT = 4200
 INHERITED = ("DPCOST_HOME", SERVED, "DPCOST_REPORTS_URL", "PYTHONPATH", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
@@ -194,6 +195,7 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
     from prefect.utilities.annotations import freeze
 
     from flows import study as flows
+    from flows.confirm import may_run
     from flows.studies.find_study import find_study, readable_studies
 
     crons = set[str]()
@@ -210,6 +212,9 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
 
     studies: dict[str, Any] = {} if only else {study.name: study for study in readable_studies()}
     studies |= {each: find_study(each) for each in (served_studies(named, only=True) if named else ())}
+    for file, study in studies.items():
+        if study.analyst_table and not may_run(study.analyst_table.source):
+            say(f"note: {file} has a query that nobody confirmed; run dpcost check {file} in a terminal")
     of_studies = [
         deployment(
             flows.study,

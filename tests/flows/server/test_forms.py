@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
+from data.tables.queries import confirm, query_of
 from flows.local_server import SERVED
 from flows.serve import deployments
 from flows.studies import find_study, parameters
@@ -100,6 +102,20 @@ def test_a_study_of_ones_own_table_is_deployed_with_its_schedule(tmp_path, line,
     found = {each.name: each for each in deployments("home-1", [str(file)])}
     assert cron(found["costs"]) == expected
     assert found["costs"].parameters["study"] == str(file)
+
+
+def test_a_query_that_nobody_confirmed_is_named_before_its_first_run(tmp_path, home, monkeypatch, capsys):
+    monkeypatch.setattr(find_study, "readable_studies", list)
+    table = pd.DataFrame({"age": np.linspace(0, 1, 50), "cost": np.linspace(0, 1, 50)})
+    file = initialized(tmp_path, table, response="cost", name="costs")
+    query = query_of("sqlite:costs.db?query=SELECT age, cost FROM costs", tmp_path)
+    text = re.sub("(?m)^path = .*$", f'path = "{query.address}"', file.read_text())
+    file.write_text(text)
+    deployments("home-1", [str(file)])
+    assert f"dpcost check {file}" in capsys.readouterr().err
+    confirm(query)
+    deployments("home-1", [str(file)])
+    assert capsys.readouterr().err == ""
 
 
 def test_own_studies_with_one_schedule_start_minutes_apart(tmp_path, monkeypatch):
