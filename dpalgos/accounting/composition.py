@@ -12,8 +12,8 @@ fit into a budget.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -68,20 +68,23 @@ def privacy_profile(events: Sequence[Event]) -> Callable[[float], float]:
         return lambda delta: max(profile(delta) for profile in profiles)
     if (mu := exact_mu(events)) is not None:
         return partial(gaussian_epsilon, mu=mu)
-    releases = [event for event in events if not isinstance(event, FailureEvent)]
-    return partial(
-        _mixed_epsilon,
-        releases=releases,
-        failure=sum(event.failure for event in events),
-        costs=_merged(cost for event in releases if (cost := event.dominated)),
-    )
+    return partial(_mixed_epsilon, _Mixture(_costs(events), events))
 
 
-def _mixed_epsilon(
-    delta: float, *, releases: Sequence[Event], failure: float, costs: Sequence[EventCost]
-) -> float:
-    """Return the smallest ε that is proved for releases that are not all Gaussian, or may fail."""
-    delta -= failure
+@dataclass(frozen=True)
+class _Mixture:
+    """Events that are not all Gaussian, or may fail; equal to others of the same costs."""
+
+    costs: tuple[tuple[object, ...], ...]
+    events: Sequence[Event] = field(compare=False)
+
+
+@lru_cache(maxsize=512)
+def _mixed_epsilon(mixture: _Mixture, delta: float) -> float:
+    """Return the smallest ε that is proved for a mixture, computed once for repeated runs."""
+    delta -= sum(event.failure for event in mixture.events)
+    releases = [event for event in mixture.events if not isinstance(event, FailureEvent)]
+    costs = _merged(cost for event in releases if (cost := event.dominated))
     sum_of_epsilons = sum(event.pure_epsilon for event in releases)
     if delta <= 0:
         return sum_of_epsilons if delta == 0 else float("inf")
