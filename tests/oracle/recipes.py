@@ -5,6 +5,7 @@ counterexample differs from the plain table in as few fields as possible, at the
 """
 
 from dataclasses import dataclass, make_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ class Table:
         return {kind: each for kind, each in declared.items() if each and kind not in without}
 
 
+@lru_cache(maxsize=2)
 def table_of(r: Any) -> Table:
     """Draw the table of a recipe; the same recipe always gives the same rows."""
     rng = np.random.default_rng([r.seed, 77])
