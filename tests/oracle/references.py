@@ -109,13 +109,18 @@ def glm(
     return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
 
 
-def robust(X: np.ndarray, y: np.ndarray, whitening: np.ndarray, clip: float, w: np.ndarray) -> np.ndarray:
-    """Return the coefficients at which the mean of scores of white rows, clipped to a norm, is zero."""
+def robust(
+    X: np.ndarray, y: np.ndarray, whitening: np.ndarray, clip: float, w: np.ndarray, unit: np.ndarray
+) -> np.ndarray:
+    """Return the coefficients at which the mean of scores of white units, clipped to a norm, is zero.
+
+    The score of a unit, a row or a person, is the weighted sum of those of its rows.
+    """
     U, theta = X @ whitening, np.zeros(X.shape[1])
     for _ in range(200):
-        residual = y - U @ theta
-        size = np.linalg.norm(U, axis=1) * np.abs(residual)
-        v = w * np.minimum(1, clip / np.maximum(size, 1e-300))
+        residual, scores = y - U @ theta, np.zeros((unit.max() + 1, U.shape[1]))
+        np.add.at(scores, unit, U * (w * residual)[:, None])
+        v = w * np.minimum(1, clip / np.maximum(np.linalg.norm(scores, axis=1), 1e-300))[unit]
         theta = theta + np.linalg.lstsq(U * np.sqrt(v)[:, None], np.sqrt(v) * residual, rcond=None)[0]
     return whitening @ theta
 
