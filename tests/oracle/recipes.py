@@ -161,7 +161,7 @@ def _times(r: Any, rng: np.random.Generator, linear: np.ndarray) -> tuple[Any, A
     event, censored = rng.exponential(1 / hazard), rng.uniform(1, 6, n)
     start, periods = np.zeros(n), [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
     if r.entry in ("late", "gaps"):
-        start = rng.uniform(0, 1, n)
+        start = rng.uniform(0, 1, n) if r.times != "whole" else 1.0 * rng.integers(0, 2, n)
         event, censored = start + event, start + censored
     if r.times == "all late":
         event, censored = 3 + event / 4, 3 + censored / 4

@@ -31,7 +31,7 @@ LIMITS = tomllib.loads((HERE / "limits.toml").read_text())["limit"]
 GUIDE = HERE.parents[1] / "docs" / "guide"
 BASE = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True)
 FAST = settings(BASE, derandomize=True, phases=[Phase.explicit, Phase.generate, Phase.shrink])
-EXAMPLES = {"classical": (10, 150), "moderate": (3, 20), "changed": (2, 40)}  # of a door: fast, and slow
+EXAMPLES = {"classical": (10, 150), "moderate": (2, 20), "changed": (2, 40)}  # of a door: fast, and slow
 CASES = [(law, door) for law in EXAMPLES for door in (CHANGED if law == "changed" else DOORS)]
 LARGE = (16_000, 60_000)  # clipping shows there
 NO_INTERVAL, TYPE = "it has no interval", "a type"

@@ -18,16 +18,18 @@ def followed(r: Any, t: Table) -> pd.DataFrame:
     f, rng = t.frame.assign(person=np.arange(len(t.frame))), np.random.default_rng([r.seed, 5])
     if r.entry not in ("split", "changing", "recurrent", "gaps"):
         return f
-    cut = f.start + (f.t - f.start) * rng.uniform(0.05, 0.95, len(f))
-    first, second = f.assign(t=cut, e=0), f.assign(start=cut)
+    whole = np.ceil if r.times == "whole" else np.asarray
+    uniform, exponential = rng.uniform(0.05, 0.95, len(f)), rng.exponential(1.0, len(f))
+    length = exponential if r.entry == "changing" else (f.t - f.start) * uniform
+    cut = np.minimum(whole(f.start + length), f.t)
+    has_two = cut < f.t
+    first, second = f.assign(t=cut, e=np.where(has_two, 0, f.e)), f.assign(start=cut)[has_two]
     if r.entry == "changing":  # a treatment that starts during follow-up
-        cut = f.start + rng.exponential(1.0, len(f))
-        first = f.assign(t=np.minimum(cut, f.t), e=f.e * (f.t <= cut), z=0.0)
-        second = f.assign(start=cut, z=1.0)[cut < f.t]
+        first, second = first.assign(z=0.0), second.assign(z=1.0)
     if r.entry == "recurrent":
-        first = first.assign(e=(rng.random(len(f)) < 0.3).astype(int))
+        first = first.assign(e=np.where(has_two, rng.random(len(f)) < 0.3, f.e).astype(int))
     if r.entry == "gaps":
-        second = second.assign(start=cut + 0.5 * (f.t - cut))
+        second = second.assign(start=second.t - whole(0.5 * (second.t - second.start)))
     return pd.concat([first, second]).sort_values(["person", "start"]).reset_index(drop=True)
 
 
@@ -44,17 +46,18 @@ def hazards(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         f"{left} ~ {RIGHT}", f, periods=t.periods, **declared, **options, **budget(epsilon, seed)
     )
     table, rows = result.table().set_index("term"), named(t, f)
-    grouped = ref.piecewise(RIGHT, rows, t.periods, grouped=is_whole)
-    beta, se = grouped.coefficients if is_whole else ref.cox(RIGHT, rows, t.periods[-1])
-    for name in (each for each in grouped.names if "period" not in each and each != "Intercept"):
+    # After an event of a whole unit, a person leaves, or stays if all events count.
+    by_period = ref.piecewise(RIGHT, rows, t.periods, grouped=is_whole and r.entry != "recurrent")
+    beta, se = by_period.coefficients if is_whole else ref.cox(RIGHT, rows, t.periods[-1])
+    for name in (each for each in by_period.names if "period" not in each and each != "Intercept"):
         yield Pair(f"log HR {name}", table.estimate[name], beta[name], se[name], half(table.loc[name]))
     events = np.histogram(rows.t[rows.e == 1], t.periods)[0]
     for k, row in enumerate(result.baseline().itertuples()):
-        if is_whole or events[k] < FEWEST or np.isnan(grouped.beta[0]):
+        if is_whole or events[k] < FEWEST or np.isnan(by_period.beta[0]):
             continue
-        R = [[float(name == "Intercept" or f"[T.{t.periods[k]}]" in name) for name in grouped.names]]
+        R = [[float(name == "Intercept" or f"[T.{t.periods[k]}]" in name) for name in by_period.names]]
         limits = np.log([[row.hazard, row.ci_low, row.ci_high]])
-        yield from many(f"log baseline {k}", pd.DataFrame(limits), *grouped.along(np.array(R)))
+        yield from many(f"log baseline {k}", pd.DataFrame(limits), *by_period.along(np.array(R)))
 
 
 def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
