@@ -159,4 +159,4 @@ def _numbers(what: str, one: pd.DataFrame, known: pd.DataFrame, name: str, t: Ta
     row = one.loc["median"]
     if is_rows and np.isfinite(half(row)):  # its limits are the edges of cells
         middle, wide = (row.ci_low + row.ci_high) / 2, half(row) + 1e-9
-        yield Pair(f"median {what}", middle, float(np.median(v)), 4 * wide, wide, widths=False)
+        yield Pair(f"median {what}", middle, float(np.median(v)), 0.0, wide, cell=wide, widths=False)

@@ -20,8 +20,8 @@ BATCH = 10  # seeds; an estimate that is clearly right by then needs no more
 class Pair:
     """An estimate and its reference; ``se`` is the classical standard error, ``half`` the stated half-width.
 
-    ``cell`` is what public bounds add to a standard error, by the docs. ``widths``: the stated width is
-    compared with the classical one.
+    ``cell`` is how far public bounds may move it, by the docs. ``widths``: the stated width is compared with
+    the classical one.
     """
 
     name: str
@@ -67,11 +67,12 @@ def verdict(pair: Pair, limit: Limit) -> str:
         return "no interval"
     if not np.isfinite(pair.want):
         return "not determined" if pair.half < 2 * abs(pair.got) else "no interval"
-    error, unit = abs(pair.got - pair.want), max(np.hypot(pair.se, pair.cell), 1e-6 * abs(pair.want), 1e-300)
-    if error > (pair.half if limit.covers else limit.tolerance * unit):
+    error, unit = abs(pair.got - pair.want), max(pair.se, 1e-6 * abs(pair.want), 1e-300)
+    allowed = pair.half if limit.covers else limit.tolerance * unit + pair.cell
+    if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want):
-        is_wide = pair.half > limit.widest * Z * unit
+        is_wide = pair.half > limit.widest * Z * np.hypot(unit, pair.cell)
         return "width" if pair.half < NARROWEST * Z * pair.se or (is_wide and not limit.covers) else "ok"
     return "ok"
 
@@ -111,7 +112,7 @@ def moderate_faults(ask: Callable[[int], Outcome], limit_of: LimitOf) -> dict[st
         off = got - pairs[0].want
         covered = np.mean(np.abs(off) <= half + 1e-12 * abs(pairs[0].want))
         text = f"{name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
-        known = limit_of(pairs[0]).tolerance * np.mean([np.hypot(p.se, p.cell) for p in pairs])
+        known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in pairs])
         if abs(off.mean()) > max(BIAS * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
             found.setdefault("biased", text)
         if covered < FEWEST_COVERED / SEEDS:

@@ -72,6 +72,7 @@ def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         if not len(own):
             continue
         S, se = ref.kaplan_meier(own.t, own.e, t.periods)
+        se = se * (np.sqrt(2) if r.order == "duplicated" else 1)  # a copy of a row is no news
         for k, (_, row) in list(enumerate(one.iterrows()))[1:]:
             at, count = f"{row.time:g} {group}", (raw >= row.time - 1e-9).sum()
             std, widths = max(se[k], 1 / len(own)), 0.05 < S[k] < 0.95
