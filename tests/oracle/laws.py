@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: their tolerance and widest interval, or that the interval covers."""
+    """A stated limit of some estimates: tolerance and widest interval; or it suffices that intervals cover."""
 
     tolerance: float = TOLERANCE
     widest: float = WIDEST
@@ -68,7 +68,7 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if not np.isfinite(pair.want):
         return "not determined" if pair.half < 2 * abs(pair.got) else "no interval"
     error, unit = abs(pair.got - pair.want), max(pair.se, 1e-6 * abs(pair.want), 1e-300)
-    allowed = pair.half if limit.covers else limit.tolerance * unit + pair.cell
+    allowed = max(pair.half, unit) if limit.covers else limit.tolerance * unit + pair.cell
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want):
