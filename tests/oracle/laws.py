@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: tolerance and widest interval; or it suffices that intervals cover."""
+    """A stated limit of some estimates: tolerance and widest interval, or that intervals cover."""
 
     tolerance: float = TOLERANCE
     widest: float = WIDEST
@@ -71,9 +71,10 @@ def verdict(pair: Pair, limit: Limit) -> str:
     allowed = max(pair.half, unit) if limit.covers else limit.tolerance * unit + pair.cell
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
-    if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want):
+    if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:
+        is_narrow = pair.half < NARROWEST * Z * pair.se
         is_wide = pair.half > limit.widest * Z * np.hypot(unit, pair.cell)
-        return "width" if pair.half < NARROWEST * Z * pair.se or (is_wide and not limit.covers) else "ok"
+        return "width" if is_narrow or is_wide else "ok"
     return "ok"
 
 
