@@ -109,9 +109,8 @@ def moderate_faults(ask: Callable[[int], Outcome], limit_of: LimitOf) -> dict[st
     for name, pairs in by_name.items():
         if len(pairs) < SEEDS * 2 / 3:
             continue
-        got, half = np.array([(p.got, p.half) for p in pairs]).T
-        off = got - pairs[0].want
-        covered = np.mean(np.abs(off) <= half + 1e-12 * abs(pairs[0].want))
+        off, half, scale = np.array([(p.got - p.want, p.half, abs(p.want)) for p in pairs]).T
+        covered = np.mean(np.abs(off) <= half + 1e-12 * scale)
         text = f"{name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
         known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in pairs])
         if abs(off.mean()) > max(BIAS * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
