@@ -66,7 +66,7 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     fit = ref.glm(family, RIGHT, f[y], f, w, offset, groups)
     index = {name: k for k, name in enumerate(fit.names)}
     if r.y in ("exact", "constant") and kind == "ols":  # noise is relative to the response's range
-        fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (1e-4 * np.abs(f.y).max()) ** 2)
+        fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (0.1 / r.n * np.abs(f.y).max()) ** 2)
     if is_robust:
         fit = replace(fit, beta=_robust(result, f, fit, w, groups))
         index.pop("Intercept")  # the docs: it may miss if errors are skewed
