@@ -16,6 +16,8 @@ from reports.palette import look
 
 CALIBRATION_WORDS = {"tight": "tight calibration", "paper": "paper's calibration"}
 _BRIEF_WORDS = {"tight": "tight", "paper": "paper's"}
+NEW_SAMPLE = "No privacy, a new sample"
+LIMIT = 1000.0  # the ε of cells with next to no noise, which show what is the method's own
 ROUNDING = 1e-9  # a smaller relative difference is none, because processors round differently
 _NO_SPREAD = 1e-12  # relative; a spread below it is that of rounding
 _ROLES = ("private", "unprotected", "nonprivate", "zero")
@@ -126,6 +128,7 @@ def settings_of(errors: pd.DataFrame, page: StudyPage) -> list[Setting]:
     settings = {
         Setting(*key) for key in errors.loc[is_private(errors), _BUDGET].itertuples(index=False, name=None)
     }
+    settings = {each for each in settings if each.epsilon < LIMIT} or settings
     if not settings:
         return []
     epsilon = nearest_value((each.epsilon for each in settings), float(page.headline["epsilon"]))

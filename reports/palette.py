@@ -56,11 +56,6 @@ class Look:
     width: float = 2.0
 
     @property
-    def without_noise(self) -> Look:
-        """How the same line is drawn with its noise switched off: dotted, without points."""
-        return Look(self.color, NOISE_OFF_DOTS, "", self.color, 1.4)
-
-    @property
     def symbol(self) -> str:
         """How the line is named in text: its points, filled or hollow, or its dashes where it has none."""
         return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else DASHES[self.dash]

@@ -14,16 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from data.results.summary import fitted_slope
-from data.results.table import SIGNS
-from reports.cells import ROUNDING, Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
-from reports.page import Guide, StudyPage
+from reports.cells import ROUNDING, Row, Setting, errors_of, rows_at, settings_of, size_at
+from reports.page import StudyPage
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
@@ -191,40 +187,12 @@ def privacy_part(rows: Sequence[Row], row: Row) -> Estimate:
     return Estimate(part, spread / part**2 if part > 0 else 0.0)
 
 
-def first_below(
-    target: float, points: Sequence[tuple[float, float, float]], deviation: float = 0.0
-) -> tuple[float, float]:
-    """Return about 95% limits of the x at which errors first fall to a wanted error.
-
-    A point is (x, error, standard error); ``deviation`` is the standard error of the wanted error's
-    logarithm. Between points on log scales; infinite beyond the last one.
-    """
-    known = sorted(
-        (math.log(x), math.log(error), se / error if math.isfinite(se) else 0.0)
-        for x, error, se in points
-        if math.isfinite(error) and error > 0
-    )
-    if not known or not target > 0:
-        return math.inf, math.inf
-    level = math.log(target)
-    if known[0][1] <= level:
-        return math.exp(known[0][0]), math.exp(known[0][0])
-    for (x, error, s), (later, less, t) in pairwise(known):
-        if less <= level:
-            share = (error - level) / (error - less)
-            off = 2 * math.hypot((1 - share) * s, share * t, deviation) * (later - x) / (error - less)
-            at = x + share * (later - x)
-            return math.exp(at - off), math.exp(at + off)
-    return math.inf, math.inf
-
-
 @dataclass(frozen=True)
 class CostOfPrivacy:
     """The cost of privacy at a setting and a size; NaN where a number is not known.
 
     `private` and `without` are the best errors with and without privacy, `factor` their ratio, and `of_zero`
-    that of zero's error to the private one. If `of_new_sample`, both errors are as for a new sample. `worth`
-    rows without privacy are as accurate as `rows` with privacy.
+    that of zero's error to the private one. If `of_new_sample`, both errors are as for a new sample.
     """
 
     ranking: Ranking
@@ -233,23 +201,12 @@ class CostOfPrivacy:
     factor: Estimate
     of_zero: Estimate
     rows: float
-    worth: Estimate = UNKNOWN
     of_new_sample: bool = False
-    signs: int | None = None  # coefficients with the sign of the non-private estimate; None: not counted
 
     @property
     def is_useful(self) -> bool:
         """Whether an estimate is clearly better than zero, with privacy and without it."""
         return self.ranking.any_beats_zero and self.can_be_learned
-
-    @property
-    def is_negligible(self) -> bool:
-        return self.factor.limits[1] < _NOTHING
-
-    @property
-    def may_be_none(self) -> bool:
-        """Whether the error with privacy may be no larger than without it."""
-        return self.factor.limits[0] <= 1
 
     @property
     def can_be_learned(self) -> bool:
@@ -302,30 +259,7 @@ def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame)
             Estimate(math.exp((one.value - other.value) / power), math.hypot(one.error, other.error) / power)
             for one, other in ((private, without), (ranking.zero, private))
         )
-    worth = UNKNOWN
-    if _falls_with_the_root(best, page) and factor.value > 1:
-        worth = Estimate(x / factor.value**2, 2 * factor.deviation)
-    if worth.value < 2 * page.n_coefficients:  # with so few rows errors do not fall with the root
-        worth = UNKNOWN
-    signs = _kept_signs(cells, page, best.cell)
-    return CostOfPrivacy(ranking, private, without, factor, of_zero, x, worth, sample is not None, signs)
-
-
-def _falls_with_the_root(best: Row, page: StudyPage) -> bool:
-    """Return whether errors without privacy fall with the root of the number of rows on the axis."""
-    of_rows = page.population_of(best.panel) > 0 or best.privacy_model != "user"
-    is_dense = best.estimator not in page.sparse
-    return page.metric in ("l2_error", "rms_error") and page.axis.column == "n" and of_rows and is_dense
-
-
-def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
-    """Return the mean number of coefficients with unchanged signs; all if at most 0.05 change on average."""
-    of = page.n_coefficients
-    right = cells.loc[(cells["metric"] == SIGNS) & (cells["cell"] == cell), "mean"]
-    if of < 2 or right.empty:
-        return None
-    share = float(right.iloc[0])
-    return of if of - share <= _LOST_SIGNS else min(round(share), of - 1)
+    return CostOfPrivacy(ranking, private, without, factor, of_zero, x, sample is not None)
 
 
 def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]]:
@@ -336,87 +270,3 @@ def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, 
         errors = {k: Estimate(math.exp(e.value / power), e.error / power) for k, e in errors.items()}
     known = {key: each for key, each in errors.items() if 0 < each.value < math.inf}
     return {key: (each.value, each.error) for key, each in known.items()}
-
-
-def best_by_size(head: PageHeadline) -> dict[str, Any]:
-    """Return the sizes at which each private line wins alone, several tie, and zero wins or ties.
-
-    Sizes at which the best error has an unknown standard error are left out.
-    """
-    ranks = {size: rank(head.rows, size) for size in sorted({row.x for row in head.rows})}
-    best = {size: (at.best, at) for size, at in ranks.items() if at.best and math.isfinite(at.best.se)}
-    runs: dict[str, list[float]] = {}
-    for size, (row, at) in best.items():
-        if not at.tied:
-            runs.setdefault(row.label, []).append(size)
-    wins = [size for size, (row, at) in best.items() if at.zero.is_below(measured(row))]
-    ties = [size for size, (_, at) in best.items() if size not in wins and not at.any_beats_zero]
-    unsure = [size for size, (_, at) in best.items() if at.tied]
-    return {"runs": runs, "unsure": unsure, "zero_wins": wins, "zero_ties": ties}
-
-
-def guides_of(page: StudyPage, where: Setting) -> list[Guide]:
-    return [
-        guide
-        for guide in page.guides
-        if guide.panel in ("", where.panel)
-        and guide.epsilon in (0.0, where.epsilon)
-        and guide.delta_rule in ("", where.delta_rule)
-    ]
-
-
-def guide_at(guide: Guide, x: float) -> float:
-    """Interpolate a theory line at a size, on log scales; NaN outside its range."""
-    if len(guide.n) < 2 or not min(guide.n) <= x <= max(guide.n):
-        return math.nan
-    order = np.argsort(guide.n)
-    return math.exp(np.interp(math.log(x), np.log(guide.n)[order], np.log(guide.value)[order]))
-
-
-def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
-    """Return how fast errors fall: label, slope of the error, and of what privacy adds, if anything."""
-    fits, population = [], page.population_of(head.where.panel)
-    for line in lines_of(head.rows) if page.axis.column == "n" else ():
-        role, rows = line[0].role, [row for row in line if row.answered]
-        most = HALF * population if role == "nonprivate" and population else math.inf
-        fit = fitted_slope([(row.x, row.mean, row.se) for row in rows if row.x <= most])
-        if role == "zero" or fit is None:
-            continue
-        parts = [(row.x, privacy_part(head.rows, row)) for row in rows] if role == "private" else []
-        fits.append((line[0].label, fit, fitted_slope([(x, part.value, part.error) for x, part in parts])))
-    return fits
-
-
-def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> dict[str, Any]:
-    """Return from which ε on privacy adds less error than sampling; empty if unknown."""
-    where, m, errors = head.where, head.x, errors_of(cells, page)
-    if (sample := new_sample_error(head.rows, m, page)) is None:
-        return {}
-    parts: dict[float, Estimate] = {}
-    for each in settings_of(errors, page):
-        rows = rows_at(errors, each) if each[1:] == where[1:] else []
-        if (best := rank(rows, m).best) is not None:
-            parts[each.epsilon] = privacy_part(rows, best)
-    if not parts:
-        return {}
-    # An ε counts only if no larger one adds more. Where privacy adds nothing, logarithms need a number.
-    least = _LEAST_PART * sample.value
-    largest = {e: max(least, *(parts[other].value for other in parts if other >= e)) for e in parts}
-    points = [(e, value, parts[e].error) for e, value in largest.items()]
-    epsilon_range = first_below(sample.value, points, sample.deviation)
-    return {"sample": sample, "needed": epsilon_range, "first": min(parts), "last": max(parts)}
-
-
-def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
-    """Return how many rows without privacy are as accurate as the headline's with it; empty if unknown."""
-    cost, best = head.cost, head.cost.ranking.best
-    if best is None or not (cost.of_new_sample and cost.factor.value > 1 and cost.is_useful):
-        return {}
-    points = []
-    for row in head.rows:
-        sample = new_sample_error(head.rows, row.x, page) if row.rank == best.rank and row.answered else None
-        if sample is not None:
-            error = math.hypot(sample.value, privacy_part(head.rows, row).value)
-            points.append((row.x, error, row.error * row.mean / error))
-    row_range = first_below(cost.without.value, points, cost.without.deviation)
-    return {"worth": cost.worth, "needed": row_range, "last": max(x for x, _, _ in points)}

@@ -67,9 +67,9 @@ class PageTable:
 
 _SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
 _ON_TOP: dict[str, Any] = {
-    **dict.fromkeys(("heading", "banner", "sentence", "caption", "search", "script", "charts"), ""),
-    **dict.fromkeys(("links_on_top", "lead", "sections", "printed", "differs"), ()),
-    **dict.fromkeys(("number", "main")),
+    **dict.fromkeys(("heading", "banner", "sentence", "search", "script", "charts"), ""),
+    **dict.fromkeys(("links_on_top", "lead", "sections"), ()),
+    "main": None,
 }
 
 

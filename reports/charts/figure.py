@@ -10,9 +10,9 @@ import pandas as pd
 
 from data.results.summary import summarize
 from dpalgos.survival.curves import SurvivalCurves
-from reports.cells import cells_of, errors_of, settings_of
+from reports.cells import NEW_SAMPLE, cells_of, errors_of, settings_of
 from reports.charts.drawing import CONFIG
-from reports.charts.study import NEW_SAMPLE, StudyChart
+from reports.charts.study import StudyChart
 from reports.charts.survival import survival_chart
 from reports.page import StudyPage
 from reports.ranking import first_lines, headline_of
@@ -50,7 +50,10 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, form: Format, inches: fl
     rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
     width = inches * POINTS_PER_INCH
-    drawn = chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2)
+    best = head.cost.ranking.best
+    drawn = chart.of_lines(
+        lines, focus=best.line if best else "", width=width, height=max(120, round(_ASPECT * width))
+    )
     return _in_format(drawn, form), data.encode()
 
 

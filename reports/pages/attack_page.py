@@ -14,7 +14,7 @@ from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from reports.cells import Row, errors_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
-from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures_of
+from reports.charts.study import Pictures, StudyChart, pictures_of
 from reports.page import AttackFindings, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
@@ -75,11 +75,10 @@ def draw_attacks(
     guides = (*ceilings, *([Guide("a coin toss", ends, (_COIN_TOSS,) * 2)] if ends else []))
     without, best = strongest(panels[0], epsilon)
     text = render_sentence("attack_picture", title=title, without=without, epsilon=epsilon, best=best)
-    lines = list(dict.fromkeys([*(row.line for row in head.rows), *(each.label for each in guides)]))
     others = [metric for metric, rate in TRUE_POSITIVE_RATES.items() if rate not in _TABLE_RATES]
     drawn, axis = cells[~cells["metric"].isin(others)], replace(page.axis, column="epsilon")
     chart = StudyChart.build(replace(page, guides=guides, axis=axis), drawn, head)
-    return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), text, title)
+    return pictures_of(chart, head, best.line if best else "", text, title)
 
 
 def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
@@ -182,9 +181,11 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
     return Layout(
         render_sentence("attack_headline", title=title, without=other, epsilon=epsilon, best=best),
         draw_attacks(page, cells, head, panels),
-        (_with_error(best, AUC), render_sentence("attack_quoted", title=title, best=best)) if best else None,
-        render_sentence("attack_caption"),
-        [
+        f"AUC {_with_error(best, AUC)} {render_sentence('attack_quoted', title=title, best=best)}"
+        if best
+        else "",
+        caption=render_sentence("attack_caption"),
+        sections=[
             Section("attack_numbers", numbers),
             Section("attacks"),
             *(

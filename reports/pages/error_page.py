@@ -8,43 +8,34 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from data.results.summary import fitted_slope
-from reports.cells import errors_of, rows_at, settings_of
+from reports.cells import errors_of, rows_at, settings_of, size_at
 from reports.charts.study import Pictures, draw_study
-from reports.error_table import error_table, setting_title
+from reports.error_table import method_table
 from reports.exhibits import draw_exhibits
-from reports.fairness import limited_lines, noisy_lines
 from reports.page import Section, StudyPage
+from reports.parts import Parts, parts_of
 from reports.printed_figures import Repeated, repeat_figures
-from reports.ranking import (
-    SHARES,
-    PageHeadline,
-    best_by_size,
-    enough_epsilon,
-    guide_at,
-    guides_of,
-    index_errors,
-    rows_for_the_same,
-    slopes,
-)
-from reports.writing import render_sentence, times
+from reports.ranking import SHARES, PageHeadline, index_errors
+from reports.render import PageTable
+from reports.writing import render_sentence
 
 
 @dataclass(frozen=True)
 class Layout:
     """The parts of a page that its kind of study makes.
 
-    ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
-    page's own question. The index compares ``errors``, of which it needs those of privacy and of zero.
+    ``sentence`` is the finding, ``subtitle`` says what was measured, ``parts`` are the steps of the error.
+    ``caption`` is the chart's. The index compares ``errors``, of which it needs those of privacy and of zero.
     ``repeated`` are the figures that papers print.
     """
 
     sentence: str
     pictures: Pictures = field(default_factory=Pictures)
-    number: tuple[str, str] | None = None
+    subtitle: str = ""
+    parts: Parts | None = None
     caption: str = ""
+    tables: Sequence[PageTable] = ()
     sections: Sequence[Section] = ()
-    answers: Sequence[str] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
     not_compared: str = "it does not measure errors"  # why the index has no errors
     repeated: Sequence[Repeated] = ()
@@ -60,58 +51,44 @@ def _why_not(compared: Mapping[str, tuple[float, float]], has_errors: bool) -> s
     return _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0"
 
 
-def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
-    """Say what privacy costs at one setting, in at most 30 words and the setting's name in brackets."""
-    return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
-
-
-def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
-    """Return the factor or else the smallest private error; none if no private estimate is useful."""
-    cost = head.cost
-    if cost.ranking.best is None or not cost.is_useful:
-        return None
-    if math.isfinite(cost.factor.value) and page.metric not in SHARES:
-        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
-    best = render_sentence("mean", row=cost.ranking.best)
-    return best, render_sentence("quoted_error", page=page, head=head)
-
-
 def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
     if head is None:
         return Layout(render_sentence("no_headline"), not_compared=_NO_PRIVATE)
-    errors, guides = errors_of(cells, page), guides_of(page, head.where)
-    theory = [(each.label, guide_at(each, head.x)) for each in guides]
-    points = [(each.label, zip(each.n, each.value, [0.0] * len(each.n), strict=False)) for each in guides]
-    pictures, exhibits = draw_study(page, cells, head), draw_exhibits(page, cells, head)
-    tables = [
-        (setting_title(page, each), error_table(page, rows_at(errors, each), each))
-        for each in settings_of(errors, page)
-    ]
-    limited = limited_lines(cells, page, head.where)
-    best = head.cost.ranking.best
+    errors, pictures = errors_of(cells, page), draw_study(page, cells, head)
+    best, parts = head.cost.ranking.best, parts_of(head, page, cells)
     has_errors = best is None or math.isfinite(best.se)  # one repetition has no standard error
     compared = index_errors(head, page) if has_errors else {}
-    rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
-    fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
-    sections = [
-        Section("numbers", {"theory": [(label, value) for label, value in theory if math.isfinite(value)]}),
-        Section(
-            "errors",
-            {"best": best_by_size(head), "tables": tables, "limited": limited, "noisy": noisy_lines(head)},
-        ),
-        *exhibits,
-        *([Section("slopes", {"fits": fits, "rates": rates})] if fits else []),
-        *([Section("enough", enough)] if enough else []),
-        *([Section("same_rows", same)] if same else []),
-    ]
+    if parts:
+        named = {"private": parts.private, "method": parts.method, "without": parts.sampling}
+        compared |= {name: (each.value, each.error) for name, each in named.items() if each is not None}
+    is_share, left_out = page.metric in SHARES, pictures.left_out
+    finding = render_sentence("finding", page=page, head=head, parts=parts, is_share=is_share)
+    n = best.n_ok if best is not None else 0
     return Layout(
-        headline_sentence(page, head) if has_errors else render_sentence("one_repetition"),
+        finding if has_errors else render_sentence("one_repetition"),
         pictures,
-        number_to_quote(page, head) if has_errors else None,
-        render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
-        sections,
-        [each.context["answer"] for each in exhibits if "answer" in each.context],
+        render_sentence("subtitle", page=page, head=head, parts=parts, repetitions=n),
+        parts,
+        render_sentence("caption", page=page, head=head, parts=parts, left_out=left_out),
+        _tables(page, errors, head),
+        draw_exhibits(page, cells, head),
         compared if {"private", "zero"} <= set(compared) else None,
         _why_not(compared, has_errors),
         repeat_figures(page, cells),
     )
+
+
+def _tables(page: StudyPage, errors: pd.DataFrame, head: PageHeadline) -> list[PageTable]:
+    """Return a table for each panel and rule for δ, at the size nearest to the headline's: its own first."""
+    nearest = {}
+    for where in settings_of(errors, page):
+        near = abs(math.log(where.epsilon / head.where.epsilon))
+        known = nearest.get((where.panel, where.delta_rule))
+        if known is None or near < known[0]:
+            nearest[where.panel, where.delta_rule] = near, where
+    found = []
+    for _, where in nearest.values():
+        x = size_at(rows_at(errors, where), page)
+        if x is not None:
+            found.append(method_table(page, errors, where, x))
+    return found

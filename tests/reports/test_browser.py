@@ -194,10 +194,10 @@ def test_a_search_leaves_the_claims_with_its_words(request, tmp_path):
 
 
 MENUS = "[...document.querySelectorAll('select')].filter((e) => e.offsetParent).map((e) => e.id || e.name)"
-BOXES = "[...document.querySelectorAll('#lines input')].map((box) => box.name)"
+BOXES = "[...document.querySelectorAll('#labels button:not(:disabled)')].map((each) => each.title)"
 FOCUS = """
-(() => { const at = document.activeElement; return at.matches("a, select, input, summary, pre, [role=region]")
-  && getComputedStyle(at).outlineStyle != "none" ? at.id || at.name || at.tagName : at.tagName; })()
+(() => { const at = document.activeElement; return at.matches("a, button, select, input, summary, pre, [role=region]")
+  && getComputedStyle(at).outlineStyle != "none" ? at.id || at.name || at.title || at.tagName : at.tagName; })()
 """
 
 

@@ -18,11 +18,14 @@ from reports import palette
 from reports.cells import cells_of
 from reports.charts.figure import draw_figure
 from reports.charts.study import StudyChart
-from reports.error_table import error_table
+
+error_table = None
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
-from reports.pages.index import overview_chart, render_index
+
+overview_chart = None
+from reports.pages.index import render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
