@@ -10,14 +10,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from data.results.table import noise_off_metric, with_form
+from data.results.table import LIMIT, with_form
 from reports.page import ZERO, StudyPage
 from reports.palette import look
 
 CALIBRATION_WORDS = {"tight": "tight calibration", "paper": "paper's calibration"}
 _BRIEF_WORDS = {"tight": "tight", "paper": "paper's"}
-NEW_SAMPLE = "No privacy, a new sample"
-LIMIT = 1000.0  # the ε of cells with next to no noise, which show what is the method's own
 ROUNDING = 1e-9  # a smaller relative difference is none, because processors round differently
 _NO_SPREAD = 1e-12  # relative; a spread below it is that of rounding
 _ROLES = ("private", "unprotected", "nonprivate", "zero")
@@ -46,15 +44,20 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 
     ``role`` is "private", "unprotected" (a private estimator whose events prove no finite ε), "nonprivate" or
     "zero". ``name`` is "AdaSSP (a form)", ``label`` adds the calibration, and ``line`` is the label in brief.
-    ``noise_off`` is the error of a private cell with its noise switched off, NaN where it did not run so.
     ``rank`` orders lines: private ones as the catalog does, then non-private ones, then zero.
     """
     names = {"estimator_epsilon": "certified", "audited_epsilon": "audited", "q10": "low", "q90": "high"}
-    off = summary["metric"] == noise_off_metric(page.metric)
-    without_noise = summary[off].set_index("cell")["mean"]
-    cells = summary[~off].rename(columns=names)
-    cells["noise_off"] = cells["cell"].map(without_noise).where(cells["metric"] == page.metric)
-    roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", cells["certified"] == math.inf]
+    cells = summary.rename(columns=names)
+    method = [cells[name] for name in ("panel", "estimator", "calibration", "form")]
+    # A method that proves nothing at ε = 1,000 alone is as private as at any other ε.
+    bare = (cells["certified"] == math.inf) & (cells["epsilon"] != LIMIT)
+    proved = np.isfinite(cells["certified"]) & (cells["epsilon"] != LIMIT)
+    bare |= (
+        (cells["epsilon"] == LIMIT)
+        & bare.groupby(method).transform("any")
+        & ~proved.groupby(method).transform("any")
+    )
+    roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", bare]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
     cells["se"] = cells["se"].mask(cells["se"] < _NO_SPREAD * cells["mean"].abs(), 0.0)
     cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)  # of a single repetition: unknown
@@ -109,7 +112,9 @@ def rows_at(errors: pd.DataFrame, where: Setting) -> list[Row]:
     """Return the rows of a setting, and those without privacy, of its panel or of none, by line and size."""
     private = is_private(errors)
     in_panel = errors["panel"] == where.panel
-    fixed = in_panel & (errors["epsilon"] == where.epsilon) & (errors["delta_rule"] == where.delta_rule)
+    fixed = in_panel & (errors["epsilon"] == where.epsilon)
+    if where.epsilon != LIMIT:  # such cells have one rule for δ
+        fixed &= errors["delta_rule"] == where.delta_rule
     elsewhere = (errors["panel"] == "") & ~errors["estimator"].isin(errors.loc[in_panel, "estimator"])
     rows = errors[(private & fixed) | (~private & (in_panel | elsewhere))]
     return list(rows.sort_values(["rank", "x"], kind="stable").itertuples())

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from data.results.table import with_form
-from reports.cells import CALIBRATION_WORDS, LIMIT, NEW_SAMPLE, Row, Setting, comma, place, rows_at
+from data.results.table import LIMIT, with_form
+from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, place, rows_at
 from reports.page import StudyPage
-from reports.ranking import Ranking, measured, new_sample_error, rank
+from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
 from reports.writing import count_of, error_bar, num, render_sentence, setting, span, words
 
@@ -24,16 +24,14 @@ def method_table(page: StudyPage, errors: pd.DataFrame, where: Setting, x: float
     The errors of methods without privacy stand where there is next to no noise.
     """
     same = errors[(errors["panel"] == where.panel) & (errors["delta_rule"] == where.delta_rule)]
-    epsilons = sorted({*same["epsilon"].dropna(), LIMIT})
+    epsilons = sorted({*same.loc[same["x"] == x, "epsilon"].dropna(), LIMIT})
     at = {epsilon: rows_at(errors, where._replace(epsilon=epsilon)) for epsilon in epsilons}
     cells = {(_key(row), epsilon): row for epsilon, rows in at.items() for row in rows if row.x == x}
     rankings = {epsilon: rank(rows, x) for epsilon, rows in at.items()}
-    sample = new_sample_error(at[where.epsilon], x, page)
     audited = any(math.isfinite(row.audited) for row in at[where.epsilon])
     firsts: dict[Any, Row] = {}
     for row in sorted((each for rows in at.values() for each in rows), key=lambda each: each.rank):
-        if row.role != "nonprivate" or sample is None:
-            firsts.setdefault(_key(row), row)
+        firsts.setdefault(_key(row), row)
     lines: list[list[str | TableCell]] = []
     for key, first in firsts.items():
         is_private = first.role in ("private", "unprotected")
@@ -50,12 +48,6 @@ def method_table(page: StudyPage, errors: pd.DataFrame, where: Setting, x: float
             bounds = [row.audited for row in here if math.isfinite(row.audited)]
             proved.append(TableCell(num(max(bounds)) if is_private and bounds else ""))
         lines.append([name, *numbers, *proved])
-    if sample is not None:
-        empty = [""] * (len(epsilons) - 1)
-        known = TableCell(
-            num(sample.value), f"± {error_bar(sample.error, sample.value)}" if sample.error else ""
-        )
-        lines.append([NEW_SAMPLE, *empty, known, *[""] * (1 + audited)])
     heads = [f"ε = {setting(e)}" if e != LIMIT else "no noise" for e in epsilons]
     at_epsilon = f"at ε = {setting(where.epsilon)}"
     more = [f"certified {at_epsilon}", *([f"audited {at_epsilon}, ≥"] if audited else [])]

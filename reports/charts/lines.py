@@ -16,7 +16,7 @@ from reports.charts.drawing import Chart, field, marks
 from reports.palette import Look
 
 _WIDE = 520  # pixels of a plot from which on the legend has two columns
-_LINE_HEIGHT = 16  # pixels
+LINE_HEIGHT = 16  # pixels
 _OWN = {palette.NON_PRIVATE, palette.ZERO_LINE}  # colors of lines that are never gray
 _IN_RANGE = "datum.value < domain('x')[0] || datum.value > domain('x')[1] ? '' : datum.label"
 
@@ -129,7 +129,7 @@ def focus_chart(
     strokes = {**at, **ink, "strokeDash": field("dash:N", scale=None), "detail": line}
     strokes |= {"strokeWidth": field("width:Q", scale=None), "order": field("x:Q")}
     limits = {"x": at["x"], "y": field("low:Q"), "y2": field("high"), **ink, "detail": line}
-    dots: dict[str, Any] = {"filled": True, "opacity": 1}
+    free, dots = "datum.role == 'nonprivate'", {"filled": True, "opacity": 1, "size": 46}
     failed = {"text": "×", "fontSize": 17, "fontWeight": "bold"}
     values = [_positive(row) if axes.y_log else dict(row) for row in rows]
     last: list[Chart] = [
@@ -139,8 +139,7 @@ def focus_chart(
     layers = [
         marks(None, "area", limits, only=f"{first} && isValid(datum.low)", opacity=0.14),
         marks(None, "line", strokes),
-        marks(None, "point", {**at, **ink}, only=f"({first} || datum.role == 'nonprivate') && isValid(datum.mean)",
-              size=46, **dots),
+        marks(None, "point", {**at, **ink}, only=f"({first} || {free}) && isValid(datum.mean)", **dots),
         marks(None, "text", {**at, **ink}, only="datum.n_failed > 0 && isValid(datum.mean)", **failed),
     ]  # fmt: skip
     if tooltip:
@@ -193,7 +192,7 @@ def _names_at_ends(
         names.append({"text": text, "py": at, "bold": row["line"] == focus,
                       "ink": palette.INK if own else palette.MUTED})  # fmt: skip
     for before, after in itertools.pairwise(names):
-        after["py"] = max(after["py"], before["py"] + _LINE_HEIGHT)
+        after["py"] = max(after["py"], before["py"] + LINE_HEIGHT)
     over = names[-1]["py"] - axes.height if names else 0
     for each in names if over > 0 else ():
         each["py"] -= over * each["py"] / names[-1]["py"]

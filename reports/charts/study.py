@@ -10,23 +10,18 @@ from typing import Any
 
 import pandas as pd
 
-from data.results.table import TRUE_POSITIVE_RATES
+from data.results.table import LIMIT, TRUE_POSITIVE_RATES
 from reports import palette
 from reports.cells import (
-    LIMIT,
-    NEW_SAMPLE,
-    errors_of,
     is_private,
     nearest_value,
     panels_of,
-    rows_at,
-    settings_of,
 )
 from reports.charts.drawing import Chart, Picture, banner, draw_chart
 from reports.charts.lines import Axes, focus_chart
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
-from reports.ranking import HALF, PageHeadline, new_sample_error
+from reports.ranking import PageHeadline
 from reports.writing import render_sentence, rule_text, setting
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -54,7 +49,6 @@ MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
 HARDLY_NOISY = "Same method, no noise"
-_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE)
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -96,7 +90,7 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
 
 def draw_study(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Pictures:
     alt = render_sentence("figure_of_errors", page=page, head=head)
-    best = head.cost.ranking.best
+    best = head.ranking.best
     return pictures_of(StudyChart.build(page, cells, head), head, best.line if best else "", alt)
 
 
@@ -128,9 +122,8 @@ class StudyChart:
     @classmethod
     def build(cls, page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> StudyChart:
         where, panels = head.where, panels_of(cells, page)
-        guides = pd.DataFrame(_guides(page, cells))
+        guides = pd.DataFrame(_guides(page))
         cells = cells[cells["metric"].isin(cells.loc[cells["privacy_model"] != "none", "metric"])]
-        cells = _without_large_samples(cells, page)
         cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
         private = cells[is_private(cells) & (cells["epsilon"] < LIMIT)]
         axes = _axes(private, page.axis.column)
@@ -146,7 +139,8 @@ class StudyChart:
         rows[["low", "high"]] = rows[["low", "high"]].mask(rows["role"] == "zero")
         rows["of"] = rows["line"].where(rows["epsilon"] == LIMIT)
         if len(silent := rows[rows["of"].notna()]):  # at every ε, while its method is in color
-            rows = pd.concat([rows[rows["of"].isna()], silent.assign(line=HARDLY_NOISY, epsilon=math.nan)])
+            silent = silent.assign(line=HARDLY_NOISY, epsilon=math.nan, delta_rule="")
+            rows = pd.concat([rows[rows["of"].isna()], silent])
             looks[HARDLY_NOISY] = guide_look(palette.PRINTED_DASH)
         if len(guides):
             looks |= dict(zip(guides["line"], guides["look"], strict=True))
@@ -257,13 +251,6 @@ class StudyChart:
         }
 
 
-def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
-    """Leave out non-private estimates on more than half of the rows that they are compared with."""
-    population = cells["panel"].map(page.population_of)
-    large = (cells["role"] == "nonprivate") & (population > 0) & (cells["n"] > HALF * population)
-    return cells[~large] if page.axis.column == "n" else cells
-
-
 def _menu(name: str, title: str, values: Sequence[Any], labels: Sequence[str], chosen: Any) -> Chart:
     """Return a parameter; with one value only it has no menu."""
     param = {"name": name if name == "axis" else f"at_{name}", "value": chosen}
@@ -289,9 +276,9 @@ def _axis_words(page: StudyPage, axis: str) -> str:
     return page.axis.label if axis == page.axis.column else _SIZE_WORDS[axis]
 
 
-def _guides(page: StudyPage, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield rows of theory, of the limits of the data, and of the error of a new sample."""
-    axis, errors = page.axis.column, errors_of(cells, page)
+def _guides(page: StudyPage) -> Iterator[dict[str, Any]]:
+    """Yield rows of theory, and of the limits of the data."""
+    axis = page.axis.column
     labels = dict.fromkeys(guide.label for guide in page.guides)
     dashes = dict(zip(labels, itertools.cycle(palette.GUIDE_DASHES), strict=False))
     for guide in page.guides:
@@ -308,9 +295,3 @@ def _guides(page: StudyPage, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }
         for x, value in zip(guide.n or [math.nan], guide.value, strict=True):
             yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}
-    for where in {each.panel: each for each in reversed(settings_of(errors, page))}.values():
-        rows = rows_at(errors, where) if axis == "n" else []
-        for m in sorted({row.x for row in rows}):
-            if (error := new_sample_error(rows, m, page)) is not None:
-                yield {"line": NEW_SAMPLE, "metric": page.metric, "look": _NEW_SAMPLE_LOOK,
-                       "panel": where.panel, "n": m, "mean": error.value}  # fmt: skip

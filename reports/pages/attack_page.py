@@ -15,6 +15,7 @@ from reports.cells import Row, errors_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, pictures_of
+from reports.new_sample import PageCells
 from reports.page import AttackFindings, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
@@ -164,7 +165,8 @@ def _value(findings: AttackFindings, row: Row, metric: str) -> TableCell:
     return TableCell(num(_mean(row, metric)), ", ".join(filter(None, parts)))
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
+def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw: pd.DataFrame) -> Layout:
+    cells = measured.cells
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
         return Layout("No attack has run in this study yet.")

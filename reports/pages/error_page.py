@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from data.results.table import LIMIT
 from reports.cells import errors_of, rows_at, settings_of, size_at
 from reports.charts.study import Pictures, draw_study
 from reports.error_table import method_table
 from reports.exhibits import draw_exhibits
+from reports.new_sample import PageCells
 from reports.page import Section, StudyPage
 from reports.parts import Parts, parts_of
 from reports.printed_figures import Repeated, repeat_figures
@@ -51,11 +53,13 @@ def _why_not(compared: Mapping[str, tuple[float, float]], has_errors: bool) -> s
     return _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0"
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
+def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw: pd.DataFrame) -> Layout:
+    """Return the parts of a page; ``raw`` are its cells with errors as they were measured."""
     if head is None:
         return Layout(render_sentence("no_headline"), not_compared=_NO_PRIVATE)
+    cells = measured.cells
     errors, pictures = errors_of(cells, page), draw_study(page, cells, head)
-    best, parts = head.cost.ranking.best, parts_of(head, page, cells)
+    best, parts = head.ranking.best, parts_of(head, page, measured)
     has_errors = best is None or math.isfinite(best.se)  # one repetition has no standard error
     compared = index_errors(head, page) if has_errors else {}
     if parts:
@@ -69,12 +73,19 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         pictures,
         render_sentence("subtitle", page=page, head=head, parts=parts, repetitions=n),
         parts,
-        render_sentence("caption", page=page, head=head, parts=parts, left_out=left_out),
+        render_sentence(
+            "caption",
+            page=page,
+            head=head,
+            parts=parts,
+            left_out=left_out,
+            of_new_sample=head.where.panel in measured.of_new_sample,
+        ),
         _tables(page, errors, head),
-        draw_exhibits(page, cells, head),
+        draw_exhibits(page, raw[raw["epsilon"] != LIMIT], head),
         compared if {"private", "zero"} <= set(compared) else None,
         _why_not(compared, has_errors),
-        repeat_figures(page, cells),
+        repeat_figures(page, raw),
     )
 
 

@@ -19,6 +19,7 @@ from reports.cells import cells_of, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
 from reports.error_table import failures_of
 from reports.exhibits import is_drawn
+from reports.new_sample import page_cells
 from reports.page import Section, StudyPage, seconds_of
 from reports.pages import attack_page, error_page
 from reports.ranking import PageHeadline, headline_of
@@ -46,9 +47,9 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     `figures/*.svg` and `*.png`. The same input gives the same bytes.
     """
     summary = summarize(results)
-    cells = cells_of(summary, page)
-    errors, head = errors_of(cells, page), headline_of(cells, page)
-    layout = LAYOUTS[page.layout](page, cells, head)
+    measured = page_cells(summary, results, page)
+    errors, head = errors_of(measured.cells, page), headline_of(measured.cells, page)
+    layout = LAYOUTS[page.layout](page, measured, head, cells_of(summary, page))
     counts = repetitions(errors)
     trial = render_sentence("trial", repetitions=counts[1], shrunk=_shrunk(page, errors))
     of = {each.kind: each.context for each in page.sections}

@@ -126,8 +126,7 @@ def advise(
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of synthetic rows
         for number, (prepared, quantities) in enumerate(tables_of_study(spec, TABLES)):
             drawn.append(quantities)
-            for with_noise_off in spec.blocks("standard", replicates=1, seed=SEED + number):
-                block = replace(with_noise_off, n_noise_off=0)
+            for block in spec.blocks("standard", replicates=1, seed=SEED + number, with_limit=False):
                 errors.append(compute_block(block, prepared).assign(table=number))
                 if block.replicates.n == head.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
