@@ -24,9 +24,10 @@ from reports.page import StudyPage
 # Errors to this power add; of other metrics a page has no errors as for a new sample.
 _POWERS = {"l2_error": 2, "rms_error": 2, "excess_risk": 1}
 _SMALL = 0.25  # the maximum share of rows at which the error of a subsample estimates that of a new sample
-_DRIFT = (0, 0)  # in place of a size and a repetition: how far sizes up to N/4 disagree
+_DRIFT = -1  # the place of a move that is no repetition's: how far sizes up to N/4 disagree
+_NUMBERS = ["mean", "se", "low", "high"]
 
-Moves = Mapping[str, pd.Series]  # cell → its moves by size and repetition
+Moves = Mapping[str, np.ndarray]  # cell → a move for each size and repetition of the study, and the drift
 
 
 @dataclass(frozen=True)
@@ -41,86 +42,88 @@ class PageCells:
 def page_cells(summary: pd.DataFrame, results: pd.DataFrame, page: StudyPage) -> PageCells:
     """Return the cells of a study as its page shows them, from its summary and its results."""
     cells = cells_of(summary, page)
-    rows = results[(results["metric"] == page.metric) & (results["status"] == "ok")]
-    moves = {str(cell): _moves_of(part) for cell, part in rows.groupby("cell", sort=False)}
+    moves = _moves_of(results[(results["metric"] == page.metric) & (results["status"] == "ok")])
     converted = frozenset[str]()
     if page.axis.column == "n" and page.metric in _POWERS:
         errors = errors_of(cells, page)
         for panel, part in errors[errors["answered"]].groupby("panel", sort=False):
-            if _convert(cells, list(part.itertuples()), page, moves):
+            found = _as_for_new_samples(list(part.itertuples()), page, moves)
+            if found:
+                cells.loc[list(found), _NUMBERS] = np.array(list(found.values()))
                 converted |= {str(panel)}
         cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)
     return PageCells(cells, moves, converted)
 
 
-def standard_error(moves: pd.Series) -> float:
-    return float(np.sqrt(np.square(moves).sum(skipna=False)))
+def standard_error(moves: np.ndarray) -> float:
+    return float(np.sqrt(np.square(moves).sum()))
 
 
-def _moves_of(rows: pd.DataFrame) -> pd.Series:
-    values = rows.set_index(["n", "replicate"])["value"].astype(float)
-    n = len(values)
-    return (values - values.mean()) / math.sqrt(n * (n - 1)) if n > 1 else values * math.nan
+def _moves_of(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    cell, names = pd.factorize(rows["cell"])
+    size, sizes = pd.factorize(rows["n"])
+    n_replicates = int(rows["replicate"].max()) + 1 if len(rows) else 0
+    values = rows["value"].to_numpy(float)
+    count = np.bincount(cell, minlength=len(names))
+    mean = np.bincount(cell, values, len(names)) / count
+    moves = np.zeros((len(names), len(sizes) * n_replicates + 1))
+    with np.errstate(invalid="ignore", divide="ignore"):  # one repetition has no standard error
+        scale = 1 / np.sqrt(count * (count - 1))
+        moves[cell, size * n_replicates + rows["replicate"].to_numpy(int)] = (values - mean[cell]) * scale[
+            cell
+        ]
+    return dict(zip(names, moves, strict=True))
 
 
-def _convert(cells: pd.DataFrame, rows: list[Row], page: StudyPage, moves: dict[str, pd.Series]) -> bool:
-    """Write a panel's errors as for a new sample into its cells; return whether its sizes allow that."""
+def _as_for_new_samples(
+    rows: list[Row], page: StudyPage, moves: dict[str, np.ndarray]
+) -> dict[int, tuple[float, float, float, float]]:
+    """Return mean, standard error and deciles of a panel's rows as for a new sample, by index; update moves.
+
+    Empty where errors are no distances to the estimate from all rows, or a size has no error of a new sample.
+    """
     population, power = page.population_of(rows[0].panel), _POWERS[page.metric]
     free = sorted((row for row in rows if row.role == "nonprivate"), key=lambda row: row.mean, reverse=True)
     base = {row.x: row for row in free}  # the best one of each size
     sizes = [x for x in sorted({row.x for row in rows}) if x < population]
     if not sizes or not base.keys() >= set(sizes):
-        return False
+        return {}
     same = {x: [row for row in free if row.rank == base[x].rank] for x in sizes}
     samples = {x: _new_sample(same[x], x, population, power, moves) for x in sizes}
     known = {x: sample for x, sample in samples.items() if sample is not None}
     if len(known) < len(sizes):
-        return False
-    place = cells.index[cells["metric"] == page.metric]
-    at = pd.Series(place, index=cells.loc[place, "cell"])
-    found: dict[str, pd.Series] = {}
+        return {}
+    found: dict[int, tuple[float, float, float, float]] = {}
+    moved: dict[str, np.ndarray] = {}
     for row in rows:
         if row.role == "zero" or row.x not in known:
             continue
-        (sample, moved), e = known[row.x], base[row.x]
+        (sample, of_sample), e = known[row.x], base[row.x]
         less = sample - e.mean**power
-        mean, low, high = (
-            max(each**power + less, 0.0) ** (1 / power) for each in (row.mean, row.low, row.high)
-        )
-        own = moves[row.cell] * row.mean ** (power - 1)
-        own = own.sub(moves[e.cell] * e.mean ** (power - 1), fill_value=0).add(moved, fill_value=0)
-        found[row.cell] = own / (mean ** (power - 1) or math.nan)
-        cells.loc[at[row.cell], ["mean", "se", "low", "high"]] = (
-            mean,
-            standard_error(found[row.cell]),
-            low,
-            high,
-        )
-    moves |= found
-    return True
+        mean, low, high = (max(v**power + less, 0.0) ** (1 / power) for v in (row.mean, row.low, row.high))
+        own = moves[row.cell] * row.mean ** (power - 1) - moves[e.cell] * e.mean ** (power - 1) + of_sample
+        moved[row.cell] = own / (mean ** (power - 1) or math.nan)
+        found[row.Index] = mean, standard_error(moved[row.cell]), low, high
+    moves |= moved
+    return found
 
 
 def _new_sample(
     rows: list[Row], m: float, population: int, power: int, moves: Moves
-) -> tuple[float, pd.Series] | None:
+) -> tuple[float, np.ndarray] | None:
     """Return s(m) to a power and its moves, over that power; None if no two sizes are small enough.
 
     Its moves have the drift from the next smaller size beyond sampling error.
     """
-    small = sorted(
-        (row for row in rows if row.x <= min(m, _SMALL * population) and row.mean > 0), key=lambda r: r.x
-    )
+    small = [row for row in rows if row.x <= min(m, _SMALL * population) and row.mean > 0]
+    small = sorted(small, key=lambda row: row.x)[-2:]
     if not small or (len(small) < 2 and small[-1].x < m):
         return None
-    scales = [row.x / (1 - row.x / population) / m for row in small[-2:]]
-    last, scale = small[-1], scales[-1]
-    sample = scale * last.mean**power
-    moved = scale * last.mean ** (power - 1) * moves[last.cell]
+    last, scales = small[-1], [row.x / (1 - row.x / population) / m for row in small]
+    sample = scales[-1] * last.mean**power
+    moved = scales[-1] * last.mean ** (power - 1) * moves[last.cell]
     if last.x < m:
-        logs = [
-            math.log(each * row.mean**power) / power for each, row in zip(scales, small[-2:], strict=True)
-        ]
-        spread = sum((row.error / row.mean) ** 2 for row in small[-2:])
-        drift = math.sqrt(max((logs[-1] - logs[0]) ** 2 - spread, 0.0))
-        moved = pd.concat([moved, pd.Series([sample * drift], pd.MultiIndex.from_tuples([_DRIFT]))])
+        logs = [math.log(each * row.mean**power) / power for each, row in zip(scales, small, strict=True)]
+        spread = sum((row.error / row.mean) ** 2 for row in small)
+        moved[_DRIFT] = sample * math.sqrt(max((logs[-1] - logs[0]) ** 2 - spread, 0.0))
     return sample, moved

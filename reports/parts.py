@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from data.results.table import LIMIT
@@ -23,8 +24,8 @@ _HALF = 0.5  # of the rows
 class Parts:
     """Errors after each step; ``method`` is None without a cell at ε = 1,000, ``sampling`` without a rival.
 
-    ``factor`` is what privacy multiplies the method's error by; without such a cell, noise and method together.
-    If not ``is_proved``, the method certifies no finite ε at ε = 1,000.
+    ``factor`` is what privacy multiplies the method's error by. Without such a cell, that is noise and method
+    together. If not ``is_proved``, the method certifies no finite ε at ε = 1,000.
     """
 
     private: Estimate
@@ -62,7 +63,7 @@ def parts_of(head: PageHeadline, page: StudyPage, measured_cells: PageCells) -> 
     private, other = _plain(measured(best), page), _plain(measured(below), page)
     ratio = private.over(other).value
     # Both have the same rows, so what these do to both counts once.
-    spread = _relative(best, moves, page).sub(_relative(below, moves, page), fill_value=0)
+    spread = _relative(best, moves, page) - _relative(below, moves, page)
     return Parts(
         private,
         other if limit else None,
@@ -87,6 +88,6 @@ def _plain(error: Estimate, page: StudyPage) -> Estimate:
     return Estimate(math.exp(error.value / power), error.error / power) if power else error
 
 
-def _relative(row: Row, moves: Moves, page: StudyPage) -> pd.Series:
+def _relative(row: Row, moves: Moves, page: StudyPage) -> np.ndarray:
     """Return the moves of the logarithm of an error."""
-    return moves[row.cell] / (LOGARITHMS.get(page.metric) or row.mean or math.nan)
+    return np.asarray(moves[row.cell] / (LOGARITHMS.get(page.metric) or row.mean or math.nan))

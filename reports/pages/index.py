@@ -74,14 +74,14 @@ class Entry:
 
     @property
     def cost(self) -> float:
-        """The private error over that of the same method without noise, or without privacy where that is all."""
+        """The private error over that of the same method at ε = 1,000, or over that without privacy."""
         errors = self.page["errors"] or {}
         below = errors.get("method") or errors.get("without")
         return float(errors["private"][0] / below[0]) if below and self.is_compared else math.inf
 
     @property
     def steps(self) -> list[tuple[str, float, float]]:
-        """Each step of the private error: its name, where it begins and how long it is, in % of zero's error."""
+        """Each step of the private error: its name, beginning and length, in % of the error of zero."""
         errors, steps, before = self.page["errors"], list[tuple[str, float, float]](), 0.0
         for kind, name in (("without", "sampling"), ("method", "method"), ("private", "privacy")):
             if kind in errors:

@@ -107,7 +107,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
 
 
 def _exposed(page: StudyPage, head: PageHeadline | None) -> float:
-    """Return δ times the people: how many the guarantee would allow to be published outright; NaN if unknown."""
+    """Return δ times the people, whose data the guarantee would allow to publish; NaN if unknown."""
     known = [(row.delta, page.people.get((row.panel, row.n), row.n)) for row in (head.at_x if head else ())]
     return max(
         (delta * people for delta, people in known if delta == delta and people is not None), default=math.nan
