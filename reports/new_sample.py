@@ -83,15 +83,18 @@ def _as_for_new_samples(
     Empty where errors are no distances to the estimate from all rows, or a size has no error of a new sample.
     """
     population, power = page.population_of(rows[0].panel), _POWERS[page.metric]
-    free = sorted((row for row in rows if row.role == "nonprivate"), key=lambda row: row.mean, reverse=True)
-    base = {row.x: row for row in free}  # the best one of each size
+    free = [row for row in rows if row.role == "nonprivate"]
+    free = [
+        row for row in free if row.estimator not in page.sparse
+    ] or free  # whose errors fall with the root
     sizes = [x for x in sorted({row.x for row in rows}) if x < population]
-    if not sizes or not base.keys() >= set(sizes):
-        return {}
-    same = {x: [row for row in free if row.rank == base[x].rank] for x in sizes}
-    samples = {x: _new_sample(same[x], x, population, power, moves) for x in sizes}
-    known = {x: sample for x, sample in samples.items() if sample is not None}
-    if len(known) < len(sizes):
+    known: dict[float, tuple[float, np.ndarray]] = {}
+    base: dict[float, Row] = {}
+    for row in free:
+        sample = _new_sample([r for r in free if r.rank == row.rank], row.x, population, power, moves)
+        if sample is not None and row.x < population and sample[0] < known.get(row.x, (math.inf,))[0]:
+            known[row.x], base[row.x] = sample, row  # the best one of each size
+    if not sizes or len(known) < len(sizes):
         return {}
     found: dict[int, tuple[float, float, float, float]] = {}
     moved: dict[str, np.ndarray] = {}

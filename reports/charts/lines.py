@@ -105,7 +105,13 @@ def chart_of_rows(
 
 
 def focus_chart(
-    rows: Sequence[Mapping[str, Any]], looks: Mapping[str, Look], axes: Axes, focus: str, *, tooltip: str = ""
+    rows: Sequence[Mapping[str, Any]],
+    looks: Mapping[str, Look],
+    axes: Axes,
+    focus: str,
+    *,
+    tooltip: str = "",
+    labeled: bool = True,
 ) -> Chart:
     """Return a chart with one private line in color, the others gray, and names at the ends of lines.
 
@@ -118,7 +124,7 @@ def focus_chart(
     }
     first = "datum.line == focus"
     own = f"{first} || datum.of == focus || styles[datum.line].own"
-    color = f"datum.of ? styles[focus].color : {own} ? styles[datum.line].color : '{palette.GUIDE}'"
+    color = f"datum.of == focus ? styles[focus].color : {own} ? styles[datum.line].color : '{palette.GUIDE}'"
     drawn: list[Chart] = [
         {"calculate": f"datum.mean > 0 || {str(not axes.y_log).lower()} ? datum.mean : null", "as": "mean"},
         {"calculate": color, "as": "color"},
@@ -145,18 +151,19 @@ def focus_chart(
     if tooltip:
         hover = {
             "type": "point",
-            "encodings": ["x"],
+            "fields": ["x"],  # and no channel: the nearest point is that in both directions
             "nearest": True,
             "on": "pointermove",
             "clear": "pointerout",
         }
-        pick = marks(None, "point", {"x": at["x"], "y": at["y"]}, only="isValid(datum.mean)", opacity=0, size=90,
-                     tooltip={"expr": tooltip.replace("datum.", "(datum.datum || datum).")})  # fmt: skip
-        rule = marks(None, "rule", {"x": at["x"]}, color=palette.AXIS)
-        layers.insert(0, {**rule, "transform": [{"filter": {"param": "hover", "empty": False}}]})
+        words = {"expr": tooltip.replace("datum.", "(datum.datum || datum).")}
+        pick = marks(None, "point", at, only="isValid(datum.mean)", opacity=0, size=90, tooltip=words)
+        hovered: list[Chart] = [{"filter": {"param": "hover", "empty": False}}]
+        hovered.append({"aggregate": [], "groupby": ["x"]})  # one line, not one for each row
+        layers.insert(0, {**marks(None, "rule", {"x": at["x"]}, color=palette.AXIS), "transform": hovered})
         layers.append({**pick, "name": "all", "params": [{"name": "hover", "select": hover}]})
         layers.append({**marks(None, "point", at, opacity=0), "name": "ends", "transform": last})
-    else:
+    elif labeled:
         layers.append(_names_at_ends(values, styles, axes, focus))
     return {
         "data": {"values": values},
@@ -179,8 +186,8 @@ def _names_at_ends(
         if row["mean"] is not None and (row["line"] not in ends or row["x"] > ends[row["line"]]["x"]):
             ends[row["line"]] = row
     scale = math.log if axes.y_log else float
-    known = [scale(v) for r in rows for v in (r["mean"], *([r["low"], r["high"]] if r["line"] == focus else []))
-             if v is not None and (v > 0 or not axes.y_log)]  # fmt: skip
+    shown = [r[key] for r in rows for key in ("mean", "low", "high") if key == "mean" or r["line"] == focus]
+    known = [scale(v) for v in shown if v is not None and (v > 0 or not axes.y_log)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     names: list[dict[str, Any]] = []
     for row in sorted(

@@ -48,7 +48,7 @@ _METRICS = {
 MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
-HARDLY_NOISY = "Same method, no noise"
+HARDLY_NOISY, THEORY = "Same method, no noise", "Theory"
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -225,7 +225,12 @@ class StudyChart:
                    {"name": "unreal", "value": unreal},
                    {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        chosen = [fixed.format(key) for key in menus] + ["!datum.of || datum.of == focus"]
+        chosen = [fixed.format(key) for key in menus]
+        chosen.append(f"!datum.of || datum.of == focus || datum.of == '{THEORY}' && theory")
+        if (self.rows["of"] == THEORY).any():
+            params.append({"name": "theory", "value": False, "bind": {"input": "checkbox", "name": THEORY}})
+        else:
+            params.append({"name": "theory", "value": False})
         transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
@@ -282,8 +287,6 @@ def _guides(page: StudyPage) -> Iterator[dict[str, Any]]:
     labels = dict.fromkeys(guide.label for guide in page.guides)
     dashes = dict(zip(labels, itertools.cycle(palette.GUIDE_DASHES), strict=False))
     for guide in page.guides:
-        if not (guide.shown or page.layout == "attack_page"):
-            continue
         panel, _, n = guide.panel.partition(":")
         more: dict[str, float] = {"n": int(n)} if n else {}
         more |= {"epsilon": guide.epsilon} if guide.epsilon else {}
@@ -292,6 +295,7 @@ def _guides(page: StudyPage) -> Iterator[dict[str, Any]]:
             "metric": page.metric,
             "look": guide_look(dashes[guide.label]),
             "panel": panel,
+            "of": None if guide.shown or page.layout == "attack_page" else THEORY,
         }
         for x, value in zip(guide.n or [math.nan], guide.value, strict=True):
             yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}

@@ -10,7 +10,8 @@ import pandas as pd
 
 from data.results.table import LIMIT
 from reports.cells import errors_of, rows_at, settings_of, size_at
-from reports.charts.study import Pictures, draw_study
+from reports.charts.panels import draw_panels
+from reports.charts.study import Pictures, draw_study, metric_words
 from reports.error_table import method_table
 from reports.exhibits import draw_exhibits
 from reports.new_sample import PageCells
@@ -68,6 +69,10 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
     is_share, left_out = page.metric in SHARES, pictures.left_out
     finding = render_sentence("finding", page=page, head=head, parts=parts, is_share=is_share)
     n = best.n_ok if best is not None else 0
+    panels = draw_panels(
+        page, errors, settings_of(errors, page), y_log=metric_words(page.metric, page)[1] == "log"
+    )
+    multiples = [Section("drawing", {"heading": "Every panel", "picture": panels})] if panels else []
     return Layout(
         finding if has_errors else render_sentence("one_repetition"),
         pictures,
@@ -82,7 +87,7 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
             of_new_sample=head.where.panel in measured.of_new_sample,
         ),
         _tables(page, errors, head),
-        draw_exhibits(page, raw[raw["epsilon"] != LIMIT], head),
+        [*multiples, *draw_exhibits(page, raw[raw["epsilon"] != LIMIT], head)],
         compared if {"private", "zero"} <= set(compared) else None,
         _why_not(compared, has_errors),
         repeat_figures(page, raw),

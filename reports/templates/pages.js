@@ -105,13 +105,14 @@ document.getElementById("share")?.addEventListener("click", async (event) => {
     const chart = structuredClone(charts[metric.value]), [focus, styles] = ["focus", "styles"].map((name) => chart.params.find((param) => param.name === name));
     for (const param of chart.params) { // a value that this chart has, too
       const wanted = kept[param.name] ?? state.get(param.name);
-      const found = param.bind?.options?.find((option) => String(option) === String(wanted));
+      const options = param.bind?.options ?? (param.bind?.input === "checkbox" ? [false, true] : []);
+      const found = options.find((option) => String(option) === String(wanted));
       if (found !== undefined) param.value = found;
     }
     for (const line of [kept.focus, state.get("line")]) if (line in styles.value) { focus.value = line; break; }
     if (!(focus.value in styles.value)) focus.value = Object.keys(styles.value)[0];
     drawn = await vegaEmbed("#live-chart", { ...chart, config }, options);
-    const menus = [...document.querySelectorAll("#menus select")];
+    const menus = [...document.querySelectorAll("#menus select, #menus input")];
     const show = () => menus.forEach((menu) => (menu.closest(".vega-bind").hidden = menu.name === `at_${drawn.view.signal("axis")}`));
     drawn.view.addSignalListener("axis", show); // the quantity on the axis is not chosen
     for (const menu of menus) drawn.view.addSignalListener(menu.name, (name, value) => { keep(name, value); drawn.view.runAfter(() => setTimeout(name_lines)); });
