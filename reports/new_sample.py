@@ -114,13 +114,13 @@ def _as_for_new_samples(
 def _new_sample(
     rows: list[Row], m: float, population: int, power: int, moves: Moves
 ) -> tuple[float, np.ndarray] | None:
-    """Return s(m) to a power and its moves, over that power; None if no two sizes are small enough.
+    """Return s(m) to a power and its moves, over that power; None if no size is small enough.
 
-    Its moves have the drift from the next smaller size beyond sampling error.
+    Its moves have the drift from the next smaller size, if there is one, beyond sampling error.
     """
     small = [row for row in rows if row.x <= min(m, _SMALL * population) and row.mean > 0]
     small = sorted(small, key=lambda row: row.x)[-2:]
-    if not small or (len(small) < 2 and small[-1].x < m):
+    if not small:
         return None
     last, scales = small[-1], [row.x / (1 - row.x / population) / m for row in small]
     sample = scales[-1] * last.mean**power

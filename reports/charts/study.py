@@ -237,7 +237,7 @@ class StudyChart:
         log = self.is_log(metric)
         title = {"expr": f"indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}'"}
         axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,
-                    width="container", height=330)  # fmt: skip
+                    width="container", height=295)  # fmt: skip
         rows = self.rows[self.rows["metric"] == metric]
         table = rows[
             list(dict.fromkeys(["line", "of", "role", *menus, *_NUMBERS, *_COUNTS, "message"]))

@@ -149,7 +149,8 @@ class EstimatorSpec(Strict):
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``more`` are pairs of an ε and a rule for δ next to those of the grid. ``forecast`` returns the settings for each of some budgets that a forecast chooses.
+        ``more`` are pairs of an ε and a rule for δ next to those of the grid. ``forecast`` returns the
+        settings for each of some budgets that a forecast chooses.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}

@@ -258,8 +258,8 @@ def test_print_opens_what_is_folded_and_cuts_no_table_and_no_chart(kind_of_page,
         assert base64.b64decode(tab.send("Page.printToPDF")["data"]).startswith(b"%PDF")
 
 
-# Where a reader finds the answers: what privacy costs, which method, is it the noise, is it the paper's figure
-# and what differs, what if ε = 1, can I trust ε, what are the data, where are numbers and commands.
+# Where the answers are: what privacy costs, which method, is it the noise, is it the paper's figure and what
+# differs, what if ε = 1, can I trust ε, what are the data, where are numbers and commands.
 QUESTIONS = """
 const has = (choice, words) => [...page.querySelectorAll(choice)].find((e) => e.textContent.includes(words));
 const answers = { cost: has("h1", "noise of privacy"), method: has(".sentence", "Preconditioned regression"),
