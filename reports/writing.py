@@ -229,6 +229,11 @@ def render_sentence(macro: str, **values: Any) -> str:
     return " ".join(getattr(_sentences(), macro)(**values).split())
 
 
+def render_lines(macro: str, **values: Any) -> list[str]:
+    """Return the sentences that a macro writes, a line each."""
+    return [line.strip() for line in getattr(_sentences(), macro)(**values).splitlines() if line.strip()]
+
+
 def spreadsheet_text(value: Any) -> Any:
     """Return a cell of a CSV file; a text that a spreadsheet would execute gets an apostrophe in front."""
     if isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d.,eE+\- \[\]();%*]*$)", value):

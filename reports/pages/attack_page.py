@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
-from reports.cells import Row, errors_of
+from reports.cells import Row, comma, errors_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, pictures_of
@@ -20,8 +20,8 @@ from reports.page import AttackFindings, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
 from reports.ranking import PageHeadline
-from reports.render import PageTable, TableCell
-from reports.writing import error_bar, num, render_sentence, setting
+from reports.render import Bar, PageTable, TableCell
+from reports.writing import error_bar, num, render_lines, render_sentence, setting
 
 _SUM_RATIO = "attack_sum_ratio"
 _COIN_TOSS = 0.5
@@ -165,6 +165,11 @@ def _value(findings: AttackFindings, row: Row, metric: str) -> TableCell:
     return TableCell(num(_mean(row, metric)), ", ".join(filter(None, parts)))
 
 
+def _bar(label: str, kind: str, row: Row) -> Bar:
+    note = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
+    return Bar(label, [(kind, row.mean)], num(row.mean), comma(note, row.label))
+
+
 def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw: pd.DataFrame) -> Layout:
     cells = measured.cells
     panels = attacks_by_panel(page, cells)
@@ -180,20 +185,32 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
         "allowed": findings.allowed.get(key, math.nan),
         "gaussian": findings.allowed_gaussian.get(key, math.nan),
     }
+    about_roc = render_sentence("about_roc")
+    bars = [
+        Bar("a coin toss", [("sampling", _COIN_TOSS)], num(_COIN_TOSS)),
+        *(_bar("with privacy", "privacy", row) for row in [best] if row),
+        *(_bar("without privacy", "method", row) for row in [other] if row),
+    ]
     return Layout(
         render_sentence("attack_headline", title=title, without=other, epsilon=epsilon, best=best),
         draw_attacks(page, cells, head, panels),
-        f"AUC {_with_error(best, AUC)} {render_sentence('attack_quoted', title=title, best=best)}"
-        if best
-        else "",
+        render_sentence("attack_subtitle", title=title, best=best, repetitions=best.n_ok) if best else "",
+        bars,
         caption=render_sentence("attack_caption"),
+        tables=[attack_table(page, attacks) for attacks in panels],
+        notes=render_lines("attack_notes"),
         sections=[
             Section("attack_numbers", numbers),
-            Section("attacks"),
             *(
-                Section("roc", {"title": attacks[0].title, "picture": _roc(page, attacks, epsilon)})
+                Section(
+                    "drawing",
+                    {
+                        "heading": f"The whole ROC curve, {attacks[0].title}",
+                        "text": about_roc,
+                        "picture": _roc(page, attacks, epsilon),
+                    },
+                )
                 for attacks in first_sizes(panels)
             ),
-            Section("attack_tables", {"tables": [attack_table(page, attacks) for attacks in panels]}),
         ],
     )

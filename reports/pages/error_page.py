@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from data.results.table import LIMIT
-from reports.cells import errors_of, rows_at, settings_of, size_at
+from reports.cells import comma, errors_of, rows_at, settings_of, size_at
 from reports.charts.panels import draw_panels
 from reports.charts.study import Pictures, draw_study, metric_words
 from reports.error_table import method_table
@@ -19,25 +19,26 @@ from reports.page import Section, StudyPage
 from reports.parts import Parts, parts_of
 from reports.printed_figures import Repeated, repeat_figures
 from reports.ranking import SHARES, PageHeadline, index_errors
-from reports.render import PageTable
-from reports.writing import render_sentence
+from reports.render import Bar, PageTable
+from reports.writing import error_bar, num, render_sentence
 
 
 @dataclass(frozen=True)
 class Layout:
     """The parts of a page that its kind of study makes.
 
-    ``sentence`` is the finding, ``subtitle`` says what was measured, ``parts`` are the steps of the error.
-    ``caption`` is the chart's. The index compares ``errors``, of which it needs those of privacy and of zero.
-    ``repeated`` are the figures that papers print.
+    ``sentence`` is the finding, ``subtitle`` says what was measured, ``bars`` are the steps of the error.
+    ``caption`` is the chart's, ``notes`` are the first table's. The index compares ``errors``, of which it
+    needs those of privacy and of zero. ``repeated`` are the figures that papers print.
     """
 
     sentence: str
     pictures: Pictures = field(default_factory=Pictures)
     subtitle: str = ""
-    parts: Parts | None = None
+    bars: Sequence[Bar] = ()
     caption: str = ""
     tables: Sequence[PageTable] = ()
+    notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
     not_compared: str = "it does not measure errors"  # why the index has no errors
@@ -65,7 +66,8 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
     compared = index_errors(head, page) if has_errors else {}
     if parts:
         named = {"private": parts.private, "method": parts.method, "without": parts.sampling}
-        compared |= {name: (each.value, each.error) for name, each in named.items() if each is not None}
+        steps = {name: (each.value, each.error) for name, each in named.items() if each is not None}
+        compared = {name: each for name, each in compared.items() if name == "zero"} | steps
     is_share, left_out = page.metric in SHARES, pictures.left_out
     finding = render_sentence("finding", page=page, head=head, parts=parts, is_share=is_share)
     n = best.n_ok if best is not None else 0
@@ -77,7 +79,7 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
         finding if has_errors else render_sentence("one_repetition"),
         pictures,
         render_sentence("subtitle", page=page, head=head, parts=parts, repetitions=n),
-        parts,
+        _bars(parts) if parts else (),
         render_sentence(
             "caption",
             page=page,
@@ -87,11 +89,24 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
             of_new_sample=head.where.panel in measured.of_new_sample,
         ),
         _tables(page, errors, head),
+        [render_sentence("table_note")],
         [*multiples, *draw_exhibits(page, raw[raw["epsilon"] != LIMIT], head)],
         compared if {"private", "zero"} <= set(compared) else None,
         _why_not(compared, has_errors),
         repeat_figures(page, raw),
     )
+
+
+def _bars(parts: Parts) -> list[Bar]:
+    last = "with privacy" if parts.method else "with privacy: method and noise"
+    names = {"sampling": "without privacy", "method": "method, hardly any noise", "privacy": last}
+    bars = []
+    for kind, after, added in parts.steps:
+        before = min(after.value, after.value - added)
+        note = f"± {error_bar(after.error, after.value)}" if after.error > 0 else ""
+        note = comma(note, render_sentence("times_with_limits", parts=parts) if kind == "privacy" else "")
+        bars.append(Bar(names[kind], [("before", before), (kind, abs(added))], num(after.value), note))
+    return bars
 
 
 def _tables(page: StudyPage, errors: pd.DataFrame, head: PageHeadline) -> list[PageTable]:

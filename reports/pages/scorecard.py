@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.render import SCRIPT, PageTable, TableCell, render_page
+from reports.render import SCRIPT, Bar, PageTable, TableCell, render_page
 from reports.writing import render_sentence
 
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
-_CALIBRATIONS = {"paper": "paper’s", "tight": "tight"}
+_CALIBRATIONS = {"paper": "their own", "tight": "tight"}
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,26 @@ FIGURE_COLUMNS = ("Printed", "Study, panel", "Same settings?", "Same shape?", "W
 
 
 def tally(judged: Sequence[Judged]) -> str:
-    """Say for each calibration how many claims hold, fail and are not tested."""
-    counts = {
-        label: [_verdict(each.verdicts[name]) for each in judged] for name, label in _CALIBRATIONS.items()
-    }
-    found = [
-        (label, *(verdicts.count(each) for each in (*VERDICTS.values(), OPEN)))
-        for label, verdicts in counts.items()
-    ]
-    return render_sentence("tally", n=len(judged), found=found)
+    """Say for each calibration how many claims hold and fail."""
+    return render_sentence("tally", n=len(judged), found=_counts(judged))
+
+
+def _counts(judged: Sequence[Judged]) -> list[tuple[str, int, int, int]]:
+    """Return how many claims hold, fail and are not tested, by calibration."""
+    found = []
+    for name, label in _CALIBRATIONS.items():
+        verdicts = [_verdict(each.verdicts[name]) for each in judged]
+        holds, fails = (verdicts.count(each) for each in VERDICTS.values())
+        found.append((label, holds, fails, verdicts.count(OPEN)))
+    return found
+
+
+def _bars(judged: Sequence[Judged]) -> list[Bar]:
+    return [
+        Bar(f"with {label} noise", [("holds", holds), ("fails", fails), ("open", left)], f"{holds} hold",
+            f"{fails} fail, {left} are not tested")
+        for label, holds, fails, left in _counts(judged)
+    ]  # fmt: skip
 
 
 def _verdict(judgment: Any) -> str:
@@ -93,6 +104,7 @@ def render_scorecard(
         letters=[f"{key}: {papers[key]}" for key in dict.fromkeys(each.paper for each in figures)],
         command=command,
         tally=tally(judged),
+        bars=_bars(judged),
         claims={name: rows for name, rows in claims.items() if rows},
         figures=PageTable(
             FIGURE_COLUMNS, [each.cells for each in figures], "Printed figures", 5, stacked=True
