@@ -41,6 +41,7 @@ class Layout:
     notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
+    factor: tuple[float, float, float] | None = None  # of privacy's noise, with its limits
     not_compared: str = "it does not measure errors"  # why the index has no errors
     repeated: Sequence[Repeated] = ()
 
@@ -92,6 +93,7 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
         [render_sentence("table_note")],
         [*multiples, *draw_exhibits(page, raw[raw["epsilon"] != LIMIT], head)],
         compared if {"private", "zero"} <= set(compared) else None,
+        (parts.factor.value, *parts.factor.limits) if parts and parts.factor.value > 0 else None,
         _why_not(compared, has_errors),
         repeat_figures(page, raw),
     )

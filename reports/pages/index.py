@@ -67,17 +67,21 @@ class Entry:
 
     @property
     def why_not_compared(self) -> str:
-        """Why the chart lacks the study."""
+        """Why the study has no bar."""
         if "warning" in self.manifest:
             return "its data are not public"
         return str(self.page.get("not_compared") or "it does not measure errors")
 
     @property
     def cost(self) -> float:
-        """The private error over that of the same method at ε = 1,000, or over that without privacy."""
-        errors = self.page["errors"] or {}
-        below = errors.get("method") or errors.get("without")
-        return float(errors["private"][0] / below[0]) if below and self.is_compared else math.inf
+        """The factor of the noise of privacy, or of noise and method together; infinite if unknown."""
+        known = self.page.get("factor") if "warning" not in self.manifest else None
+        return float(known[0]) if known else math.inf
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether the noise of privacy cannot be distinguished from none."""
+        return math.isfinite(self.cost) and not self.page["factor"][1] > 1
 
     @property
     def steps(self) -> list[tuple[str, float, float]]:

@@ -11,7 +11,7 @@ from reports.writing import render_sentence
 
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
-_CALIBRATIONS = {"paper": "their own", "tight": "tight"}
+_CALIBRATIONS = {"paper": "their own", "tight": "the tight"}
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def _counts(judged: Sequence[Judged]) -> list[tuple[str, int, int, int]]:
 
 def _bars(judged: Sequence[Judged]) -> list[Bar]:
     return [
-        Bar(f"with {label} noise", [("holds", holds), ("fails", fails), ("open", left)], f"{holds} hold",
-            f"{fails} fail, {left} are not tested")
+        Bar(f"{label} calibration", [("holds", holds), ("fails", fails), ("open", left)], f"{holds}",
+            f"hold, {fails} fail, {left} are not tested")
         for label, holds, fails, left in _counts(judged)
     ]  # fmt: skip
 

@@ -102,7 +102,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]
     panel = head.where.panel if head else ""
     about = {"title": page.title, "headline": layout.sentence, "panel": panel, "errors": layout.errors}
-    about |= {"trial": trial, "not_compared": layout.not_compared}
+    about |= {"factor": layout.factor, "trial": trial, "not_compared": layout.not_compared}
     return Report(files, about)
 
 

@@ -144,7 +144,9 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
     one, other = entry(report, **times), entry(standin_report, "second")
     assert not one.is_compared
     one = entry(report, started=times["started"])
-    assert one.cost == one.page["errors"]["private"][0] / one.page["errors"]["method"][0] > 1
+    errors = one.page["errors"]
+    assert one.cost == pytest.approx(errors["private"][0] / errors["method"][0])
+    assert one.cost > 1
     assert (one.source, other.source, one.datasets) == ("real", "stand-in", ["housing"])
     assert "AdaSSP" in one.estimators
     html = render_index([other, one])["index.html"].decode()
@@ -167,11 +169,14 @@ def test_the_index_has_each_study_once_by_what_privacy_costs(report):
     """Its bar has the parts of the error, as shares of the error of zero."""
     errors = {"without": (0.1, 0.01), "method": (0.1, 0.0), "zero": (1.0, 0.0)}
     private = {"dear": (0.5, 0.0), "cheap": (0.11, 0.0), "middle": (0.2, 0.0)}
-    found = [entry(report, name, {"errors": errors | {"private": each}}) for name, each in private.items()]
+    found = [
+        entry(report, name, {"errors": errors | {"private": each}, "factor": [each[0] / 0.1, *limits]})
+        for (name, each), limits in zip(private.items(), [(4, 6), (0.9, 1.3), (1.5, 3)], strict=True)
+    ]
     html = render_index(found)["index.html"].decode()
     assert re.findall(r'href="(\w+)/report.html"', html) == ["cheap", "middle", "dear"]
     assert found[0].steps == [("sampling", 0, 10), ("method", 10, 0), ("privacy", 10, 40)]
-    assert "× 5" in html
+    assert ("× 5" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
 
 
 def few(results):
