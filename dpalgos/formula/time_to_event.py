@@ -12,7 +12,7 @@ import numpy as np
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
 from dpalgos.central.preconditioned.estimator import ALL, FIRST
-from dpalgos.central.preconditioned.life_table import LIFE_TABLE_NOTE, LifeTable
+from dpalgos.central.preconditioned.life_table import LIFE_TABLE_NOTE, LifeTable, functions_of
 from dpalgos.coefficients import HAZARD, CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, read_formula
@@ -79,7 +79,7 @@ class SurvivalResult(FormulaResult):
     def life_table(self) -> LifeTable | None:
         """The released life table; None if there are too few persons for one."""
         note = self.diagnostics.get(LIFE_TABLE_NOTE)
-        return None if note is None else LifeTable.of_note(note)
+        return None if note is None else LifeTable.of_note(note, np.diff(self.time.periods))
 
     @cached_property
     def _periods(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -87,7 +87,7 @@ class SurvivalResult(FormulaResult):
         table, lengths = self.life_table, np.diff(self.time.periods)
         used = len(self.time.time_columns)
         if table is None:  # operational time is time
-            middle = LifeTable(events=lengths, at_risk=np.ones(len(lengths)), std=0.0).times
+            middle = functions_of(lengths / lengths.sum())
             return middle[:, :used], lengths / lengths.sum(), np.zeros(len(lengths))
         return table.times[:, :used], table.parts, table.log_variance
 

@@ -66,7 +66,10 @@ class Question:
         )
         K = len(cuts) - 1
         self.table = LifeTable(
-            events=rng.uniform(0, 9, K), at_risk=rng.uniform(1, 30, K), std=float(rng.exponential(1))
+            events=rng.uniform(0, 9, K),
+            at_risk=rng.uniform(1, 30, K),
+            lengths=np.diff(cuts),
+            std=float(rng.exponential(1)),
         )
         self.rng = rng
 

@@ -28,6 +28,7 @@ from dpalgos.central.cumulative_counts import (
     strategy,
 )
 from dpalgos.central.preconditioned.life_table import LifeTable, life_table
+from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.formula import ols, phreg, poisson, survival, tables
@@ -36,6 +37,7 @@ from dpalgos.formula.design import design_of
 from dpalgos.formula.group_table import group_numbers, noise_std_of, released_curves
 from dpalgos.formula.person_rows import person_sample
 from dpalgos.formula.time_to_event import declared_times
+from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.survival.curves import SurvivalCurves
@@ -687,10 +689,10 @@ def test_effects_of_periods_are_added_to_pieces_at_risk_alone():
 def test_the_life_table_counts_events_and_times_at_risk():
     rows = {"start": [0, 0.5, 0.0], "stop": [0.5, 1.5, 2.0], "died": [0, 1, 0]}
     value, _ = _released_table(rows, np.array([0, 0, 1]))
-    table = LifeTable.of(Noisy(value, np.asarray(0.0)), 1)
+    table = LifeTable.of(Noisy(value, np.asarray(0.0)), 1, np.ones(2))
     np.testing.assert_allclose(table.events, [0, 1])
     np.testing.assert_allclose(table.at_risk, [2, 1.5])
-    np.testing.assert_allclose(LifeTable.of_note(table.as_note).at_risk, [2, 1.5])
+    np.testing.assert_allclose(LifeTable.of_note(table.as_note, np.ones(2)).at_risk, [2, 1.5])
 
 
 def test_a_person_moves_the_life_table_by_its_sensitivity_at_most():
@@ -717,15 +719,83 @@ def test_a_person_moves_the_life_table_by_its_sensitivity_at_most():
 
 
 def test_operational_time_is_even_in_the_pooled_hazard():
-    table = LifeTable(events=np.array([30.0, 10, 10]), at_risk=np.array([100.0, 50, 25]), std=0.0)
-    hazards = (table.events + 0.5) / (table.at_risk + 0.5 * 175 / 50)
-    np.testing.assert_allclose(table.hazards, hazards)
+    events, lengths = np.array([30.0, 10, 10]), np.array([1.0, 2, 1])
+    table = LifeTable(events=events, at_risk=np.array([100.0, 50, 25]), lengths=lengths, std=0.0)
+    np.testing.assert_allclose(table.hazards, events / table.at_risk, rtol=0.02)
     np.testing.assert_allclose(table.parts.sum(), 1)
     assert (np.diff(table.times[:, 0]) > 0).all()
     assert table.is_late.tolist() == [False, True, True]
-    noisy = LifeTable(events=np.array([30.0, -9, 2]), at_risk=np.array([100.0, -50, 25]), std=20.0)
+    at_risk = np.array([100.0, -50, 25])
+    noisy = LifeTable(events=np.array([30.0, -9, 2]), at_risk=at_risk, lengths=lengths, std=20.0)
     assert (noisy.hazards > 0).all()
     assert noisy.is_visible.tolist() == [False, False, False]
+
+
+_LENGTHS = np.diff(6 * (np.arange(17) / 16) ** 2)
+_AT_RISK = np.array(
+    [4000, 3950, 3870, 3760, 3610, 3450, 3250, 3050, 2830, 2500, 1970, 1500, 1080, 710, 400, 120.0]
+)
+
+
+def _noisy_hazards(log_hazard, std, n_runs=200):
+    """The logarithms of used hazards per unit of time, (runs, K), with noise of ``std`` events."""
+    rng, K = np.random.default_rng(0), len(_LENGTHS)
+    found = [
+        LifeTable(
+            events=_AT_RISK * _LENGTHS * np.exp(log_hazard) + std * rng.normal(size=K),
+            at_risk=_AT_RISK + std * np.sqrt(K) * rng.normal(size=K),
+            lengths=_LENGTHS,
+            std=std,
+        ).hazards
+        for _ in range(n_runs)
+    ]
+    return np.log(found / _LENGTHS)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.8])
+def test_noise_of_a_life_table_leaves_hazards_that_are_even_or_rise(slope):
+    """Periods differ in length: a period is not drawn to the hazard of an average period."""
+    log_hazard = -1.6 + slope * np.linspace(-1, 1, 16)
+    found = _noisy_hazards(log_hazard, 40.0)
+    weight = _AT_RISK * _LENGTHS * np.exp(log_hazard)
+    off = (found - log_hazard).mean(axis=0) @ weight / weight.sum()
+    assert abs(off) < 0.05
+    assert np.abs((found - log_hazard).mean(axis=0)[4:13]).max() < 0.12
+    assert np.sqrt(((found - log_hazard) ** 2).mean(axis=0))[4:12].max() < 0.17
+
+
+def test_coordinates_along_the_baseline_hazard_are_shorter_and_say_the_same():
+    rng, d, n_effects = np.random.default_rng(0), 5, 2
+    rows = np.column_stack([rng.normal(size=(400, d - 1)) @ rng.normal(size=(d - 1, d - 1)), np.ones(400)])
+    Z = np.column_stack([rows, np.ones(400)])
+    white = Whitening.of(Noisy(Z.T @ Z / 400, np.asarray(1e-9)), np.eye(d + 1), d - 1)
+    theta = rng.normal(size=d)
+    state = Steps(SingleEvents(), white, theta, np.zeros(()), clip=0.5, threshold=3.0)
+    after = state.shortened(n_effects, 0.6)
+    np.testing.assert_allclose(after.white.matrix @ after.theta, white.matrix @ theta)
+    np.testing.assert_allclose(after.white.mean_row @ after.theta, white.mean_row @ theta)
+    np.testing.assert_allclose(after.white.size, n_effects + 0.36 * (d - n_effects))
+    np.testing.assert_allclose(after.threshold, 3.0 * np.sqrt(after.white.size / d))
+    variances, short = np.linalg.eigh(
+        np.cov((rows @ after.white.matrix).T, bias=True) + np.outer(*2 * [after.white.mean_row])
+    )
+    np.testing.assert_allclose(variances, [0.36] * (d - n_effects) + [1] * n_effects, atol=1e-4)
+    np.testing.assert_allclose(after.white.matrix[:n_effects] @ short[:, : d - n_effects], 0, atol=1e-6)
+    curvature = (
+        after.white.scale
+        @ after.white.normal_curvature(SingleEvents(), after.theta, 0.0, 0.5)
+        @ after.white.scale
+    )
+    whole = white.normal_curvature(SingleEvents(), theta, 0.0, 0.5)
+    moved = np.linalg.solve(white.matrix, after.white.matrix)
+    np.testing.assert_allclose(curvature, moved.T @ whole @ moved)
+
+
+def test_hazards_that_stand_out_of_noise_are_kept():
+    log_hazard = -1.6 + np.where(np.arange(16) % 2, 0.7, -0.7)
+    np.testing.assert_allclose(_noisy_hazards(log_hazard, 1e-3, 1)[0], log_hazard, atol=0.01)
+    kept = (_noisy_hazards(log_hazard, 10.0).mean(axis=0) - log_hazard)[4:12]
+    assert np.abs(kept).max() < 0.25
 
 
 def _divided(frame, rng):

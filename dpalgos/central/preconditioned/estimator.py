@@ -16,10 +16,12 @@ rows are divided changes nothing: the score of a person is a sum over time.
 - The life table comes first (:mod:`dpalgos.central.preconditioned.life_table`). It gives operational time, in
   which the pooled hazard is even. The offset of a piece is the logarithm of its operational time.
 - With 'first' events, a person has at most one. Rows are shortened by their covariates alone, to C/c.
-  Follow-up stops at a cumulative hazard of c, from 1 to 1.4 (nμ/1000)^0.23 by the released mean of events
+  Follow-up stops at a cumulative hazard of c, from 1 to 1.25 (nμ/1000)^0.23 by the released mean of events
   (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
   mean 0 at the true coefficients.
 - With 'all' events, a person's scores are those of counts.
+- In the last steps, white rows are 0.7 times as long along the baseline hazard and its slope and curve. The
+  effects of covariates do not depend on these directions, and thresholds of shorter scores are lower.
 - In means and moments, the pieces of a person weigh as parts of the follow-up, which sum to 1. Sums of
   scores and curvatures are clipped as a whole.
 
@@ -139,6 +141,7 @@ FIRST, ALL = "first", "all"  # events of a person that count
 
 _LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
+_OF_TIME = 0.7  # of a white row's length, along the baseline hazard and functions of time
 _MAX_LENGTH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
 
 
@@ -368,7 +371,7 @@ def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
     pieces = rows.sample.pieces
     if pieces is None:
         raise InputError("n_periods needs the periods of rows, got none; call dpalgos.formula.phreg")
-    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, pieces)), rows.n)
+    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, pieces)), rows.n, pieces.lengths)
     spend.note(LIFE_TABLE_NOTE, table.as_note)
     pieces = replace(pieces, is_late=table.is_late)
     return replace(rows, sample=rows.sample.with_effects(table.effects(pieces), pieces))
@@ -416,8 +419,12 @@ def _released_steps(
         public = public_threshold(numbers)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
     n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
+    pieces = rows.sample.pieces
+    n_effects = numbers.d if pieces is None else numbers.d - 1 - len(pieces.time_columns)
     for t in range(n_steps):
         step = STEP if spend.times_left(STEP) else LAST_STEP
+        if step is LAST_STEP and state.white.scale is None and 0 < n_effects < numbers.d:
+            state, score = state.shortened(n_effects, _OF_TIME), None
         hides = start.hides_slopes(numbers)
         is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
         has_slopes = not hides and bool(state.points)

@@ -79,7 +79,7 @@ from dpalgos.intervals.regression import (
 )
 from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins, tail_sensitivity
 from dpalgos.models.newton_steps import NewtonSteps
-from dpalgos.models.normal_curvature import clipped_curvature, normal_curvature
+from dpalgos.models.normal_curvature import clipped_curvature
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -113,7 +113,7 @@ def released_interval(
     wide, bounded = numbers.target == LEAST_SQUARES, family.is_bounded
     if wide:
         steps = _wide_step(spend, score, steps)
-    curvature = _released_curvature(spend, score, white, steps, middle)
+    curvature = _released_curvature(spend, score, state, steps, middle)
     center = center_of(curvature, steps)
     scores = score.at(center.theta)
     moments = _released_score_moments(spend, scores, steps.threshold)
@@ -189,15 +189,16 @@ def _released_score_moments(spend: Spend, scores: Scores, threshold: float) -> N
 
 
 def _released_curvature(
-    spend: Spend, score: ScoreFunction, white: Whitening, steps: NewtonSteps, middle: float
+    spend: Spend, score: ScoreFunction, state: Steps, steps: NewtonSteps, middle: float
 ) -> ScoreCurvature:
     """Release the curvature at the last of the steps."""
-    family, n_rows, d, theta = score.family, score.n_rows, score.d, steps.points[-1]
+    family, n_rows, d, theta, white = score.family, score.n_rows, score.d, steps.points[-1], state.white
     parts = score.at(theta).curvature(steps.threshold)
-    clip = score.row_clip(steps.threshold) if family.is_bounded else np.inf
+    assert state.threshold is not None
+    clip = state.clip * (steps.threshold / state.threshold)
     typical = float(clipped_curvature(family, np.array([middle]), clip)[0])
-    unit = (d + 1) * max(typical, 1e-3)
-    largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (d + 1))
+    unit = (white.size + 1) * max(typical, 1e-3)
+    largest = _LARGEST_NOISE * n_rows / (np.sqrt(2) * spend.multiplier(CURVATURE) * (white.size + 1))
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, N_LEVELS)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
     above = parts.counts_above(candidates)
@@ -205,11 +206,10 @@ def _released_curvature(
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold))
     shape: FloatArray = np.eye(d)
     if family.is_bounded:
-        center = white.mean_row
-        shape = normal_curvature(family, theta, center, middle - float(center @ steps.end), clip)
+        shape = white.normal_curvature(family, theta, middle - float(white.mean_row @ steps.end), clip)
         shape = shape * (d / max(float(shape.trace()), _FLAT))
     normal = float(scipy.special.chdtri(d, _LONG) + 1)
-    heavy = max(threshold * (d + 1) / (unit * normal), 1.0)
+    heavy = max(threshold * (white.size + 1) / (unit * normal), 1.0)
     unlike = _UNLIKE if score.has_single_events else 0.0
     return _denoised(released, white, unit, shape, unlike)._replace(heavy=heavy)
 
@@ -223,10 +223,10 @@ def _denoised(
     """
     moments, noise, axes = released.value, float(released.std), white.directions
     d = len(axes)
-    total = max(float(moments.trace()), 0.2 * unit) / (d + 1)
+    total = max(float(moments.trace()), 0.2 * unit) / (white.size + 1)
     part = (axes * np.sqrt(total * white.curvature)) @ axes.T
     expected = part @ shape @ part
-    doubt = total**2 * (white.doubt + unlike)
+    doubt = total**2 * (white.doubt + unlike * np.outer(white.curvature, white.curvature))
     weight = doubt / (doubt + noise**2)
     known = expected + axes @ (weight * (axes.T @ (moments[:d, :d] - expected) @ axes)) @ axes.T
     values, vectors = np.linalg.eigh(known)

@@ -10,14 +10,22 @@ is even:
 The slope b_1 and the curve b_2 are estimated with β. The baseline hazard differs from the pooled one if
 covariates change the risk sets, or change themselves: both are smooth in operational time.
 
+The hazards h_k that are used follow a smooth curve, exp(c_0 + c_1 φ_1 + c_2 φ_2) per unit of time, from all
+released numbers. What periods have beyond it is kept as far as noise does not explain it. The slope and the
+curve are effects of the regression, too. So noise along them does no harm. Other noise would move the effects
+of covariates that follow time.
+
 Sensitivity: a person's events by period are nonnegative numbers with a norm of at most 1. The time at risk
 lies in [0, 1] in each period, and is divided by √K
 (:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy
 
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
@@ -29,6 +37,8 @@ from dpalgos.typing import BoolArray, FloatArray
 LIFE_TABLE_NOTE = "life_table"  # of diagnostics: events and times at risk by period, and the noise of events
 LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a piece
 _LEAST_EVENTS = 0.5  # by which the hazard of a period is drawn towards the mean hazard, without noise
+_STEEPEST = 8.0  # a logarithm of the smooth curve
+_EXACT: dict[str, Any] = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}  # it does not depend on rounding
 _VISIBLE = 3.0  # noise standard deviations of the events of a period whose hazard is shown
 
 
@@ -40,41 +50,59 @@ class LifeTable:
     ----------
     events, at_risk : (K,) arrays
         Events and the time at risk in parts of each period, as released.
+    lengths : (K,) array
+        The public lengths of periods, in any unit.
     std : float
         The standard deviation of the noise of events; that of times at risk is √K times as large.
     """
 
     events: FloatArray
     at_risk: FloatArray
+    lengths: FloatArray
     std: float
 
     @classmethod
-    def of(cls, released: Noisy, n_units: float) -> "LifeTable":
+    def of(cls, released: Noisy, n_units: float, lengths: FloatArray) -> "LifeTable":
         """Return the table of a released mean of :func:`life_table`."""
         events, at_risk = released.value.reshape(2, -1) * n_units
-        return cls(events=events, at_risk=at_risk * np.sqrt(len(events)), std=float(released.std) * n_units)
+        at_risk = at_risk * np.sqrt(len(events))
+        return cls(events=events, at_risk=at_risk, lengths=lengths, std=float(released.std) * n_units)
 
     @classmethod
-    def of_note(cls, note: FloatArray) -> "LifeTable":
+    def of_note(cls, note: FloatArray, lengths: FloatArray) -> "LifeTable":
         """Return the table that a result keeps in its diagnostics."""
         *both, std = np.ravel(note)
-        return cls(
-            events=np.array(both[: len(both) // 2]), at_risk=np.array(both[len(both) // 2 :]), std=float(std)
-        )
+        events, at_risk = np.reshape(both, (2, -1))
+        return cls(events=events, at_risk=at_risk, lengths=lengths, std=float(std))
 
     @property
     def as_note(self) -> FloatArray:
         """The table as a diagnostic, (2K + 1,)."""
         return np.concatenate([self.events, self.at_risk, [self.std]])
 
-    @property
+    @cached_property
     def hazards(self) -> FloatArray:
-        """The hazard of each period, (K,), drawn towards the mean hazard by its noise."""
+        """The hazard of each period, (K,), drawn towards a smooth curve as far as noise explains the rest."""
         K, least = len(self.events), max(self.std, _LEAST_EVENTS)
-        at_risk = np.maximum(self.at_risk, 0.0)
-        total = max(float(at_risk.sum()), K * least)
-        mean = max(float(np.maximum(self.events, 0).sum()), least) / total
-        return np.asarray((np.maximum(self.events, 0.0) + least) / (at_risk + least / mean))
+        at_risk, lengths = np.maximum(self.at_risk, least), self.lengths / self.lengths.sum()
+        rate = max(float(np.maximum(self.events, 0).sum()), least) / float(at_risk @ lengths)
+
+        def smooth(curve: FloatArray) -> FloatArray:
+            even = lengths * np.exp(_limited(functions_of(lengths) @ curve[1:]))
+            columns = functions_of(even / even.sum())
+            return np.asarray(rate * lengths * np.exp(_limited(curve[0] + columns @ curve[1:])))
+
+        def excess(hazards: FloatArray) -> FloatArray:
+            return np.asarray((self.events - at_risk * hazards) / (least * np.sqrt(1 + K * hazards**2)))
+
+        fit = scipy.optimize.least_squares(
+            lambda curve: np.append(excess(smooth(curve)), curve[1:]), np.zeros(3), method="lm", **_EXACT
+        )
+        hazards = smooth(fit.x)
+        expected, beyond = at_risk * hazards, float((excess(hazards) ** 2).sum())
+        kept = max(1 - (K - 3) / beyond, 0.0) if K > 3 and beyond > 0 else float(K <= 3)
+        events = expected + kept * (self.events - expected)
+        return np.asarray(np.maximum(events, np.minimum(expected, least) / 2) / at_risk)
 
     @property
     def parts(self) -> FloatArray:
@@ -84,8 +112,7 @@ class LifeTable:
     @property
     def times(self) -> FloatArray:
         """The functions φ of operational time in the middle of each period, (K, 2)."""
-        middle = 2 * (np.cumsum(self.parts) - self.parts / 2) - 1
-        return np.column_stack([middle, (3 * middle**2 - 1) / 2])
+        return functions_of(self.parts)
 
     @property
     def is_late(self) -> BoolArray:
@@ -102,15 +129,30 @@ class LifeTable:
     def log_variance(self) -> FloatArray:
         """The variance of the logarithm of hazards, of sampling and of noise, (K,)."""
         events = np.maximum(self.events, self.std)
+        return np.asarray(1 / np.maximum(events, _LEAST_EVENTS) + self._noise_variance)
+
+    @property
+    def _noise_variance(self) -> FloatArray:
+        """The variance of the logarithm of hazards that noise makes, (K,)."""
+        events = np.maximum(self.events, self.std)
         at_risk = np.maximum(self.at_risk, self.std)
-        relative = (self.std / events) ** 2 + len(events) * (self.std / at_risk) ** 2
-        return np.asarray(1 / np.maximum(events, _LEAST_EVENTS) + relative)
+        return np.asarray((self.std / events) ** 2 + len(events) * (self.std / at_risk) ** 2)
 
     def effects(self, pieces: PiecesOfRows) -> FloatArray:
         """Return what each period adds to the columns of its pieces, (K, d), the offset first."""
         added = self.times[:, : len(pieces.time_columns)] @ pieces.time_columns
         added[:, 0] += np.log(self.parts / pieces.lengths)
         return np.asarray(added)
+
+
+def _limited(logarithms: FloatArray) -> FloatArray:
+    return np.asarray(np.clip(logarithms, -_STEEPEST, _STEEPEST))
+
+
+def functions_of(parts: FloatArray) -> FloatArray:
+    """Return φ of operational time in the middle of periods, (K, 2), of parts of the cumulative hazard."""
+    middle = 2 * (np.cumsum(parts) - parts / 2) - 1
+    return np.column_stack([middle, (3 * middle**2 - 1) / 2])
 
 
 def life_table(rows: Rows, pieces: PiecesOfRows) -> Bounded:

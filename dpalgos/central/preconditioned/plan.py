@@ -134,15 +134,16 @@ _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
 _MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
-_LIFE_TABLE = 0.05
+_LIFE_TABLE = 0.03
 _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
-_MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
+_ROWS_ABOVE, _SCORES_ABOVE = 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.2, 5
-_CURVATURE, _SCORE_MOMENTS = (0.04, 0.08), (0.015, 0.03)  # of an interval; the second of single events
-_LATE_SCORE = 0.08  # of an interval, for a check of proportional hazards
+# The second is of single events, whose steps start at the pooled hazard.
+_MOMENTS, _CURVATURE, _SCORE_MOMENTS = (0.1, 0.06), (0.04, 0.08), (0.015, 0.03)
+_N_EARLY, _LATE = (9, 4), (0.8, 0.92)  # steps before the last ones, and the share of these
+_LATE_SCORE = 0.05  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of rows with a cell that was moved to a bound
-_LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
@@ -165,7 +166,7 @@ class Numbers:
     target: str = ROBUST
     has_private_total: bool = False  # whether weights are private, so that their total is released
     n_periods: int = 0  # of the life table of a time to an event
-    hazard_limit: float = 1.4  # the cumulative hazard at which follow-up stops
+    hazard_limit: float = 1.25  # the cumulative hazard at which follow-up stops
     fixed_limit: float | None = None  # that limit, if it is a setting
 
     @property
@@ -239,13 +240,14 @@ def _shares_of_rows(numbers: Numbers) -> Shares:
             STEP: Share((1 - _FEW_MOMENTS) * left, _FEW_STEPS, INSTEAD_OF_STEPS),
         }
     plan[ROWS_ABOVE] = Share(left * _ROWS_ABOVE, counts_needed(N_ROW_LEVELS))
-    plan[MOMENTS] = Share(left * _MOMENTS)
+    plan[MOMENTS] = Share(left * _MOMENTS[numbers.has_single_events])
     if not numbers.family.is_bounded:
         plan[SCORES_ABOVE] = Share(left * _SCORES_ABOVE, N_SEARCHES * counts_needed(N_LEVELS))
     steps = 1 - _total(plan)
     if numbers.interval and not numbers.family.is_linear:
-        plan[STEP] = Share((1 - _LATE) * steps, N_STEPS - N_CENTERED, INSTEAD_OF_STEPS)
-        plan[LAST_STEP] = Share(_LATE * steps, N_CENTERED, INSTEAD_OF_STEPS)
+        late, n_early = _LATE[numbers.has_single_events], _N_EARLY[numbers.has_single_events]
+        plan[STEP] = Share((1 - late) * steps, n_early, INSTEAD_OF_STEPS)
+        plan[LAST_STEP] = Share(late * steps, N_CENTERED, INSTEAD_OF_STEPS)
     else:
         plan[STEP] = Share(steps, N_STEPS, INSTEAD_OF_STEPS)
     rest = 1 - _total(of_interval)
@@ -339,8 +341,8 @@ _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a sear
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
-_RARE, _OFTEN = 0.25, 0.6  # events of a person
-_STOP, _RISE = 1.4, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
+_RARE, _OFTEN = 0.35, 0.7  # events of a person
+_STOP, _RISE = 1.25, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
 
 
 def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:

@@ -133,10 +133,6 @@ class ScoreFunction:
             kind = UnitScores
         return kind(self, self._white.map(scores))
 
-    def row_clip(self, threshold: float) -> float:
-        """Return the length over √d to which rows are shortened at a threshold."""
-        return threshold / (float(np.sqrt(self.d)) * self.row_length)
-
     def fix_limits(self, theta: FloatArray) -> None:
         """Take the thresholds of people's counts from θ, (d,), from now on."""
         if isinstance(scores := self.at(theta), LimitedScores):

@@ -86,6 +86,8 @@ class Whitening:
         B.
     ones : int or None
         Which entry of z is 1, if one is.
+    scale : (d, d) array or None
+        Of coordinates of which some are shorter on purpose: white rows of variance 1, times that.
     """
 
     moments: FloatArray
@@ -97,6 +99,7 @@ class Whitening:
     doubt: FloatArray
     coordinates: FloatArray
     ones: int | None = None
+    scale: FloatArray | None = None
 
     @classmethod
     def of(cls, released: Noisy, coordinates: FloatArray, ones: int | None) -> "Whitening":
@@ -157,6 +160,37 @@ class Whitening:
             doubt=_doubt(doubt, eigenvalues, raised, least),
         )
 
+    def shortened(self, n_kept: int, factor: float) -> "Whitening":
+        """Return coordinates in which directions that do not change the first coefficients are shorter.
+
+        The first ``n_kept`` coefficients do not depend on θ along these directions. Scores clipped there to
+        less leave less noise in the coefficients.
+        """
+        axes, _ = np.linalg.qr(self.matrix.T)  # the first of them change the first coefficients
+        lengths = np.where(np.arange(len(axes)) < n_kept, 1.0, factor)
+        scale = (axes * lengths) @ axes.T
+        turned = (axes.T @ scale @ self.directions) ** 2
+        return replace(
+            self,
+            matrix=self.matrix @ scale,
+            directions=axes,
+            curvature=np.clip(turned @ self.curvature, 0, 1),
+            doubt=turned @ self.doubt @ turned.T,
+            scale=scale,
+        )
+
+    @property
+    def size(self) -> float:
+        """The mean squared length of a white row."""
+        return float(len(self.matrix) if self.scale is None else (self.scale**2).sum())
+
+    def normal_curvature(self, family: Family, theta: FloatArray, origin: float, clip: float) -> FloatArray:
+        """Return the curvature (d, d) of normal rows of variance 1 at θ."""
+        center = self.mean_row
+        if self.scale is not None:
+            theta, center = self.scale @ theta, np.linalg.solve(self.scale, center)
+        return normal_curvature(family, theta, center, origin, clip)
+
     @property
     def one(self) -> FloatArray:
         """The white coefficients (d,) of the last column of x."""
@@ -168,7 +202,8 @@ class Whitening:
         one = -1 if self.ones is None else self.ones
         mean = np.linalg.solve(self.coordinates[:-1, :-1].T, self.moments[:-1, one])
         center = self.matrix.T @ mean / max(self.moments[one, one], 0.1)  # the weight of clipped rows
-        return np.asarray(center / max(float(np.linalg.norm(center)), 1.0))
+        of_white = center if self.scale is None else np.linalg.solve(self.scale, center)
+        return np.asarray(center / max(float(np.linalg.norm(of_white)), 1.0))
 
     def ridge_start(self) -> tuple[FloatArray, float]:
         """Return white coefficients (d,) of the last entry of z by ridge regression, and their variance.
@@ -285,7 +320,16 @@ class Steps(NamedTuple):
 
     def whitened(self, released: Noisy) -> "Steps":
         """Return the state after a release of the moments (d, d) of white rows. It forgets scores."""
-        white = self.white.refined(released)
+        return self._in(self.white.refined(released))
+
+    def shortened(self, n_kept: int, factor: float) -> "Steps":
+        """Return the state in shorter coordinates of what is not of interest. It forgets scores."""
+        assert self.threshold is not None
+        white = self.white.shortened(n_kept, factor)
+        threshold = self.threshold * float(np.sqrt(white.size / self.white.size))
+        return self._in(white)._replace(threshold=threshold)
+
+    def _in(self, white: Whitening) -> "Steps":
         moved = np.linalg.solve(white.matrix, self.white.matrix)
         return self._replace(
             white=white,
@@ -303,7 +347,8 @@ class Steps(NamedTuple):
         std, here = float(released.std), self._normal_curvature(self.theta)
         scales = self._scales(released, here)
         step, gain, taken = self._replace(scales=scales).newton_step(released, here)
-        length = max(float(np.linalg.norm(step)) / _LONGEST, 1.0) if self.family.has_counts else 1.0
+        of_white = step if self.white.scale is None else self.white.scale @ step
+        length = max(float(np.linalg.norm(of_white)) / _LONGEST, 1.0) if self.family.has_counts else 1.0
         return self._replace(
             theta=self.theta + step / length,
             points=(*self.points, self.theta),
@@ -354,7 +399,11 @@ class Steps(NamedTuple):
             return np.eye(len(theta))
         if self.family.classes:
             return None
-        return normal_curvature(self.family, theta, self.white.mean_row, float(self.origin), self.clip)
+        found, scale = (
+            self.white.normal_curvature(self.family, theta, float(self.origin), self.clip),
+            self.white.scale,
+        )
+        return found if scale is None else np.asarray(scale @ found @ scale)
 
     def _scaled(self, curvature: FloatArray) -> FloatArray:
         """Return a curvature (d, d), scaled where scores so far have shown it."""
@@ -382,7 +431,8 @@ class Steps(NamedTuple):
     def mean_at(self, theta: FloatArray) -> float:
         """Return the mean count of normal rows at θ, (d,)."""
         middle = float(self.white.mean_row @ theta)
-        variance = max(float(theta @ theta) - middle**2, 0.0)
+        of_white = theta if self.white.scale is None else self.white.scale @ theta
+        variance = max(float(of_white @ of_white) - middle**2, 0.0)
         return float(np.exp(np.clip(middle + variance / 2 + float(self.origin), -_FARTHEST, _FARTHEST)))
 
     @property
