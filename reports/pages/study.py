@@ -24,6 +24,7 @@ from reports.page import Section, StudyPage, seconds_of
 from reports.pages import attack_page, error_page
 from reports.ranking import PageHeadline, headline_of
 from reports.render import SCRIPT, render_page
+from reports.rises import rises_of
 from reports.writing import render_sentence
 
 LAYOUTS = {
@@ -54,7 +55,12 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     trial = render_sentence("trial", repetitions=counts[1], shrunk=_shrunk(page, errors))
     of = {each.kind: each.context for each in page.sections}
     failures = failures_of(results, page)
-    trust = {"notes": of.get("trust", {}).get("notes", ()), "risk": of.get("risk", {}).get("text", "")}
+    rises = rises_of(errors, page) if layout.errors else []
+    trust = {
+        "rises": rises,
+        "notes": of.get("trust", {}).get("notes", ()),
+        "risk": of.get("risk", {}).get("text", ""),
+    }
     sections = [*layout.sections, Section("trust", {**trust, **failures})]
     panels = list(filter(None, panels_of(errors, page)))
     methods = [

@@ -27,6 +27,7 @@ from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
 from reports.writing import error_bar, num
+from tasks.report.build_page import _chosen_by_forecast
 from tests.reports.synthetic import entry, figure_4b, measured, replaced
 
 
@@ -519,3 +520,25 @@ def test_one_repetition_has_no_headline_no_number_to_quote_and_no_place_on_the_i
     assert "There is no headline" in markdown
     assert report.about["errors"] is None
     assert "one repetition" in report.about["not_compared"]
+
+
+def test_a_page_names_errors_that_rise_with_epsilon_or_with_the_number_of_rows(results, page):
+    assert "Errors that rise" not in render_study(results, page).files["report.md"].decode()
+    rows = results.copy()
+    of_adassp = rows["estimator"].eq("adassp") & rows["calibration"].eq("tight") & rows["panel"].eq("public")
+    of_adassp &= rows["delta_rule"].eq("1/n^2") & rows["epsilon"].eq(2.0)
+    rows.loc[of_adassp & rows["n"].eq(20_000), "value"] *= 10
+    text = render_study(rows, page).files["report.md"].decode()
+    for step in ("from ε = 1 to 2", "from m = 10,000 to 20,000"):
+        assert "AdaSSP, tight calibration, panel “public”" in text
+        assert step in text
+
+
+def test_settings_by_forecast_are_on_the_page_of_methods():
+    """Read from the cells that ran, by estimator and calibration."""
+    facts = [row for row in _chosen_by_forecast(find_study("housing")) if "AdaSSP" in row[0]]
+    assert len(facts) == 2
+    for what, values, source in facts:
+        assert "ε = 0.5, n = 20,000" in what
+        assert re.fullmatch(r"covariate_bound = [\d.]+, response_bound = [\d.]+", values)
+        assert "no row of the data" in source
