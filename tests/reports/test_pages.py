@@ -523,8 +523,9 @@ def test_one_repetition_has_no_headline_no_number_to_quote_and_no_place_on_the_i
 
 
 def test_a_page_names_errors_that_rise_with_epsilon_or_with_the_number_of_rows(results, page):
-    assert "Errors that rise" not in render_study(results, page).files["report.md"].decode()
-    rows = results.copy()
+    rows = results[results["estimator"].isin(["zero", "ols", "adassp"])].copy()
+    rows = rows[rows["n"].isin([100, 1000, 10_000, 20_000])]
+    assert "Errors that rise" not in render_study(rows, page).files["report.md"].decode()
     of_adassp = rows["estimator"].eq("adassp") & rows["calibration"].eq("tight") & rows["panel"].eq("public")
     of_adassp &= rows["delta_rule"].eq("1/n^2") & rows["epsilon"].eq(2.0)
     rows.loc[of_adassp & rows["n"].eq(20_000), "value"] *= 10
