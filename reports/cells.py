@@ -48,16 +48,7 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     """
     names = {"estimator_epsilon": "certified", "audited_epsilon": "audited", "q10": "low", "q90": "high"}
     cells = summary.rename(columns=names)
-    method = [cells[name] for name in ("panel", "estimator", "calibration", "form")]
-    # A method that proves nothing at ε = 1,000 alone is as private as at any other ε.
-    bare = (cells["certified"] == math.inf) & (cells["epsilon"] != LIMIT)
-    proved = np.isfinite(cells["certified"]) & (cells["epsilon"] != LIMIT)
-    bare |= (
-        (cells["epsilon"] == LIMIT)
-        & bare.groupby(method).transform("any")
-        & ~proved.groupby(method).transform("any")
-    )
-    roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", bare]
+    roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", _is_unprotected(cells)]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
     cells["se"] = cells["se"].mask(cells["se"] < _NO_SPREAD * cells["mean"].abs(), 0.0)
     cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)  # of a single repetition: unknown
@@ -80,6 +71,16 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     known.sort(key=lambda line: line["order"])
     lines = pd.DataFrame(known, columns=[*_KEYS, "name", "label", "line", "look"])
     return cells.merge(lines.rename_axis("rank").reset_index(), on=_KEYS, how="left")
+
+
+def _is_unprotected(cells: pd.DataFrame) -> pd.Series:
+    """Return which cells prove no finite ε; at ε = 1,000, those of methods that prove none anywhere."""
+    method, at_limit = ["panel", "estimator", "calibration", "form"], cells["epsilon"] == LIMIT
+    facts = cells[method].assign(
+        bare=(cells["certified"] == math.inf) & ~at_limit, proved=np.isfinite(cells["certified"]) & ~at_limit
+    )
+    anywhere = facts.groupby(method)[["bare", "proved"]].transform("any")
+    return facts["bare"] | (at_limit & anywhere["bare"] & ~anywhere["proved"])
 
 
 def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:

@@ -91,9 +91,9 @@ def _as_for_new_samples(
     known: dict[float, tuple[float, np.ndarray]] = {}
     base: dict[float, Row] = {}
     for row in free:
-        sample = _new_sample([r for r in free if r.rank == row.rank], row.x, population, power, moves)
-        if sample is not None and row.x < population and sample[0] < known.get(row.x, (math.inf,))[0]:
-            known[row.x], base[row.x] = sample, row  # the best one of each size
+        of_row = _new_sample([r for r in free if r.rank == row.rank], row.x, population, power, moves)
+        if of_row is not None and row.x < population and of_row[0] < known.get(row.x, (math.inf,))[0]:
+            known[row.x], base[row.x] = of_row, row  # the best one of each size
     if not sizes or len(known) < len(sizes):
         return {}
     found: dict[int, tuple[float, float, float, float]] = {}

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pandas as pd
 
 from data.results.table import LIMIT
-from reports.cells import comma
+from reports.cells import Row, comma
 from reports.page import StudyPage
 from reports.writing import num, setting
 
@@ -23,15 +23,16 @@ def rises_of(errors: pd.DataFrame, page: StudyPage) -> list[str]:
     """
     rows = errors[(errors["role"] == "private") & errors["answered"] & (errors["epsilon"] < LIMIT)]
     found = []
-    for column, fixed, symbol in (("epsilon", "n", "ε"), ("n", "epsilon", page.axis.rows_symbol)):
-        for key, line in rows.groupby([*_SAME, fixed], dropna=False, sort=False):
-            ordered = line.sort_values(column).drop_duplicates(column).itertuples()
+    symbols = {"epsilon": "ε", "n": page.axis.rows_symbol}
+    for column, fixed in (("epsilon", "n"), ("n", "epsilon")):
+        for _, line in rows.groupby([*_SAME, fixed], dropna=False, sort=False):
+            ordered: list[Row] = list(line.sort_values(column).drop_duplicates(column).itertuples())
             for less, more in pairwise(ordered):
                 margin = _ERRORS * math.hypot(less.error, more.error)
                 if more.mean > _RISE * less.mean and more.mean - less.mean > margin:
                     panel = f"panel “{less.panel}”" if less.panel else ""
-                    at = f"{'ε' if fixed == 'epsilon' else page.axis.rows_symbol} = {setting(float(key[-1]))}"
-                    step = " to ".join(setting(float(getattr(row, column))) for row in (less, more))
-                    change = f"{num(less.mean)} to {num(more.mean)} from {symbol} = {step}"
+                    at = f"{symbols[fixed]} = {setting(getattr(less, fixed))}"
+                    step = " to ".join(setting(getattr(row, column)) for row in (less, more))
+                    change = f"{num(less.mean)} to {num(more.mean)} from {symbols[column]} = {step}"
                     found.append(f"{comma(less.label, panel, at)}: {change}")
     return found

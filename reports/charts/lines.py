@@ -180,7 +180,7 @@ def focus_chart(
 def _names_at_ends(
     rows: Sequence[Mapping[str, Any]], styles: Mapping[str, Any], axes: Axes, focus: str
 ) -> Chart:
-    """Return the names of lines right of their ends, moved apart where they would overlap."""
+    """Return the names of lines, right of the last points and moved apart where they would overlap."""
     ends: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row["mean"] is not None and (row["line"] not in ends or row["x"] > ends[row["line"]]["x"]):
@@ -204,7 +204,7 @@ def _names_at_ends(
     for each in names if over > 0 else ():
         each["py"] -= over * each["py"] / names[-1]["py"]
     place = {
-        "x": {"value": axes.width + 10},
+        "x": {"value": float(axes.width) + 10},
         "y": field("py:Q", scale=None, axis=None),
         "text": field("text:N"),
     }

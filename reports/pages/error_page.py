@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from data.results.table import LIMIT
-from reports.cells import comma, errors_of, rows_at, settings_of, size_at
+from reports.cells import Setting, comma, errors_of, rows_at, settings_of, size_at
 from reports.charts.panels import draw_panels
 from reports.charts.study import Pictures, draw_study, metric_words
 from reports.error_table import method_table
@@ -113,7 +113,7 @@ def _bars(parts: Parts) -> list[Bar]:
 
 def _tables(page: StudyPage, errors: pd.DataFrame, head: PageHeadline) -> list[PageTable]:
     """Return a table for each panel and rule for δ, at the size nearest to the headline's: its own first."""
-    nearest = {}
+    nearest: dict[tuple[str, str], tuple[float, Setting]] = {}
     for where in settings_of(errors, page):
         near = abs(math.log(where.epsilon / head.where.epsilon))
         known = nearest.get((where.panel, where.delta_rule))

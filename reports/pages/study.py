@@ -81,7 +81,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
-    shown = {
+    shown: dict[str, Any] = {
         "page": page,
         "head": head,
         "layout": layout,
@@ -107,7 +107,12 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         warning = banner(card.read["data_source"]) or page.warning
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]
     panel = head.where.panel if head else ""
-    about = {"title": page.title, "headline": layout.sentence, "panel": panel, "errors": layout.errors}
+    about: dict[str, Any] = {
+        "title": page.title,
+        "headline": layout.sentence,
+        "panel": panel,
+        "errors": layout.errors,
+    }
     about |= {"factor": layout.factor, "trial": trial, "not_compared": layout.not_compared}
     return Report(files, about)
 

@@ -48,7 +48,10 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     grid, people = spec.grid_of(panel), panel.problem.traits.of_people
     sizes = panel.problem.sizes(max(grid.n))
     sizes |= {name: max(each) for name, each in {"s": grid.s, "T": grid.steps}.items() if each}
-    budget = {"epsilon": spec.headline.epsilon, "delta": delta_at(spec.headline.delta, spec.headline.n)}
+    budget: dict[str, Any] = {
+        "epsilon": spec.headline.epsilon,
+        "delta": delta_at(spec.headline.delta, spec.headline.n),
+    }
     budget["calibration"] = "tight" if "tight" in item.calibrations else item.calibrations[0]
     estimator = dpalgos.get_estimator(item.name).for_unit(people=people)
     some = {"range_failure": 1.0} if estimator.takes("range_failure") else {}  # too few to find any range
