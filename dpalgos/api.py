@@ -95,9 +95,9 @@ def estimate(
     params = build_params(estimator := get_estimator(name), keywords)
     generators = replicate_generators(rng, replicates)
     others = {"row_mask": row_mask, "user_ids": user_ids, "weights": weights}
-    check_same_order(X=X, y=y, **others)
-    for keyword, value in keywords.items():
-        check_labels(keyword, value, getattr(X, "columns", ()), "the columns of X")
+    if not isinstance(X, Sample):
+        check_same_order(X=X, y=y, **others)
+        check_labels(keywords, getattr(X, "columns", ()), "the columns of X")
     sample = _sample(X, y, replicates, **others)
     estimator = estimator.for_unit(people=sample.user_codes is not None)
     _check_sample(estimator, params, sample, has_ids=user_ids is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -388,7 +389,7 @@ class Result(ShowsCoefficients):
         facts = about.unit, about.epsilon, self.delta, about.level, about.target, about.family
         return guarantee_of(*facts, seeded=about.seeded)
 
-    @property
+    @cached_property
     def risk(self) -> AttackRisk:
         """A bound on what an attacker can learn about one row, user or report from the events."""
         if np.isnan(self.certified_epsilon):

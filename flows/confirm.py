@@ -36,10 +36,16 @@ def confirm_typed_query(source: Source) -> None:
         confirm(source)
 
 
+def may_run(source: Source) -> bool:
+    """Return whether a source is no query, or one that was confirmed in this home."""
+    return not isinstance(source, Query) or is_confirmed(source)
+
+
 def confirm_query_of(file: Path, source: Source) -> None:
     """Show a query of a file before it runs for the first time in this home, and ask whether it may."""
-    if not isinstance(source, Query) or is_confirmed(source):
+    if may_run(source):
         return
+    assert isinstance(source, Query)
     say(f"{file.name} runs this query in the database {source.place}, as your user:\n  {source.text}")
     refusal = f"{source} of {file.name} was not run, since nobody confirmed it, got {source.text!r}"
     if not agrees("may it run, now and later?", f"{refusal}; run dpcost check {file.name} in a terminal"):

@@ -200,17 +200,21 @@ def run_recorded(run: Callable[[], Any]) -> Any:
 
 
 def _leave_if_cancelled(state: Any) -> None:
-    """End this process if a person canceled its run, and set the final state, as Prefect leaves to it."""
+    """End this process if a person canceled or paused its run, and set the final state."""
     from prefect import get_client
     from prefect.states import Cancelled
 
     from tasks.blocks import RunCancelled
 
-    is_refused = state.is_failed() and isinstance(state.result(raise_on_failure=False), RunCancelled)
-    if is_refused or state.is_cancelling() or state.is_cancelled():
+    result = state.result(raise_on_failure=False) if state.is_failed() else None
+    if state.is_cancelling() or state.is_cancelled():
+        result = RunCancelled.of(state)
+    if isinstance(result, RunCancelled):
+        sentence = str(result)
+        ended: Any = Cancelled(message=f"{sentence[0].upper()}{sentence[1:]}.")
         with get_client(sync_client=True) as client:
-            client.set_flow_run_state(state.state_details.flow_run_id, Cancelled(), force=True)
-        leave("the run was canceled on the server")
+            client.set_flow_run_state(state.state_details.flow_run_id, ended, force=True)
+        leave(sentence)
 
 
 def workers_of(

@@ -1,4 +1,4 @@
-"""The Prefect server of a command: the user's server if it responds, else one in a process of its own.
+"""The Prefect server of a command: the one that the user states, or else one in a process of its own.
 
 The permanent server is a thread of its process. Prefect reads its settings at its first import. This module
 therefore imports Prefect only inside functions.
@@ -64,6 +64,7 @@ def refuse_other_files() -> None:
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 300.0
+ANSWERS_WITHIN = 60.0  # seconds, of a server that the user states
 HEARTBEAT = 30  # seconds; Prefect's minimum
 HOME_TAG = "home-"  # begins the tag of a home's deployments and runs
 SERVED = "DPCOST_SERVED_STUDIES"  # tells runs what is served, as JSON: names of studies, and paths of files
@@ -106,14 +107,11 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
 
     `meanwhile` is called while a server starts. If the server disappears, the process ends with a message.
     """
-    address = stated_address()
-    if address and answers(address):
+    if address := stated_address():
         with connected_to(address, home):
             meanwhile()
             yield address
         return
-    if address:
-        say(f"no Prefect server responds at PREFECT_API_URL={address}; starting one here")
     with (
         listening_at(loopback(), 0) as listening,
         running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
@@ -122,8 +120,23 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
 
 
 def stated_address() -> str:
-    """Return the address of a server in ``PREFECT_API_URL``, "" if there is none."""
-    return os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    """Return the address of a server in ``PREFECT_API_URL`` once it responds; "" if there is none.
+
+    A server that stays silent is refused: with another one in its place, a team would not see the run.
+    """
+    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if not address or answers(address):
+        return address
+    say(f"waiting for the Prefect server at PREFECT_API_URL={address}")
+    deadline = time.monotonic() + ANSWERS_WITHIN
+    while time.monotonic() <= deadline:
+        time.sleep(1)
+        if answers(address):
+            return address
+    raise ServerError(
+        f"no Prefect server responds at PREFECT_API_URL={address}; start it, or unset PREFECT_API_URL, which "
+        "starts a server here"
+    )
 
 
 @contextmanager

@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -30,7 +29,6 @@ from flows.cli.options import rendered
 from flows.local_server import (
     HOST,
     SERVED,
-    answers,
     authentication_file,
     bound_host,
     connected_to,
@@ -43,10 +41,10 @@ from flows.local_server import (
     stated_address,
 )
 from flows.lock import holder, locked
+from flows.progress import say
 
 PORT = 4200
 INHERITED = ("DPCOST_HOME", SERVED, "DPCOST_REPORTS_URL", "PYTHONPATH", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
-ANSWERS_WITHIN = 60.0  # seconds
 OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
@@ -155,25 +153,16 @@ def _serve(home: Path, options: argparse.Namespace) -> None:
 
 def _elsewhere(options: argparse.Namespace) -> str:
     """Return the address in ``PREFECT_API_URL`` once a server responds there; refuse options of another."""
-    if not (address := stated_address()):
-        if options.pool:
-            raise ServerError(f"--pool {options.pool} needs a server in PREFECT_API_URL, got none; set it")
-        return ""
+    address = os.environ.get("PREFECT_API_URL", "")
+    if options.pool and not address:
+        raise ServerError(f"--pool {options.pool} needs a server in PREFECT_API_URL, got none; set it")
     for name in ("port", "host"):
-        if (value := getattr(options, name)) is not None:
+        if address and (value := getattr(options, name)) is not None:
             raise ServerError(
                 f"--{name} {value} is for a server of this process, but PREFECT_API_URL={address} names "
                 f"another; unset PREFECT_API_URL, or leave --{name} out"
             )
-    deadline = time.monotonic() + ANSWERS_WITHIN
-    while not answers(address):
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"no Prefect server responds at PREFECT_API_URL={address}; start it, or unset "
-                "PREFECT_API_URL, which starts a server here"
-            )
-        time.sleep(1)
-    return address
+    return stated_address()
 
 
 def _own_server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
@@ -206,9 +195,13 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
     from prefect.utilities.annotations import freeze
 
     from flows import study as flows
+    from flows.confirm import may_run
     from flows.studies.find_study import find_study, readable_studies
 
+    crons = set[str]()
+
     def deployment(flow: Any, name: str, cron: str, **about: Any) -> Any:
+        cron = _free_minute(cron, crons)
         schedule = Cron(cron, timezone="UTC") if cron else None
         tags, kind = [tag, *about.pop("tags", [])], EntrypointType.MODULE_PATH
         if pool:
@@ -219,6 +212,9 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
 
     studies: dict[str, Any] = {} if only else {study.name: study for study in readable_studies()}
     studies |= {each: find_study(each) for each in (served_studies(named, only=True) if named else ())}
+    for file, study in studies.items():
+        if study.analyst_table and not may_run(study.analyst_table.source):
+            say(f"note: {file} has a query that nobody confirmed; run dpcost check {file} in a terminal")
     of_studies = [
         deployment(
             flows.study,
@@ -232,6 +228,15 @@ def deployments(tag: str, named: Sequence[str] = (), *, only: bool = False, pool
     ]
     others: list[Any] = [flows.rerun, *([] if only else [flows.ingest, flows.scorecard, flows.report])]
     return of_studies + [deployment(flow, flow.name, OTHER_FLOWS_AT.get(flow.name, "")) for flow in others]
+
+
+def _free_minute(cron: str, crons: set[str]) -> str:
+    """Return a schedule, with another minute if it is taken: many runs at once lock the database."""
+    minute, _, rest = cron.partition(" ")
+    starts = [f"{(int(minute) + more) % 60} {rest}" for more in range(60)] if minute.isdigit() else []
+    cron = next((each for each in starts if each not in crons), cron)
+    crons.add(cron)
+    return cron
 
 
 def _listen(host: str, port: int) -> socket.socket:

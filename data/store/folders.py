@@ -248,20 +248,29 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def require_local_disk(what: str, folder: Path) -> None:
-    """Refuse a folder on a network file system; it need not exist. ``what`` names it in the message."""
+def is_in_memory(folder: Path) -> bool:
+    """Return whether a restart of the machine, or of its container, empties a folder."""
+    return _file_system(folder) in ("tmpfs", "ramfs")
+
+
+def _file_system(folder: Path) -> str:
+    """Return the kind of file system that a folder is on, or will be; "" if it is not known."""
     import psutil  # imported here, because every command imports this module
 
     path = folder.resolve()
     mounts = [each for each in psutil.disk_partitions(all=True) if path.is_relative_to(each.mountpoint)]
     if not mounts:
-        return
+        return ""
     # The later of two mounts at one place covers the earlier one.
-    disk = max(reversed(mounts), key=lambda mount: len(mount.mountpoint))
-    kind = disk.fstype.lower()
+    return str(max(reversed(mounts), key=lambda mount: len(mount.mountpoint)).fstype).lower()
+
+
+def require_local_disk(what: str, folder: Path) -> None:
+    """Refuse a folder on a network file system; it need not exist. ``what`` names it in the message."""
+    kind = _file_system(folder)
     if kind in NETWORK_TYPES or (kind.startswith("fuse.") and kind not in LOCAL_FUSE):
         raise StoreError(
-            f"{what} must lie on a disk of this machine, got {folder} on {disk.fstype}: locks there do not "
+            f"{what} must lie on a disk of this machine, got {folder} on {kind}: locks there do not "
             "keep machines apart, and databases can be damaged; set DPCOST_HOME to a local folder, and share "
             f"prepared data and results with DPCOST_STORE=file://{folder}"
         )

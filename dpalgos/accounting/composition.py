@@ -12,7 +12,8 @@ fit into a budget.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -50,24 +51,50 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     Dong, Roth and Su (2022), Gaussian differential privacy; Mironov (2017), Rényi differential privacy; and
     privacy-loss distributions of the library dp-accounting.
     """
+    return privacy_profile(events)(delta)
+
+
+def privacy_profile(events: Sequence[Event]) -> Callable[[float], float]:
+    """Return the function δ → the smallest proved ε; the events are checked and merged once.
+
+    Raises
+    ------
+    InputError
+        If the events do not share one neighboring relation.
+    """
     common_relation(events)
     if any(event.group is not None for event in events):
-        groups = by_group(events)
-        return max(certified_epsilon(those, delta) for those in groups)
+        profiles = [privacy_profile(those) for those in by_group(events)]
+        return lambda delta: max(profile(delta) for profile in profiles)
     if (mu := exact_mu(events)) is not None:
-        return gaussian_epsilon(delta, mu)
-    delta -= sum(event.failure for event in events)
-    releases = [event for event in events if not isinstance(event, FailureEvent)]
+        return partial(gaussian_epsilon, mu=mu)
+    return partial(_mixed_epsilon, _Mixture(_costs(events), events))
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """Events that are not all Gaussian, or may fail; equal to others of the same costs."""
+
+    costs: tuple[tuple[object, ...], ...]
+    events: Sequence[Event] = field(compare=False)
+
+
+@lru_cache(maxsize=512)
+def _mixed_epsilon(mixture: _Mixture, delta: float) -> float:
+    """Return the smallest ε that is proved for a mixture, computed once for repeated runs."""
+    delta -= sum(event.failure for event in mixture.events)
+    releases = [event for event in mixture.events if not isinstance(event, FailureEvent)]
+    costs = _merged(cost for event in releases if (cost := event.dominated))
     sum_of_epsilons = sum(event.pure_epsilon for event in releases)
     if delta <= 0:
         return sum_of_epsilons if delta == 0 else float("inf")
+    mu = total_mu(releases)
     if all(isinstance(event, GaussianEvent) for event in releases):
-        return gaussian_epsilon(delta, total_mu(releases))
-    costs = _merged(cost for event in releases if (cost := event.dominated))
+        return gaussian_epsilon(delta, mu)
     proved = [
         renyi_epsilon(releases, delta),
         sum_of_epsilons,
-        gaussian_epsilon(delta, total_mu(releases)),  # valid for random rows, as if all were drawn
+        gaussian_epsilon(delta, mu),  # valid for random rows, as if all were drawn
     ]
     if all(event.dominated for event in releases) and all(0 < cost.parameter < np.inf for cost in costs):
         proved.append(pld_epsilon(costs, delta))

@@ -31,9 +31,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return float(-np.exp(first) * np.expm1(min(second - first, 0.0)))
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(delta: float, mu: float) -> float:
     """Return the smallest ε ≥ 0 at which μ-Gaussian DP gives (ε, δ)-DP; infinite for δ = 0 or μ = ∞."""
-
     if mu == 0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     if delta <= 0 or not np.isfinite(mu):

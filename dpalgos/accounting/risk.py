@@ -26,13 +26,12 @@ Dong, Roth & Su (2022), Gaussian differential privacy. Nanayakkara et al. (2022)
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import exp, inf, log1p
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.composition import certified_epsilon, common_relation, exact_mu
+from dpalgos.accounting.composition import common_relation, exact_mu, privacy_profile
 from dpalgos.accounting.events import Event
 
 PRIORS = (0.01, 0.1, 0.5)
@@ -102,7 +101,7 @@ def risk_of_events(events: Sequence[Event], delta: float, unit: str = "") -> Att
     """
     relation = common_relation(events)
     unit = unit or (relation.unit_of_privacy if relation else "row")
-    profile = partial(certified_epsilon, events)
+    profile = privacy_profile(events)
     risk = risk_of_profile(profile, delta, unit)
     if risk.log_odds == inf:  # the guarantee holds at δ only, as for an event known to be (ε, δ)-private
         risk = risk_of_profile(profile, 2 * delta, unit)

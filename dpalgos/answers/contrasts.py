@@ -39,7 +39,7 @@ def constraints_of(
     pair of R and q. A name with marks must be quoted.
     """
     if not isinstance(r_matrix, str):
-        check_labels("r_matrix", r_matrix, terms, "the coefficients")
+        check_labels({"r_matrix": r_matrix}, terms, "the coefficients")
         R, values = _constraints(r_matrix, terms, "an array of another shape", terms)
         return R, values, tuple(f"c{j}" for j in range(len(R)))
     if not r_matrix.strip():

@@ -299,7 +299,7 @@ def _rows_after_offset(names: Sequence[str], frame: Any) -> tuple[FloatArray, Fl
 def _numbers(rows: Any, *terms: Sequence[str]) -> FloatArray:
     """Return rows as numbers, and refuse others without quoting a cell; columns are in the order of terms."""
     for names in terms:
-        check_labels("rows", rows, names, "the coefficients")
+        check_labels({"rows": rows}, names, "the coefficients")
     try:
         return np.asarray(rows, dtype=float)
     except (TypeError, ValueError):

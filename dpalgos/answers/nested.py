@@ -31,9 +31,9 @@ on the covariates and clipped rows have the same distribution.
 **Second order.** E x_S (ψ'(x'β̃) − ψ'(x_S'β_S)) = 0 is not linear in β_S. The correction for normal rows with
 the released mean is added (:func:`_second_order`), and half of it counts as a bias. Other rows need another
 correction. Therefore the largest correction of an event's coefficient, in half-widths, counts as a bias of
-each. If it exceeds 1, no coefficient has an interval. For counts, the metric
-misses the largest rows most. There, a quarter of the change by the metric counts as well, and along the
-intercept all of r'Qr/p.
+each. If it exceeds 1, or if events are nearly separated, no coefficient has an interval. For counts, the
+metric misses the largest rows most. There, a quarter of the change by the metric counts as well, and along
+the intercept all of r'Qr/p.
 
 A coefficient has no interval if its combination has none in the whole model, with the same reason.
 """
@@ -49,6 +49,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _ROUNDS, _NARROWEST = 8, 1e-9
 _NO_BOUND, _DIVERGED = 1e200, 1e9  # a bias without a bound; white coefficients without a limit
 _HALF, _CLIPPED_METRIC = 0.5, 0.25  # of a second order; of what the metric of counts moves
+_STEEPEST = 4.0  # standard deviation of an event's linear predictor; above it, events are nearly separated
 
 
 def nested(
@@ -88,13 +89,15 @@ def nested(
 
 
 def _second_order(released: ReleasedRegression, white: FloatArray, tangent: FloatArray) -> FloatArray:
-    """Return the difference between a nested model of normal rows and one Newton step to it, (|S|,).
+    """Return the difference between a nested model of normal rows and one Newton step to it, (|S|,), or NaN.
 
     ``white`` is r. ``tangent`` (d, |S|) maps the nested model's coefficients to white ones.
     """
     family, theta = released.family, released.center.theta
     mean = released.curvature.ones / max(1.0, float(np.linalg.norm(released.curvature.ones)))
     origin = released.middle - float(mean @ theta)
+    if not family.has_counts and theta @ theta - (mean @ theta) ** 2 > _STEEPEST**2:
+        return np.full(tangent.shape[1], np.nan)
 
     def step(left_out: FloatArray, gap: FloatArray) -> FloatArray:
         curvature = normal_curvature(family, theta - left_out, mean, origin)

@@ -23,6 +23,19 @@ ELEMENTWISE = ("log", "log2", "log10", "log1p", "sqrt", "exp", "I")
 LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # learned from public rows
 CONTRASTS = ("Treatment",)  # their columns have the same name in patsy
 _WHOLE_TERMS = ("C", "offset", "exposure")
+CATEGORY_IN_R = ("factor", "as.factor")  # C(…)
+_SPLINE = "write cr(x, df=4) for a natural cubic spline, or bs(x, df=5)"
+_COLUMN = "make a column of it in the table, and declare it"
+_PERSONS = "name the column of persons with user=, or user_id in a study file"
+IN_R = {  # functions of R → what to write here
+    **dict.fromkeys(("ns", "s", "te", "rcs", "pspline"), _SPLINE),
+    **dict.fromkeys(("as.numeric", "as.integer", "cut", "ifelse"), _COLUMN),
+    **dict.fromkeys(("cluster", "frailty"), _PERSONS),
+    "strata": "take the column as a category, whose hazards are proportional",
+    "relevel": 'write C(g, Treatment("reference"))',
+    "interaction": "write a:b",
+    "cbind": "a formula has one response: fit one after another",
+}
 SURVIVAL = "Surv"  # a response: Surv(time, event) or Surv(start, stop, event)
 
 _NODES: tuple[type, ...] = (
@@ -42,7 +55,7 @@ _NAME = r"[^\x00-/:-@\[-^`{-\x7f\s]+"  # letters of any alphabet, digits and _
 _TOKEN = re.compile(
     rf"(?P<quoted>`[^`]*`|Q\(\s*(?:{_STRING})\s*\))|(?P<string>{_STRING})"
     rf"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!{_NAME}))"
-    rf"|(?P<function>(?:(?:np|numpy)\s*\.\s*)?{_NAME}(?=\s*\())|(?P<keyword>{_NAME}(?=\s*=))"
+    rf"|(?P<function>(?:(?:np|numpy|as)\s*\.\s*)?{_NAME}(?=\s*\())|(?P<keyword>{_NAME}(?=\s*=))"
     rf"|(?P<dotted>{_NAME}\s*\.\s*{_NAME})|(?P<name>{_NAME})|(?P<others>\.)"
     r"|(?P<mark>[-+*/:~^()\[\],=\s])|(?P<unknown>.)",
     re.DOTALL,
@@ -139,6 +152,11 @@ def read_formula(formula: str, known: Iterable[str], levels: Iterable[object] = 
     InputError
         If the text is not a formula, or has a function or operator that is not allowed.
     """
+    if not isinstance(formula, str) and "~" in str(formula):
+        raise InputError(
+            f"formula must be text, got a {type(formula).__name__}; pass str(formula), or from R "
+            "deparse1(formula)"
+        )
     if not isinstance(formula, str) or not formula.strip() or len(formula) > _LONGEST:
         raise InputError(
             f"formula must be text of at most {_LONGEST:,} letters, such as 'cost ~ age + C(region)', got "
@@ -195,6 +213,10 @@ def _aliased(formula: str, names: _Names) -> str:
         if kind == "name":
             plain = text not in names.known and text in ("True", "False", "None", *CONTRASTS)
             return text if plain else names.column(text, text)
+        if kind == "function" and (name := re.sub(r"\s", "", text)) in (*CATEGORY_IN_R, *IN_R):
+            if name in CATEGORY_IN_R:
+                return "C"
+            raise InputError(f"formula: {name}(…) of R is not known here; {IN_R[name]}")
         if kind == "others":
             others = [names.column(name, name) for name in names.known if name not in response]
             return f" ({'+'.join(others) or '0'}) "
@@ -218,6 +240,11 @@ def _no_formula(formula: str) -> InputError:
             f"formula cannot have {found[0]}, got {formula[:200]!r}; a comparison, condition or remainder "
             "must be a column of the table: add it there with values 0 and 1, and declare it. A name with "
             'such marks goes into back-quotes or Q("…")'
+        )
+    if "|" in re.sub(_QUOTED, "", formula):
+        return InputError(
+            f"formula cannot have |, got {formula[:200]!r}; random effects are not estimated: protect each "
+            "person with all rows instead, with user= or user_id, or take the group as a category"
         )
     return InputError(
         f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; put a name "

@@ -33,6 +33,7 @@ from dpalgos.typing import FloatArray
 SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _SQUARES_SHARE = 0.25  # of that, for squares; the rest is for shares by size
+_MOST_OUTSIDE = 0.05  # of the rows: the bound on the bias of so many is an extrapolation
 _LARGEST_HIDDEN = 20.0  # the largest bias by clipping that the noise hides, in half-widths without it
 UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
@@ -149,7 +150,8 @@ def entry_interval(
 
 
 def _largest_bias(tail: Tail) -> FloatArray:
-    return np.where(tail.is_visible, LARGEST_BIAS, _LARGEST_HIDDEN)
+    visible = np.where(tail.share_outside > _MOST_OUTSIDE, 0.0, LARGEST_BIAS)
+    return np.where(tail.is_visible, visible, _LARGEST_HIDDEN)
 
 
 def mean_interval(

@@ -176,6 +176,10 @@ class ReleasedRegression:
     clip : float
         The threshold of scores.
     n_rows : float
+    late_effect : float
+        How far late follow-up moves effects if hazards are not proportional, in white coordinates. The end of
+        follow-up at a cumulative hazard depends on the coefficients, and the curvature is smaller by about
+        that part. Half-widths are larger by it.
     has_offset : bool
         Whether an offset, with a coefficient of 1, is before the coefficients.
     """
@@ -193,6 +197,7 @@ class ReleasedRegression:
     tail: Tail | None
     clip: float
     n_rows: float
+    late_effect: float = 0.0
     has_offset: bool = False
 
     def after_offset(self) -> "ReleasedRegression":
@@ -267,7 +272,8 @@ class ReleasedRegression:
 
     @property
     def _margin(self) -> float:
-        return _CURVED_MARGIN if self.family.has_counts and not self.family.is_bounded else 1.0
+        curved = self.family.has_counts and not self.family.is_bounded
+        return (_CURVED_MARGIN if curved else 1.0) * (1 + self.late_effect) ** 2
 
     def _error(self, free: FloatArray) -> CombinationError:
         rows = free @ (self.outer - self.shift.image)

@@ -115,10 +115,15 @@ class Tail:
     std: FloatArray
 
     @property
+    def share_outside(self) -> FloatArray:
+        """The share of rows larger than 1, (R,), or by columns (d, R)."""
+        return self.above[_CLIP] if self.above.ndim == 2 else self.above[_CLIP, 1:]
+
+    @property
     def is_visible(self) -> BoolArray:
         """Whether rows larger than 1 stand out of the noise, (R,), or by columns (d, R)."""
-        visible = self.above[_CLIP] > _IRREGULAR * self.std[_CLIP]
-        return np.asarray(visible if visible.ndim == 1 else visible[1:])
+        std = self.std[_CLIP] if self.above.ndim == 2 else self.std[_CLIP, 1:]
+        return np.asarray(self.share_outside > _IRREGULAR * std)
 
     def moved(self, largest: FloatArray, power: float = 1.0, unseen: Unseen = NONE_UNSEEN) -> FloatArray:
         """Return the maximum change of a mean by clipping, (…, R): (t^p − 1)₊ ``largest`` for each row."""

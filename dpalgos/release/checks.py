@@ -44,12 +44,13 @@ def check_same_order(**values: Any) -> None:
             raise InputError(f"{name} must have its rows in the order of {first}, by its index; reindex it")
 
 
-def check_labels(name: str, value: Any, labels: Iterable[Any], reference: str) -> None:
+def check_labels(settings: Mapping[str, Any], labels: Iterable[Any], reference: str) -> None:
     """Refuse a pandas object, or a pair of some, whose labels are those of ``reference`` in another order."""
-    for part in value if isinstance(value, tuple | list) else [value]:
-        own = list(part.columns if hasattr(part, "columns") else part.index) if hasattr(part, "iloc") else []
-        if own and own != list(labels) and sorted(map(str, own)) == sorted(map(str, labels)):
-            raise InputError(f"{name} must have its numbers in the order of {reference}; reindex it")
+    for name, value in settings.items():
+        for part in value if isinstance(value, tuple | list) else [value]:
+            own = list(getattr(part, "columns", part.index)) if hasattr(part, "iloc") else []
+            if own and own != list(labels) and sorted(map(str, own)) == sorted(map(str, labels)):
+                raise InputError(f"{name} must have its numbers in the order of {reference}; reindex it")
 
 
 def check_by_column(name: str, value: Any) -> dict[str, Any]:

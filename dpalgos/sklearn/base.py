@@ -152,8 +152,8 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
         for name, values in arguments.items():
             unmasked(name, values)
         check_same_order(**arguments)
-        for name, value in self.get_params(deep=False).items():
-            check_labels(name, value, getattr(arguments.get("X"), "columns", ()), "the columns of X")
+        columns = getattr(arguments.get("X"), "columns", ())
+        check_labels(self.get_params(deep=False), columns, "the columns of X")
         before = dict(vars(self))
         try:
             return fit(self, *args, **keywords)

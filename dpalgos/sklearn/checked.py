@@ -290,8 +290,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
         d, columns = checked_rows(self, X).shape[1], getattr(self, "feature_names_in_", None)
-        for name, value in self.get_params().items():
-            check_labels(name, value, getattr(X, "columns", ()), "the columns of X")
+        check_labels(self.get_params(), getattr(X, "columns", ()), "the columns of X")
         units = units_of_bounds(d, self.bounds, columns=columns)
         if self.bounds is not None and (self.center is not None or self.scale is not None):
             raise InputError("bounds replace center and scale, got both; leave out one of them")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from data.store.folders import home
+from data.store.folders import home, is_in_memory
 from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option, rendered, show
 
 if TYPE_CHECKING:
@@ -37,10 +37,13 @@ def ledger_open(
     """Set the total privacy budget of a dataset, once; the same rows get no second budget."""
     from data.ledger import open_ledger
 
-    budget = open_ledger(home()).open_dataset(name, epsilon, delta, unit)
+    ledger = open_ledger(home())
+    budget = ledger.open_dataset(name, epsilon, delta, unit)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
     if budget.unit:
         typer.echo(f"it protects each person by {budget.unit}, in all tables with that column together")
+    if ledger.location.startswith(str(home().resolve())) and is_in_memory(home()):
+        typer.echo(f"note: {ledger.location} is in memory: a restart loses the charges; move DPCOST_HOME")
     typer.echo(_COPIES)
 
 

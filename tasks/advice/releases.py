@@ -30,7 +30,6 @@ _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what synthetic tables leave out of real ones
 _MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of synthetic ones; chosen on the tables of the bench
-_NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,7 +160,6 @@ class SimulatedRelease:
         middle = np.full(widths.shape[1], np.nan)
         middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
         ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
-        ends[0] /= 1.0 if self.simulator.guesses.std else _NARROWER
         # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
         if (self.request.by_formula or self.request.by_group) and self._unknown_shares:
             ends[:] = np.nan

@@ -2,9 +2,10 @@
 
 Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each synthetic
 table follows a distribution of its own. It is drawn near to stated guesses, and from a broad range where
-nothing is stated. A column of numbers has a beta distribution on its declared bounds. Columns are joined by a
-Gaussian copula, rows of one user by a common part of it. Users' numbers of rows are geometric. The response
-depends on the standardized covariates. Curves, uneven scatter and longer tails are left out.
+nothing is stated. A column of numbers has a beta distribution on its declared bounds. The spread of a
+response is log-uniform: bounds may be far wider than responses. Columns are joined by a Gaussian copula, rows
+of one user by a common part of it. Users' numbers of rows are geometric. The response depends on the
+standardized covariates. Curves, uneven scatter and longer tails are left out.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -136,6 +137,7 @@ _POSITION_OF_COUNT = (-3.0, 1.0)
 _POSITION_OF_RARE_EVENT = (-4.4, 0.7)  # around 1.2 %
 _LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
 _WIDEST, _TRIES = 0.6, 50  # of that ratio, if a stated deviation leaves a mean open; draws of the mean
+_NARROWEST = 0.01  # of that ratio of a response, uniform on the log scale: bounds may be far wider than it
 _LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
 _LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more frequent the first one is
 _LEAST_SHARE = 0.01
@@ -175,7 +177,8 @@ STUDIED = UsualTables(rate=(-1.0, 1.0), rare=0.0, explained={"": (-1.5, 1.0)}, l
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
-_SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
+_SKEWED = 1.0  # least standard deviation of a skewed response's logarithm, if its own is not stated
+_MOST_SKEWED = 2.0  # largest over least standard deviation of a skewed response at its mean
 _NEAR_ZERO = 0.1  # of the upper bound
 
 
@@ -366,7 +369,8 @@ class RowSimulator:
     ) -> tuple[float, float]:
         """Return a mean and a standard deviation that are near to what is stated, if anything is."""
         low, width, guesses = column.lower, column.upper - column.lower, self.guesses
-        (center, scale), is_event = column.unit, column is self.response_column and self.family == "logistic"
+        (center, scale), is_response = column.unit, column is self.response_column
+        is_event = is_response and self.family == "logistic"
         has_units = (
             not is_event  # nobody stated its units
             and name != self.offset
@@ -393,15 +397,26 @@ class RowSimulator:
         for _ in range(_TRIES):
             share = float(scipy.special.expit(rng.normal(*position)))
             most = width * np.sqrt(share * (1 - share))
-            if mean is not None or std is None or std < _WIDEST * most:
+            least, widest = self._std_limits(share * width, most) if is_response else (0.0, _WIDEST * most)
+            if mean is not None or std is None or least < std < widest:
                 break
         if std is not None:
             std *= np.exp((_LOG_STD if name in guesses.std else _LOG_SCALE) * rng.standard_normal())
         elif width == 1 and low == round(low) and name not in self.weights:  # two values, most likely
             std = most
+        elif is_response:
+            narrowest = min(max(least, _NARROWEST * most), widest)
+            std = np.exp(rng.uniform(np.log(narrowest), np.log(widest)))
         else:
             std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)
         return low + share * width, float(min(std, most))
+
+    def _std_limits(self, mean: float, most: float) -> tuple[float, float]:
+        """Return the smallest and largest standard deviation of a response, by its mean above the bound."""
+        if self._is_skewed:
+            least = mean * float(np.sqrt(np.expm1(_SKEWED**2)))
+            return least, min(_MOST_SKEWED * least, _WIDEST * most)
+        return float(np.sqrt(mean)) if self.family == "poisson" else 0.0, _WIDEST * most
 
     def _codes(
         self, name: str, n_categories: int, scores: np.ndarray, rng: np.random.Generator
@@ -465,7 +480,7 @@ class RowSimulator:
         z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
         y = mean + std * z
         if self._is_skewed:
-            spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
+            spread = np.sqrt(np.log1p((std / (mean - column.lower)) ** 2))
             y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper)), float(share)
 

@@ -83,6 +83,8 @@ class ReleaseRequest:
     bounds: Mapping[str, Any]
     params: Mapping[str, Any]
     own: OwnData | None  # what a study file declares of the table
+    design: RowDesign  # how the estimator's rows are made from the file
+    units: FileUnits  # how the estimate is converted to the units of the file
     by_formula: FormulaDesign | None  # if response and covariates are those of a formula
     by_group: "GroupNumbers | None"  # if the columns are those of a table by group
 
@@ -121,16 +123,6 @@ class ReleaseRequest:
         """The declaration of the columns, if a study file has one."""
         return self.own.data if self.own else None
 
-    @cached_property
-    def design(self) -> RowDesign:
-        """How the estimator's rows are made from the file."""
-        return row_design(self.table, self.columns, self.family, self.by_formula)
-
-    @cached_property
-    def units(self) -> FileUnits:
-        """How the estimate is converted to the units of the file."""
-        return units_of_file(self.design, self.table, self.columns, self.by_formula)
-
     @property
     def is_sum(self) -> bool:
         """Whether a declared row may add zeros: to the sums of a regression, or to counts by group."""
@@ -165,10 +157,20 @@ class ReleaseRequest:
     def with_formula(self, formula: str) -> "ReleaseRequest":
         """Return the request with another spelling of its formula."""
         assert self.own is not None
-        table, design = expand_formula(formula, self.own.data)
-        columns = self.columns.model_copy(update={"x": design.covariates, "y": design.response_column})
-        own = self.own.model_copy(update={"data": table})
-        return replace(self, formula=formula, own=own, columns=columns, by_formula=design)
+        table, formula_design = expand_formula(formula, self.own.data)
+        formula_design = _with_events(formula_design, self.params)
+        x, y = formula_design.covariates, formula_design.response_column
+        columns = self.columns.model_copy(update={"x": x, "y": y})
+        design = row_design(table, columns, self.family, formula_design)
+        return replace(
+            self,
+            formula=formula,
+            own=self.own.model_copy(update={"data": table}),
+            columns=columns,
+            by_formula=formula_design,
+            design=design,
+            units=units_of_file(design, table, columns, formula_design),
+        )
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ def read_request(
     path: Path, estimator: str, *, epsilon: float, delta: float, interval: float | None = None
 ) -> ReleaseRequest:
     """Read a release file; add what its study declares; refuse what does not fit the estimator."""
-    config, own, faults = checked_request(path)
+    config, own, faults = _read_file(path, for_any=False)
     if config is None or faults:
         raise SpecError(f"{path.name}: {numbered(faults)}")
     return complete_request(config, own, estimator, path, epsilon=epsilon, delta=delta, interval=interval)
@@ -220,8 +222,7 @@ def complete_request(
     survival = design.survival if design else None
     if survival and design:
         params = survival.settings(params)
-        all_events = params["counted_events"] == ALL
-        design = replace(design, survival=replace(survival, all_events=all_events))
+        design = _with_events(design, params)
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
             raise SpecError(stated_by_column(stated[0], config.dataset.study))
@@ -249,7 +250,10 @@ def complete_request(
         raise SpecError(
             f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"
         )
-    return ReleaseRequest(
+    if design and design.covariates != columns.x:
+        design = None
+    rows = row_design(own.data if own else None, columns, str(params.get("family", "")), design)
+    request = ReleaseRequest(
         estimator=private,
         epsilon=epsilon,
         delta=delta,
@@ -259,9 +263,21 @@ def complete_request(
         bounds=bounds,
         params=params,
         own=own,
-        by_formula=design if design and design.covariates == columns.x else None,
+        design=rows,
+        units=units_of_file(rows, own.data if own else None, columns, design),
+        by_formula=design,
         by_group=numbers,
     )
+    _ = request.keywords  # refused here, before any row is read
+    return request
+
+
+def _with_events(design: FormulaDesign, params: Mapping[str, Any]) -> FormulaDesign:
+    """Return the design of a time to an event with the events that the settings count."""
+    if design.survival is None:
+        return design
+    all_events = params["counted_events"] == ALL
+    return replace(design, survival=replace(design.survival, all_events=all_events))
 
 
 def with_declared_columns(own: OwnData, config: ReleaseConfig) -> tuple[OwnData, ReleaseConfig]:
@@ -299,6 +315,14 @@ def with_declared_columns(own: OwnData, config: ReleaseConfig) -> tuple[OwnData,
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
     """Return a release file, its declared table with the columns of the formula, and all faults of both."""
+    return _read_file(path, for_any=True)
+
+
+def _read_file(path: Path, *, for_any: bool) -> tuple[ReleaseConfig | None, OwnData | None, list[str]]:
+    """Return a release file, its declared table, and their faults.
+
+    ``for_any``: those of its settings, too, whatever the estimator is. Otherwise the request has them.
+    """
     _, plain = read_toml(path)
     undeclared = dict(undeclared_keys(plain))
     config, own, faults = None, None, undeclared_fault(undeclared)
@@ -318,7 +342,8 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, OwnData | None, l
         try:
             own, config = with_declared_columns(own, config)
             of_study += unknown_columns(config.columns, own.data)
-            faults += [] if of_study or undeclared else _faults_of_release(config, own, path)
+            if for_any and not of_study and not undeclared:
+                faults += _faults_of_release(config, own, path)
         except SpecError as error:
             faults.append(str(error))
     return config, own, [*faults, *(f"{name}: {fault}" for fault in of_study)]

@@ -18,6 +18,7 @@ from data.store import folders, shared
 from data.store.folders import atomic_write, require_local_disk, sha256_file
 from data.store.references import DatasetRef, verified_path
 from flows import lock
+from flows.cli.ledger import ledger_open
 from tests.builders import refused
 
 
@@ -78,6 +79,17 @@ def test_nothing_that_rests_on_locks_works_on_a_network_folder(tmp_path, monkeyp
         for use in (partial(require_local_disk, "HOME", home), opened, *locking(home)):
             refused(use, StoreError, kind)
         assert not home.exists()
+
+
+@pytest.mark.parametrize(("kind", "noted"), [("tmpfs", True), ("ramfs", True), ("ext4", False)])
+def test_a_ledger_in_memory_is_opened_with_a_note_that_it_does_not_last(
+    tmp_path, monkeypatch, capsys, kind, noted
+):
+    """A restart of the machine or container would lose the charges, and a new budget would be opened."""
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: [Partition("", str(tmp_path), kind, "")])
+    ledger_open("patients", 1.0, 1e-5)
+    assert ("in memory" in capsys.readouterr().out) == noted
 
 
 def test_a_file_of_the_home_is_shared_under_its_name_and_comes_back(in_shared_store, home, tmp_path):

@@ -106,6 +106,14 @@ def unevenly_spread(rng):
     return X, rng.poisson(np.exp(X @ UNEVEN) * rng.gamma(k := np.where(group, 0.5, 4.0), 1 / k)).astype(float)
 
 
+def people_unevenly_spread(rng):
+    """As before, for people with three rows each."""
+    group, person = (np.arange(3000) % 2).astype(float), np.repeat(np.arange(3000), 3)
+    X = np.column_stack([rng.standard_normal(3000), group, np.ones(3000)])[person]
+    factor = rng.gamma(k := np.where(group, 0.5, 4.0), 1 / k)[person]
+    return X, rng.poisson(np.exp(X @ UNEVEN) * factor).astype(float), {"user_ids": person}
+
+
 def correlated(correlation, n):
     def rows(rng):
         X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
@@ -131,6 +139,7 @@ MAIN = "preconditioned_regression"
 PUBLIC = {**LOCAL, "public_X": of_devices(np.random.default_rng(7))[0]}
 FEW_PUBLIC = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4)}
 ONE = {"intercept": True}
+LEAST_SQUARES_COUNTS = {**ONE, "family": "poisson", "interval_target": "least squares"}
 COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the least share of intervals
     *((name, normal, MEAN, 150, 0.5, asked, 0.3) for name, asked in MEANS.items()),
     *((name, normal, MEAN, 150, 5.0, asked, 0.9) for name, asked in MEANS.items()),
@@ -143,6 +152,7 @@ COVERED = [  # estimator, rows, their truth, repetitions, ε, keywords, and the 
     ("preconditioned_glm", of_strong_slopes, EVENTS, 100, 1.0, {**ONE, "family": "logistic"}, 0.3),
     ("preconditioned_glm", overdispersed, COUNTS, 100, 1.0, {**ONE, "family": "poisson"}, 0.7),
     ("preconditioned_glm", unevenly_spread, UNEVEN, 60, 3.0, {**ONE, "family": "poisson"}, 0.6),
+    ("preconditioned_glm", people_unevenly_spread, UNEVEN, 25, 3.0, LEAST_SQUARES_COUNTS, 0.6),
     (MAIN, correlated(0.97, 5000), CORRELATED, 100, 1.0, ONE, 0.9),
     (MAIN, correlated(0.9, 3000), CORRELATED, 100, 1.0, ONE, 0.9),
     (MAIN, spread_by(0.05, 20_000), COEF, 150, 0.3, {}, 0.9),

@@ -1043,11 +1043,8 @@ def test_a_hazard_that_is_not_proportional_gives_a_caution():
 
 
 @pytest.mark.slow
-def test_most_intervals_cover_the_stated_target_if_hazards_are_not_proportional():
-    """The target is the equation's solution at the same hazard limit, on many persons without noise.
-
-    Intervals are too narrow there: they leave out the sampling error of operational time.
-    """
+def test_intervals_cover_the_stated_target_if_hazards_are_not_proportional():
+    """The target is the equation's solution at the same hazard limit, on many persons without noise."""
 
     def persons(n, seed):
         rng = np.random.default_rng(seed)
@@ -1060,13 +1057,13 @@ def test_most_intervals_cover_the_stated_target_if_hazards_are_not_proportional(
     formula, terms = "Surv(time, died) ~ x + arm", ["x", "arm"]
     cuts = 6 * np.linspace(0, 1, 13) ** 2  # the periods by which 4,000 persons are followed
     options = {"bounds": {"x": (-1, 1), "arm": (0, 1)}, "periods": cuts.tolist(), "delta": 1e-6}
-    far = phreg(formula, persons(100_000, 99), epsilon=1e6, random_state=0, hazard_limit=1.4, **options)
+    far = phreg(formula, persons(100_000, 99), epsilon=1e6, random_state=0, hazard_limit=1.25, **options)
     covered = []
     for seed in range(40):
         fit = phreg(formula, persons(4000, seed), epsilon=1.0, random_state=seed, **options)
         low, high = fit.conf_int().loc[terms].to_numpy().T
         covered.append((low <= far.params[terms]) & (far.params[terms] <= high))
-    assert (np.mean(covered, axis=0) >= 0.8).all()
+    assert (np.mean(covered, axis=0) >= 0.87).all()  # .96 and .91 in 80 runs
 
 
 def test_events_in_a_small_part_of_one_period_give_a_caution():

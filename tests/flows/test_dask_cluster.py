@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -106,6 +107,25 @@ def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster,
     _, err = project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
     assert "all from the cache" in err
     assert project.same_results(long[0])
+
+
+def test_a_run_that_is_frozen_for_longer_than_a_silence_goes_on(cluster, project, undisturbed):
+    cluster.work("a")
+    cluster.wait_for_workers(1)
+    process = project.start(
+        *("run", project.study, "--profile", "smoke", "--engine", cluster.engine, "--out", project.out)
+    )
+    stored = cluster.folder / "a" / "home" / "cache"
+    until(lambda: list(stored.glob("prepare-*.npz")) or process.poll() is not None, 400)
+    frozen = processes_of(project.home)
+    for each in frozen:
+        each.suspend()
+    time.sleep(45)
+    for each in frozen:
+        each.resume()
+    _, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err
+    assert project.same_results(undisturbed)
 
 
 def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undisturbed):

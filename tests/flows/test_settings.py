@@ -10,7 +10,7 @@ import pytest
 
 from flows import ServerError, serve
 from flows import local_server as settings
-from tests.builders import PROJECT
+from tests.builders import PROJECT, refused
 
 TASKS = """
 import flows.protocol, flows.study, tasks.blocks, tasks.reporting
@@ -87,11 +87,25 @@ def test_a_stated_server_is_waited_for_and_none_is_started_in_its_place(standing
     web.serve("/api/health", 503, 503, b"yes")
     assert serve.main([]) == 1
     assert capsys.readouterr().err.endswith("connected\n")
-    monkeypatch.setattr(serve, "ANSWERS_WITHIN", 0.0)
+    monkeypatch.setattr(settings, "ANSWERS_WITHIN", 0.0)
     web.serve("/api/health", 503)
     assert serve.main([]) == 1
     said = capsys.readouterr().err
     assert f"\nno Prefect server responds at PREFECT_API_URL={standing}" in said
+
+
+def test_a_command_waits_for_a_stated_server_and_starts_none_in_its_place(
+    standing, web, home, monkeypatch, capsys
+):
+    """A team's server that was slow for seconds: the run would be on no page of the team."""
+    monkeypatch.setattr(settings, "running_server", None)
+    web.serve("/api/health", 503, 503, b"yes", b"yes")
+    with settings.prefect_server(home) as address:
+        assert address == standing
+    assert capsys.readouterr().err.count("waiting") == 1
+    monkeypatch.setattr(settings, "ANSWERS_WITHIN", 0.0)
+    web.serve("/api/health", 503)
+    refused(settings.prefect_server(home).__enter__, ServerError, f"PREFECT_API_URL={standing}", "unset")
 
 
 def test_a_pool_needs_a_stated_server(standing, capsys):

@@ -10,12 +10,13 @@ import pandas as pd
 
 from dpalgos import formula as private
 from dpalgos.errors import AccuracyWarning, InputError
-from tests.oracle.doors import FAMILY, RIGHT, budget, followed
+from tests.oracle.formulas import FAMILY, RIGHT, budget
 from tests.oracle.recipes import Recipe, Table, table_of
+from tests.oracle.times import followed
 
 Answers = dict[str, tuple[float, float]]  # estimates and half-widths by name
 PLAIN = {"people": "rows", "weights": "none", "offset": "none", "entry": "none", "missing": "none"}
-PART = 0.1  # of a half-width, by which an answer may change
+PART = 0.1  # of a half-width, by which an estimate may change
 
 
 def _fit(kind: str, t: Table, right: str = RIGHT, **more: Any) -> Answers:
@@ -77,7 +78,7 @@ CHANGED = (*FAMILY, "phreg")
 
 
 def changed_faults(kind: str, recipe: Any) -> dict[str, str]:
-    """Return the changes after which an answer differs by more than a part of its half-width."""
+    """Return the changes after which an estimate differs by more than a part of its half-width."""
     found: dict[str, str] = {}
     table = table_of(replace(recipe, **PLAIN))
     for change in CHANGES:

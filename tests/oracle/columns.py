@@ -10,7 +10,8 @@ import dpalgos
 import dpalgos.sklearn as classes
 from dpalgos.errors import AccuracyWarning, InputError
 from tests.oracle import references as ref
-from tests.oracle.doors import Door, Pair, budget, people_of
+from tests.oracle.formulas import budget, people_of
+from tests.oracle.laws import Pair
 from tests.oracle.recipes import Table
 
 REGRESSIONS = {
@@ -71,12 +72,4 @@ def means(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         for k, column in enumerate(NAMES):
             is_constant = se[k] <= 1e-9 * abs(want[k])
             std = 1e-3 * abs(want[k]) if is_constant else se[k]
-            # If values are clipped, a bound on the bias is a part of half-widths.
-            tolerance = max(0.35, halves[k] / (2 * std) if "narrow" in r.bounds else 0.0)
-            yield Pair(f"{name} {column}", got[k], want[k], std, halves[k], tolerance, not is_constant)
-
-
-DOORS: dict[str, tuple[Door, tuple[str, ...]]] = {
-    "sklearn": (regressions, ("x", "y", "events", "counts", "bounds", "people", "weights")),
-    "means": (means, ("x", "y", "counts", "bounds", "people")),
-}
+            yield Pair(f"{name} {column}", got[k], want[k], std, halves[k], widths=not is_constant)

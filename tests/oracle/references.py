@@ -1,15 +1,18 @@
 """Reference answers of statsmodels and numpy on the same rows, with sandwich standard errors."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import patsy
 import statsmodels.api as sm
-from statsmodels.duration.survfunc import SurvfuncRight
+from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 FAMILIES = {
     "gaussian": sm.families.Gaussian(),
@@ -33,6 +36,15 @@ class Fit:
     def se(self) -> np.ndarray:
         return np.sqrt(np.maximum(np.diag(self.cov), 0))
 
+    @property
+    def coefficients(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return coefficients and their standard errors by name."""
+        return dict(zip(self.names, self.beta, strict=True)), dict(zip(self.names, self.se, strict=True))
+
+    def fitted(self, frame: pd.DataFrame, beta: pd.Series) -> np.ndarray:
+        """Return the linear predictors of rows by other coefficients."""
+        return np.asarray(patsy.dmatrix(self.info, frame)) @ beta[self.names].to_numpy()
+
     def along(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return combinations of the coefficients, and their standard errors."""
         lost = (R[:, np.isnan(self.beta)] != 0).any(axis=1)
@@ -46,6 +58,21 @@ class Fit:
         return link.inverse(eta), np.abs(link.inverse_deriv(eta)) * sd
 
 
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: keep results by the content of the arguments, for repeated releases of the same rows."""
+    results: dict[str, Any] = {}
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        key = joblib.hash((args, keywords))
+        if key not in results:
+            results[key] = function(*args, **keywords)
+        return results[key]
+
+    return call
+
+
+@remembered
 def glm(
     kind: str,
     right: str,
@@ -82,13 +109,18 @@ def glm(
     return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
 
 
-def robust(X: np.ndarray, y: np.ndarray, whitening: np.ndarray, clip: float, w: np.ndarray) -> np.ndarray:
-    """Return the coefficients at which the mean of scores of white rows, clipped to a norm, is zero."""
+def robust(
+    X: np.ndarray, y: np.ndarray, whitening: np.ndarray, clip: float, w: np.ndarray, unit: np.ndarray
+) -> np.ndarray:
+    """Return the coefficients at which the mean of scores of white units, clipped to a norm, is zero.
+
+    The score of a unit, a row or a person, is the weighted sum of those of its rows.
+    """
     U, theta = X @ whitening, np.zeros(X.shape[1])
     for _ in range(200):
-        residual = y - U @ theta
-        size = np.linalg.norm(U, axis=1) * np.abs(residual)
-        v = w * np.minimum(1, clip / np.maximum(size, 1e-300))
+        residual, scores = y - U @ theta, np.zeros((unit.max() + 1, U.shape[1]))
+        np.add.at(scores, unit, U * (w * residual)[:, None])
+        v = w * np.minimum(1, clip / np.maximum(np.linalg.norm(scores, axis=1), 1e-300))[unit]
         theta = theta + np.linalg.lstsq(U * np.sqrt(v)[:, None], np.sqrt(v) * residual, rcond=None)[0]
     return whitening @ theta
 
@@ -105,6 +137,7 @@ def person_periods(f: pd.DataFrame, cuts: list[float]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).query("exposure > 0 or d == 1")
 
 
+@remembered
 def piecewise(right: str, f: pd.DataFrame, cuts: list[float], *, grouped: bool) -> Fit:
     """Fit proportional hazards: constant within periods, or of times in whole periods (cloglog)."""
     rows = person_periods(f, cuts)
@@ -115,6 +148,7 @@ def piecewise(right: str, f: pd.DataFrame, cuts: list[float], *, grouped: bool) 
     return glm("poisson", right, rows.d, rows, None, np.log(np.maximum(rows.exposure, 1e-6)), rows.person)
 
 
+@remembered
 def cox(right: str, f: pd.DataFrame, last: float) -> tuple[dict[str, float], dict[str, float]]:
     """Fit Cox regression with entry times (Breslow's ties), censored at the last cut point."""
     f = f[f.start - 1e-9 < np.minimum(f.t, last)]
@@ -134,6 +168,7 @@ def cox(right: str, f: pd.DataFrame, last: float) -> tuple[dict[str, float], dic
     return beta, se | {names[k]: each for k, each in zip(used, found.bse / scale[used], strict=True)}
 
 
+@remembered
 def kaplan_meier(t: Any, e: Any, at: list[float]) -> tuple[np.ndarray, np.ndarray]:
     """Return survival at times, with Greenwood's standard errors."""
     km = SurvfuncRight(t, e)
@@ -141,6 +176,7 @@ def kaplan_meier(t: Any, e: Any, at: list[float]) -> tuple[np.ndarray, np.ndarra
     return np.append(1.0, km.surv_prob)[k], np.append(0.0, km.surv_prob_se)[k]
 
 
+@remembered
 def restricted_mean(t: Any, e: Any, until: float) -> tuple[float, float]:
     """Return the area under Kaplan–Meier, and its standard error."""
     km = SurvfuncRight(t, e)
@@ -150,3 +186,9 @@ def restricted_mean(t: Any, e: Any, until: float) -> tuple[float, float]:
     later = np.cumsum(areas[::-1])[::-1][1:]
     d, r = km.n_events[used], km.n_risk[used]
     return float(areas.sum()), float(np.sqrt((later**2 * d / np.maximum(r * (r - d), 1)).sum()))
+
+
+@remembered
+def logrank(t: Any, e: Any, group: Any) -> float:
+    """Return the square root of the statistic of the logrank test."""
+    return float(np.sqrt(survdiff(t, e, np.asarray(group, dtype=str))[0]))

@@ -1,4 +1,4 @@
-"""With few rows, a regression predicts as well as the private constant, up to 5 % of its excess error."""
+"""With few rows, a regression predicts as well as the private constant, up to 5% of its excess error."""
 
 import numpy as np
 import pytest

@@ -52,6 +52,22 @@ BAD_OF_TABLES = {
 BAD_OF_TABLES |= {"interval": 95, "user_ids": np.arange(60), "weights": np.ones(60)}
 
 
+OF_R = {
+    **dict.fromkeys(("ns(age, 3)", "s(age)", "rcs(age, 3)", "pspline(age)"), "cr(x, df=4)"),
+    **dict.fromkeys(("relevel(region, ref = 's')", "C(region) + relevel(region, 's')"), "Treatment("),
+    **dict.fromkeys(("strata(region)", "as.numeric(region)", "cut(age, 3)", "ifelse(age, 1, 0)"), "column"),
+    **dict.fromkeys(("cluster(region)", "frailty(region)"), "user="),
+    **{"interaction(region, smoker)": "a:b", "cbind(age, cost)": "one"},
+}
+
+
+class Formula:
+    """A formula of rpy2, patsy or formulaic."""
+
+    def __str__(self):
+        return "cost ~ age"
+
+
 def of_rates(formula):
     return fit(formula, model=private.poisson)
 
@@ -67,6 +83,10 @@ ROWS = [
     *[(InputError, f"I({each} ** 2)", lambda each=each: fit(f"cost ~ {each}**2 + region")) for each in ("age", "visits")],
     *[(InputError, ("column of the table", "0 and 1"), lambda each=each: fit(f"cost ~ {each}")) for each in ("I(age > 5)", "age > 5", "region == 'n'", "I(age & visits)", "age and region", "I(age != 3)", "I(1 if age else 0)")],
     *[(InputError, "user", lambda each=each: private.phreg("Surv(days, smoker) ~ age", people().assign(id=each), bounds=BOUNDS, user="id", epsilon=1, delta=1e-6)) for each in ([None, *map(str, range(59))], [np.nan, *range(59)], pd.array([pd.NA, *range(59)], dtype="Int64"), pd.Series([pd.NA, *map(str, range(59))], dtype="string"))],
+    # So is what R writes otherwise
+    *[(InputError, ("R", remedy), lambda each=each: fit(f"cost ~ {each}")) for each, remedy in OF_R.items()],
+    *[(InputError, "random effects", lambda each=each: fit(f"cost ~ {each}")) for each in ("age + (1 | region)", "age + (age|region)", "age | region")],
+    (InputError, ("Formula", "str(formula)", "deparse1(formula)"), lambda: fit(Formula())),
     (InputError, "resolution", lambda: table_one(resolution={"region": 1})),
     (InputError, "cost", lambda: fit(bounds={"age": (18, 90)})),
     *[(InputError, "age", lambda each=each: fit(bounds={**BOUNDS, "age": each})) for each in ((90, 18), 3)],

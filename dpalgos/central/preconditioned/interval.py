@@ -91,6 +91,7 @@ _LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual stan
 _FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and their assumed size in cutoffs
 _UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
 _SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
+_DOUBTED = 0.05  # the p-value of proportional hazards below which half-widths are larger
 _OF_LATE = 0.7  # of the second moments of scores, for those of the later half of the events
 _FEW_MOVED = 1 / 8  # times √n rows, whose moved cells are of no account
 _UNEVEN = 0.4  # of the part of the mean that clipping takes: how much it may differ among rows
@@ -148,15 +149,19 @@ def released_interval(
         n_rows=n_rows,
     )
     if LATE_SCORE in spend.plan:
-        spend.note(PROPORTIONAL, _chance_of_late_scores(spend, score, released, center.theta))
+        chance, late_effect = _late_scores(spend, score, released, center.theta)
+        spend.note(PROPORTIONAL, chance)
+        if chance < _DOUBTED:
+            released = replace(released, late_effect=late_effect)
     return replace(released.along(np.eye(d)), released=released)
 
 
-def _chance_of_late_scores(
+def _late_scores(
     spend: Spend, score: ScoreFunction, released: ReleasedRegression, theta: FloatArray
-) -> float:
+) -> tuple[float, float]:
     """Release the mean of scores of late follow-up; return the p-value of proportional hazards.
 
+    Also return the length of the change of effects that late follow-up asks for, in white coordinates.
     Follow-up begins with the later half of the events, and stops at the limit c as in the whole score. If
     hazards are proportional, the mean is 0 at the true coefficients.
     """
@@ -165,12 +170,14 @@ def _chance_of_late_scores(
     assert pieces.is_late is not None
     late = spend(LATE_SCORE, score.at(theta, pieces.is_late[pieces.period]).clipped_mean(released.clip))
     d = len(theta)
-    lever = (released.outer @ released.curvature.inverse())[: d - 1 - len(pieces.time_columns)]
+    effects = released.outer[: d - 1 - len(pieces.time_columns)]
+    lever = effects @ released.curvature.inverse()
     noise = float(late.std) ** 2 + released.center.score_std**2 / 2
     variance = _OF_LATE * released.moments / released.n_rows + noise * np.eye(d)
     step = lever @ late.value
     square = float(step @ np.linalg.solve(lever @ variance @ lever.T, step))
-    return float(scipy.special.chdtrc(len(lever), square))
+    length = float(np.linalg.norm(np.linalg.pinv(effects) @ step))
+    return float(scipy.special.chdtrc(len(lever), square)), length
 
 
 def _wide_step(spend: Spend, score: ScoreFunction, steps: NewtonSteps) -> NewtonSteps:

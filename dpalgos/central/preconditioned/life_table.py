@@ -11,7 +11,7 @@ The slope b_1 and the curve b_2 are estimated with β. The baseline hazard diffe
 covariates change the risk sets, or change themselves: both are smooth in operational time.
 
 The hazards h_k that are used follow a smooth curve, exp(c_0 + c_1 φ_1 + c_2 φ_2) per unit of time, from all
-released numbers. What periods have beyond it is kept as far as noise does not explain it. The slope and the
+released numbers. Deviations of periods from it are kept as far as noise does not explain them. The slope and the
 curve are effects of the regression, too. So noise along them does no harm. Other noise would move the effects
 of covariates that follow time.
 
@@ -22,7 +22,6 @@ lies in [0, 1] in each period, and is divided by √K
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy
@@ -38,7 +37,7 @@ LIFE_TABLE_NOTE = "life_table"  # of diagnostics: events and times at risk by pe
 LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a piece
 _LEAST_EVENTS = 0.5  # by which the hazard of a period is drawn towards the mean hazard, without noise
 _STEEPEST = 8.0  # a logarithm of the smooth curve
-_EXACT: dict[str, Any] = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}  # it does not depend on rounding
+_EXACT = 1e-15  # so that the curve does not depend on rounding
 _VISIBLE = 3.0  # noise standard deviations of the events of a period whose hazard is shown
 
 
@@ -95,8 +94,11 @@ class LifeTable:
         def excess(hazards: FloatArray) -> FloatArray:
             return np.asarray((self.events - at_risk * hazards) / (least * np.sqrt(1 + K * hazards**2)))
 
+        def errors(curve: FloatArray) -> FloatArray:
+            return np.append(excess(smooth(curve)), curve[1:])
+
         fit = scipy.optimize.least_squares(
-            lambda curve: np.append(excess(smooth(curve)), curve[1:]), np.zeros(3), method="lm", **_EXACT
+            errors, np.zeros(3), method="lm", ftol=_EXACT, xtol=_EXACT, gtol=_EXACT
         )
         hazards = smooth(fit.x)
         expected, beyond = at_risk * hazards, float((excess(hazards) ** 2).sum())

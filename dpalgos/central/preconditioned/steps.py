@@ -87,7 +87,7 @@ class Whitening:
     ones : int or None
         Which entry of z is 1, if one is.
     scale : (d, d) array or None
-        Of coordinates of which some are shorter on purpose: white rows of variance 1, times that.
+        The factor of white rows, if coordinates are shorter on purpose; rows of variance 1 are without it.
     """
 
     moments: FloatArray

@@ -10,6 +10,7 @@ import pytest
 
 from tests.flows.page.driving import (
     ask,
+    check,
     click,
     confirm,
     declare,
@@ -215,6 +216,39 @@ def write(tab, name, text):
     tab.send("Input.insertText", text=text)
     tab.press("Tab", 9)
     wait(tab)
+
+
+def test_a_double_click_adds_one_question_and_one_without_intervals_needs_a_typed_word(tmp_path):
+    with served(people(tmp_path, n=300)) as address, window(address, tmp_path / "browser") as tab:
+        declare(tab)
+        click(tab, "2 Questions")
+        fill(tab, kind="table1", left="group")
+        check(tab, "right", "age", "cost")
+        tab.run("const add = document.getElementById('add'); add.click(); add.click();")
+        wait(tab)
+        plan = (tmp_path / "people-plan.toml").read_text()
+        assert plan.count('table1 = "group ~ age + cost"') == 1
+        click(tab, "Add the question")
+        until(lambda: tab.run("!!document.querySelector('.shiny-notification')"))
+        assert "'baseline table'" in tab.run("document.querySelector('.shiny-notification').innerText")
+        assert (tmp_path / "people-plan.toml").read_text() == plan
+        click(tab, "3 Forecast")
+        until(lambda: "±" in tab.text())  # 95% intervals are the default of tables, too
+        ask(tab)
+        click(tab, "4 Budget")
+        click(tab, "Open the budget")
+        fill(tab, plan_epsilon="0.02")
+        click(tab, "Forecast all questions and divide ε")
+        until(lambda: "All together" in tab.text())
+        click(tab, "5 Release")
+        assert "No interval is expected for" in tab.text()
+        fill(tab, confirm="people")
+        click(tab, "Charge and release")
+        until(lambda: "people without intervals" in tab.text())
+        assert releases(tmp_path) == []
+        confirm(tab, "people without intervals")
+        until(lambda: "Released." in tab.text(), timeout=180)
+        assert len(releases(tmp_path)) == 2
 
 
 def test_two_windows_do_not_overwrite_each_other(tmp_path):

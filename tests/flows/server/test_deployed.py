@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 
 import pytest
 from small_project import PROJECT, Project, Standing, until
@@ -150,14 +149,18 @@ def test_a_run_from_the_command_line_that_a_person_cancels_ends_between_blocks(s
     assert 2 < len(stored()) < 150
 
 
-def test_a_run_from_the_command_line_waits_while_a_person_pauses_it(standing, under_way):
+@pytest.mark.parametrize("name", ["Suspended", "Paused"])
+def test_a_run_from_the_command_line_that_a_person_pauses_ends_and_says_how_it_goes_on(
+    standing, under_way, name
+):
+    """It waited and kept the lock of the home, so no other run could begin."""
     process, run, stored = under_way
-    paused = {"type": "PAUSED", "state_details": {"pause_timeout": "2100-01-01T00:00:00Z"}}
+    details = {"pause_timeout": "2100-01-01T00:00:00Z", "pause_reschedule": name == "Suspended"}
+    paused = {"type": "PAUSED", "name": name, "state_details": details}
     standing.server.ask(f"flow_runs/{run}/set_state", {"state": paused, "force": True})
-    time.sleep(4)  # a block, and the second between two questions
-    before = len(stored())
-    time.sleep(4)
-    assert len(stored()) == before
-    assert process.poll() is None
-    standing.server.ask(f"flow_runs/{run}/set_state", {"state": {"type": "RUNNING"}, "force": True})
-    until(lambda: len(stored()) > before)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "paused" in err.splitlines()[-1]
+    assert "same command" in err.splitlines()[-1]
+    assert state_of(standing.server, run) == "CANCELLED"
+    assert 2 < len(stored()) < 150

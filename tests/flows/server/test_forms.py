@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
+from data.tables.queries import confirm, query_of
 from flows.local_server import SERVED
 from flows.serve import deployments
 from flows.studies import find_study, parameters
@@ -100,6 +102,35 @@ def test_a_study_of_ones_own_table_is_deployed_with_its_schedule(tmp_path, line,
     found = {each.name: each for each in deployments("home-1", [str(file)])}
     assert cron(found["costs"]) == expected
     assert found["costs"].parameters["study"] == str(file)
+
+
+def test_a_query_that_nobody_confirmed_is_named_before_its_first_run(tmp_path, home, monkeypatch, capsys):
+    monkeypatch.setattr(find_study, "readable_studies", list)
+    table = pd.DataFrame({"age": np.linspace(0, 1, 50), "cost": np.linspace(0, 1, 50)})
+    file = initialized(tmp_path, table, response="cost", name="costs")
+    query = query_of("sqlite:costs.db?query=SELECT age, cost FROM costs", tmp_path)
+    text = re.sub("(?m)^path = .*$", f'path = "{query.address}"', file.read_text())
+    file.write_text(text)
+    deployments("home-1", [str(file)])
+    assert f"dpcost check {file}" in capsys.readouterr().err
+    confirm(query)
+    deployments("home-1", [str(file)])
+    assert capsys.readouterr().err == ""
+
+
+def test_own_studies_with_one_schedule_start_minutes_apart(tmp_path, monkeypatch):
+    """Of 66 runs that were due at once, the writes to the database failed 522 times in four minutes."""
+    monkeypatch.setattr(find_study, "readable_studies", list)
+    table = pd.DataFrame({"age": np.linspace(0, 1, 50), "cost": np.linspace(0, 1, 50)})
+    crons = {"a": "59 4 * * *", "b": "59 4 * * *", "c": "59 4 * * *", "d": "*/5 * * * *", "e": "*/5 * * * *"}
+    files = []
+    for name, stated in crons.items():
+        files.append(initialized(tmp_path, table, response="cost", name=name))
+        files[-1].write_text(f'schedule = "{stated}"\n{files[-1].read_text()}')
+    found = {each.name: cron(each) for each in deployments("home-1", list(map(str, files)))}
+    assert found["a"] == ["59 4 * * *"]
+    assert [found[name] for name in "bc"] == [["0 4 * * *"], ["1 4 * * *"]]
+    assert [found[name] for name in "de"] == [["*/5 * * * *"]] * 2  # as stated: it names no minute
 
 
 def test_only_the_named_studies_are_deployed_on_demand():

@@ -259,7 +259,7 @@ def test_a_server_of_a_command_answers_until_the_command_ends_and_another_proces
         place = {"cwd": PROJECT, "env": os.environ | environment, "text": True}
         return subprocess.Popen([sys.executable, "-c", OWNER, str(home)], **place, **pipes)
 
-    first = owner(PREFECT_API_URL="http://127.0.0.1:1/api")
+    first = owner()
     api_url = first.stdout.readline().strip()
     assert client.answers(api_url)
     second = owner(PREFECT_API_URL=api_url)
@@ -267,9 +267,7 @@ def test_a_server_of_a_command_answers_until_the_command_ends_and_another_proces
     second.communicate("\n", timeout=60)
     assert (second.returncode, client.answers(api_url)) == (0, True)
     out, err = first.communicate("\n", timeout=60)
-    assert (first.returncode, out) == (0, "over\n")
-    assert err.startswith("no Prefect server responds at PREFECT_API_URL=http://127.0.0.1:1/api")
-    assert err.count("\n") == 1
+    assert (first.returncode, out, err) == (0, "over\n", "")
     assert (home / "prefect" / "server.log").exists()
     assert not client.answers(api_url)
     third = owner()

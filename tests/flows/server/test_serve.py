@@ -27,7 +27,7 @@ from flows import ServerError, serve, unfinished
 from flows.local_server import answers
 from flows.lock import LOCK, locked
 from tests.builders import copied_project
-from tests.own_processes import private_postgres
+from tests.own_processes import own_process, private_postgres
 
 STUDY = """
 import time
@@ -158,19 +158,48 @@ with prefect_server(Path(sys.argv[1])) as url:
 """
 
 
-def test_runs_are_served_to_a_server_elsewhere(project, start):
+@pytest.fixture
+def elsewhere(project):
+    """The address and the sign-in of a server of another home, as variables."""
     words = [sys.executable, "-c", PLAIN, str(project / "elsewhere")]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
     pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-    elsewhere = subprocess.Popen(words, cwd=project, env=inherited, text=True, **pipes)
-    api_url, password = elsewhere.stdout.readline().split()
-    serving = start(PREFECT_API_URL=api_url, PREFECT_API_AUTH_STRING=password)
+    server = subprocess.Popen(words, cwd=project, env=inherited, text=True, **pipes)
+    api_url, password = server.stdout.readline().split()
+    yield {"PREFECT_API_URL": api_url, "PREFECT_API_AUTH_STRING": password}
+    server.communicate("\n", timeout=60)
+
+
+def test_runs_are_served_to_a_server_elsewhere(start, elsewhere):
+    api_url = elsewhere["PREFECT_API_URL"]
+    serving = start(**elsewhere)
     assert api_url.removesuffix("/api") in serving.said
     assert str(serving.home) not in serving.said  # the sign-in is not that of the home
     assert not answers(serving.api_url)
     assert serving.stop() == 0
     assert answers(api_url)
-    elsewhere.communicate("\n", timeout=60)
+
+
+def test_workers_of_a_pool_run_what_is_served(project, start, elsewhere):
+    def prefect(*words):
+        return {"command": [sys.executable, "-m", "prefect", *words], "cwd": project, "env": serving.client}
+
+    serving = start("--pool", "local", up=False, **elsewhere)
+    said = serving.process.communicate(timeout=60)[0]
+    assert serving.process.returncode == 1
+    assert "prefect work-pool create local --type process" in said
+    serving.api_url = elsewhere["PREFECT_API_URL"]
+    with own_process(**prefect("work-pool", "create", "local", "--type", "process")) as creating:
+        assert creating.wait(60) == 0
+    serving = start("--only", "housing", "--pool", "local", **elsewhere)
+    serving.api_url = elsewhere["PREFECT_API_URL"]
+    with own_process(**prefect("worker", "start", "--pool", "local")):
+        done = serving.run_deployment("study/housing", "--watch", options={"profile": "smoke"})
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (project / "report.txt").read_text() == "housing smoke 3"
+    (run,) = serving.ask("flow_runs")
+    assert run["work_pool_name"] == "local"
+    assert serving.stop() == 0
 
 
 def test_a_home_does_not_take_over_the_server_of_another(project, start):
@@ -398,6 +427,23 @@ def test_the_address_that_was_bound_is_the_one_that_is_asked(start, host):
     serving.api_url = f"http://{at}:{serving.port}/api"
     assert serving.api_url in serving.said
     assert serving.request("health")[0] == 200
+    assert serving.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_served_run_that_is_frozen_with_its_server_goes_on(project, running):
+    """Ctrl-Z, `docker pause` or a laptop's sleep, longer than a minute of silence."""
+    serving = running()
+    both = [serving.process.pid, *(each.pid for each in serving.runs_under_way())]
+    for pid in both:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(75)
+    for pid in both:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(15)  # a watch that took the server for lost would end it within three probes
+    assert serving.process.poll() is None
+    (project / "gate").touch()
+    until(lambda: states(serving) == ["COMPLETED"])
     assert serving.stop() == 0
 
 

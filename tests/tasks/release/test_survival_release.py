@@ -96,6 +96,8 @@ def test_rows_of_a_person_in_a_file_are_followed_as_those_of_a_frame(ledger, tmp
         assert answer[name] == [pytest.approx(plain.params[name]), *ends]
     assert plain.params["arm[T.drug]"] == pytest.approx(-0.5, abs=0.15)
     assert ("first event" in record["methods"]) == (events == "first")
+    respelled = got.plan.request.with_formula("Surv(start, time, died) ~ age + arm")
+    assert respelled.by_formula.survival.all_events == (events == "all")
 
 
 def released(ledger, folder, table, estimator="preconditioned_glm"):

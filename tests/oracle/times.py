@@ -1,0 +1,97 @@
+"""Times to an event by formula: hazard regressions and survival curves."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpalgos import formula as private
+from tests.oracle import references as ref
+from tests.oracle.formulas import FEWEST, RIGHT, budget, half, many, named
+from tests.oracle.laws import Pair
+from tests.oracle.recipes import Table
+
+
+def followed(r: Any, t: Table) -> pd.DataFrame:
+    """Return rows of (start, t, e), with several of a person where the recipe says so."""
+    f, rng = t.frame.assign(person=np.arange(len(t.frame))), np.random.default_rng([r.seed, 5])
+    if r.entry not in ("split", "changing", "recurrent", "gaps"):
+        return f
+    whole = np.ceil if r.times == "whole" else np.asarray
+    uniform, exponential = rng.uniform(0.05, 0.95, len(f)), rng.exponential(1.0, len(f))
+    length = exponential if r.entry == "changing" else (f.t - f.start) * uniform
+    cut = np.minimum(whole(f.start + length), f.t)
+    has_two = cut < f.t
+    first, second = f.assign(t=cut, e=np.where(has_two, 0, f.e)), f.assign(start=cut)[has_two]
+    if r.entry == "changing":  # a treatment that starts during follow-up
+        first, second = first.assign(z=0.0), second.assign(z=1.0)
+    if r.entry == "recurrent":
+        first = first.assign(e=np.where(has_two, rng.random(len(f)) < 0.3, f.e).astype(int))
+    if r.entry == "gaps":
+        second = second.assign(start=second.t - whole(0.5 * (second.t - second.start)))
+    return pd.concat([first, second]).sort_values(["person", "start"]).reset_index(drop=True)
+
+
+def hazards(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
+    f, is_whole = followed(r, t), r.times == "whole"
+    left = "Surv(t, e)" if r.entry == "none" else "Surv(start, t, e)"
+    declared = t.of("x", "z", "g")
+    if r.entry == "changing":
+        declared["bounds"]["z"] = (0.0, 1.0)
+    options = {"user": "person"} if r.entry != "none" else {}
+    options |= {"events": "all"} if r.entry == "recurrent" else {}
+    options |= {"resolution": 1.0} if is_whole else {}
+    result = private.phreg(
+        f"{left} ~ {RIGHT}", f, periods=t.periods, **declared, **options, **budget(epsilon, seed)
+    )
+    table, rows = result.table().set_index("term"), named(t, f)
+    # After an event of a whole unit, a person leaves, or stays if all events count.
+    by_period = ref.piecewise(RIGHT, rows, t.periods, grouped=is_whole and r.entry != "recurrent")
+    beta, se = by_period.coefficients if is_whole else ref.cox(RIGHT, rows, t.periods[-1])
+    for name in (each for each in by_period.names if "period" not in each and each != "Intercept"):
+        yield Pair(f"log HR {name}", table.estimate[name], beta[name], se[name], half(table.loc[name]))
+    events = np.histogram(rows.t[rows.e == 1], t.periods)[0]
+    for k, row in enumerate(result.baseline().itertuples()):
+        if is_whole or events[k] < FEWEST or np.isnan(by_period.beta[0]):
+            continue
+        R = [[float(name == "Intercept" or f"[T.{t.periods[k]}]" in name) for name in by_period.names]]
+        limits = np.log([[row.hazard, row.ci_low, row.ci_high]])
+        yield from many(f"log baseline {k}", pd.DataFrame(limits), *by_period.along(np.array(R)))
+
+
+def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
+    whole = {"resolution": 1.0} if r.times == "whole" else {}
+    declared = t.of("g", without=("bounds",))
+    ask = {"periods": t.periods, "interval": 0.95, **declared, **whole, **budget(epsilon, seed)}
+    found = private.survival("Surv(t, e) ~ g", t.frame, **ask)
+    f, table, last = named(t), found.curves(), t.periods[-1]
+    middle = f.assign(t=f.t - 0.5 * f.e) if whole else f  # an event of a whole year is in its middle
+    for group in t.levels["g"]:
+        one, own, raw = table[table.group == group], middle[middle.g == group], f.t[f.g == group]
+        if not len(own):
+            continue
+        S, se = ref.kaplan_meier(own.t, own.e, t.periods)
+        se = se * (np.sqrt(2) if r.order == "duplicated" else 1)  # a copy of a row is no news
+        for k, (_, row) in list(enumerate(one.iterrows()))[1:]:
+            at, count = f"{row.time:g} {group}", (raw >= row.time - 1e-9).sum()
+            std, widths = max(se[k], 1 / len(own)), 0.05 < S[k] < 0.95
+            yield Pair(f"survival {at}", row.survival, S[k], std, half(row), widths=widths)
+            yield Pair(f"at risk {at}", row.at_risk, count, 1.0, widths=False)
+        if (until := found.shown_until) > 0:
+            means = found.restricted_means(until).set_index("group").loc[group]
+            mean, std = ref.restricted_mean(own.t, own.e, until)
+            std = max(std, until / len(own))
+            yield Pair(f"restricted mean {group}", means["mean"], mean, std, half(means), widths=False)
+    if found.shown_until < last:
+        return
+    cut = middle.assign(e=middle.e * (middle.t <= last), t=np.minimum(middle.t, last))
+    want, got = ref.logrank(cut.t, cut.e, cut.g), float(np.sqrt(found.logrank().statistic))
+    yield Pair("logrank", got, want, 1 + 0.1 * want, widths=False)
+    ratios = found.hazard_ratios().set_index("group")
+    grouped = ref.piecewise("g", f, t.periods, grouped=True) if whole else None
+    beta, se = grouped.coefficients if grouped else ref.cox("g", cut, last)
+    for group in t.levels["g"][1:]:
+        log = np.log(ratios.loc[group, ["hazard_ratio", "ci_low", "ci_high"]].astype(float))
+        name = f"g[T.{group}]"
+        yield Pair(f"log HR {group}", log.iloc[0], beta[name], se[name], half(log))
