@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from data.results.table import noise_off_metric, with_form
+from data.results.table import LIMIT, with_form
 from reports.page import ZERO, StudyPage
 from reports.palette import look
 
@@ -44,15 +44,11 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 
     ``role`` is "private", "unprotected" (a private estimator whose events prove no finite ε), "nonprivate" or
     "zero". ``name`` is "AdaSSP (a form)", ``label`` adds the calibration, and ``line`` is the label in brief.
-    ``noise_off`` is the error of a private cell with its noise switched off, NaN where it did not run so.
     ``rank`` orders lines: private ones as the catalog does, then non-private ones, then zero.
     """
     names = {"estimator_epsilon": "certified", "audited_epsilon": "audited", "q10": "low", "q90": "high"}
-    off = summary["metric"] == noise_off_metric(page.metric)
-    without_noise = summary[off].set_index("cell")["mean"]
-    cells = summary[~off].rename(columns=names)
-    cells["noise_off"] = cells["cell"].map(without_noise).where(cells["metric"] == page.metric)
-    roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", cells["certified"] == math.inf]
+    cells = summary.rename(columns=names)
+    roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", _is_unprotected(cells)]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
     cells["se"] = cells["se"].mask(cells["se"] < _NO_SPREAD * cells["mean"].abs(), 0.0)
     cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)  # of a single repetition: unknown
@@ -75,6 +71,16 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     known.sort(key=lambda line: line["order"])
     lines = pd.DataFrame(known, columns=[*_KEYS, "name", "label", "line", "look"])
     return cells.merge(lines.rename_axis("rank").reset_index(), on=_KEYS, how="left")
+
+
+def _is_unprotected(cells: pd.DataFrame) -> pd.Series:
+    """Return which cells prove no finite ε; at ε = 1,000, those of methods that prove none anywhere."""
+    method, at_limit = ["panel", "estimator", "calibration", "form"], cells["epsilon"] == LIMIT
+    facts = cells[method].assign(
+        bare=(cells["certified"] == math.inf) & ~at_limit, proved=np.isfinite(cells["certified"]) & ~at_limit
+    )
+    anywhere = facts.groupby(method)[["bare", "proved"]].transform("any")
+    return facts["bare"] | (at_limit & anywhere["bare"] & ~anywhere["proved"])
 
 
 def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
@@ -107,7 +113,9 @@ def rows_at(errors: pd.DataFrame, where: Setting) -> list[Row]:
     """Return the rows of a setting, and those without privacy, of its panel or of none, by line and size."""
     private = is_private(errors)
     in_panel = errors["panel"] == where.panel
-    fixed = in_panel & (errors["epsilon"] == where.epsilon) & (errors["delta_rule"] == where.delta_rule)
+    fixed = in_panel & (errors["epsilon"] == where.epsilon)
+    if where.epsilon != LIMIT:  # such cells have one rule for δ
+        fixed &= errors["delta_rule"] == where.delta_rule
     elsewhere = (errors["panel"] == "") & ~errors["estimator"].isin(errors.loc[in_panel, "estimator"])
     rows = errors[(private & fixed) | (~private & (in_panel | elsewhere))]
     return list(rows.sort_values(["rank", "x"], kind="stable").itertuples())
@@ -126,6 +134,7 @@ def settings_of(errors: pd.DataFrame, page: StudyPage) -> list[Setting]:
     settings = {
         Setting(*key) for key in errors.loc[is_private(errors), _BUDGET].itertuples(index=False, name=None)
     }
+    settings = {each for each in settings if each.epsilon < LIMIT} or settings
     if not settings:
         return []
     epsilon = nearest_value((each.epsilon for each in settings), float(page.headline["epsilon"]))

@@ -4,134 +4,89 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from data.results.table import with_form
-from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, lines_of, place, size_at
-from reports.fairness import is_mostly_bias, sampling_error
+from data.results.table import LIMIT, with_form
+from reports.cells import CALIBRATION_WORDS, Row, Setting, comma, place, rows_at
 from reports.page import StudyPage
 from reports.ranking import Ranking, measured, rank
 from reports.render import PageTable, TableCell
-from reports.writing import count_of, error_bar, num, render_sentence, setting, short, span, words
+from reports.writing import count_of, error_bar, num, render_sentence, setting, span, words
 
 CERTIFIED_LIMIT = 1.001  # of the certified ε over the target ε; above it the noise is too small
-_TOO_MUCH_NOISE = 0.8  # the same; below it the noise is too large
-_CERTIFIED, _AUDITED, _NOISE_OFF = "certified ε", "audited ε ≥", "without noise"
 
 
-def setting_title(page: StudyPage, where: Setting) -> str:
-    """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
-    return render_sentence("condition", page=page, where=where)
+def method_table(page: StudyPage, errors: pd.DataFrame, where: Setting, x: float) -> PageTable:
+    """Return mean errors at a size by method and ε, with the certified and the audited ε of one setting.
 
-
-def error_table(page: StudyPage, rows: Sequence[Row], where: Setting) -> PageTable:
-    """Return mean errors by line and size at one setting, with δ times the size and the certified ε."""
-    xs = sorted({row.x for row in rows})
-    notes: dict[str, str] = {}
-    rankings = {x: rank(rows, x) for x in xs}
-    audited = any(math.isfinite(row.audited) for row in rows)
-    exposed = [_exposed(page, rows, x) for x in xs]
-    at = size_at(rows, page) if any(math.isfinite(row.noise_off) for row in rows) else None
-    lines: list[list[str | TableCell]] = [["δ·people", *exposed, *[""] * (1 + audited + (at is not None))]]
-    for line in lines_of(rows):
-        first, by_size = line[0], {row.x: row for row in line}
+    The errors of methods without privacy stand where there is next to no noise.
+    """
+    same = errors[(errors["panel"] == where.panel) & (errors["delta_rule"] == where.delta_rule)]
+    epsilons = sorted({*same.loc[same["x"] == x, "epsilon"].dropna(), LIMIT})
+    at = {epsilon: rows_at(errors, where._replace(epsilon=epsilon)) for epsilon in epsilons}
+    cells = {(_key(row), epsilon): row for epsilon, rows in at.items() for row in rows if row.x == x}
+    rankings = {epsilon: rank(rows, x) for epsilon, rows in at.items()}
+    audited = any(math.isfinite(row.audited) for row in at[where.epsilon])
+    firsts: dict[Any, Row] = {}
+    for row in sorted((each for rows in at.values() for each in rows), key=lambda each: each.rank):
+        firsts.setdefault(_key(row), row)
+    lines: list[list[str | TableCell]] = []
+    for key, first in firsts.items():
+        is_private = first.role in ("private", "unprotected")
+        is_paper = first.calibration == "paper"
+        color = first.look.color if first.role == "private" else ""
         name = TableCell(
-            first.name,
-            CALIBRATION_WORDS.get(first.calibration, ""),
-            flags="".join(sorted(_mark(notes, remark) for remark in _remarks(page, where, line))),
-            color=first.look.color if first.role == "private" else "",
-            hollow=first.calibration == "paper",
+            first.name, CALIBRATION_WORDS["paper"] if is_paper else "", color=color, hollow=is_paper
         )
-        cells = [_cell(by_size.get(x), rankings[x], notes) for x in xs]
-        proved = [_epsilon(first, [row.certified for row in line])]
+        numbers = [_cell(cells.get((key, e)), rankings[e]) if is_private or e == LIMIT else TableCell("")
+                   for e in epsilons]  # fmt: skip
+        here = [row for row in at[where.epsilon] if _key(row) == key]
+        proved = [_certified(first, here, where)]
         if audited:
-            cell, largest = _epsilon(first, bounds := [row.audited for row in line]), np.nanmax([0, *bounds])
-            is_zero = first.role == "private" and cell.kind != "missing" and not largest
-            proved.append(replace(cell, flags=_mark(notes, _remark("audit of 0"))) if is_zero else cell)
-        silent = [] if at is None else [_noise_off(by_size.get(at), sampling_error(rows, at), notes)]
-        lines.append([name, *cells, *silent, *proved])
-    without_noise = [] if at is None else [f"{_NOISE_OFF}, {page.axis.symbol} = {setting(at)}"]
-    return PageTable(
-        ("Estimator", *map(setting, xs), *without_noise, _CERTIFIED, *([_AUDITED] if audited else [])),
-        lines,
-        f"Error by {page.axis.label}; {setting_title(page, where)}",
-        key=tuple((letter, text) for text, letter in notes.items()),
-        links={_CERTIFIED: "#certified", _AUDITED: "#certified"},
-    )
+            bounds = [row.audited for row in here if math.isfinite(row.audited)]
+            proved.append(TableCell(num(max(bounds)) if is_private and bounds else ""))
+        lines.append([name, *numbers, *proved])
+    heads = [f"ε = {setting(e)}" if e != LIMIT else "no noise" for e in epsilons]
+    at_epsilon = f"at ε = {setting(where.epsilon)}"
+    more = [f"certified {at_epsilon}", *([f"audited {at_epsilon}, ≥"] if audited else [])]
+    caption = render_sentence("table_caption", page=page, where=where, x=x)
+    return PageTable(("Method", *heads, *more), lines, caption)
 
 
-def _remark(name: str) -> str:
-    return render_sentence("remark", name=name)
+def _key(row: Row) -> tuple[str, str, str]:
+    return row.estimator, row.form, row.calibration
 
 
-def _mark(notes: dict[str, str], text: str) -> str:
-    """Return the letter of a remark, in the order of first use."""
-    return notes.setdefault(text, chr(ord("a") + min(len(notes), 25)))
-
-
-def _cell(row: Row | None, ranking: Ranking, notes: dict[str, str]) -> TableCell:
+def _cell(row: Row | None, ranking: Ranking) -> TableCell:
     if row is None:
-        return TableCell("not run", kind="missing", title=_remark("not run"))
+        return TableCell("", title="not part of what ran")
     if not row.answered:
         word = row.status if row.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=row.message)
-    is_worse = row.role in {"private", "unprotected"} and ranking.zero.is_below(measured(row))
-    kind = "worse" if is_worse else ""
+    is_worse = row.role in {"private", "unprotected"} and not ranking.beats_zero(measured(row))
     is_precise = 2 * row.error < abs(row.mean) or not row.error
-    if row in ranking.best_or_tied and is_precise and ranking.beats_zero(measured(row)):
-        kind = "best"
+    is_best = row in ranking.best_or_tied and is_precise and ranking.beats_zero(measured(row))
     se = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
-    title = f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}"
-    marks = [_mark(notes, row.message)] if row.status == "ok" and row.message else []
-    if row.n_failed:
-        marks.append(_mark(notes, _remark("some failed")))
-    return TableCell(num(row.mean), se, kind, title, "".join(sorted(set(marks))))
+    failed = f", {row.n_failed} failed" if row.n_failed else ""
+    title = (
+        f"{count_of(row.n_ok, 'repetition')}; deciles {num(row.low)} to {num(row.high)}. {row.message}".strip(
+            " ."
+        )
+    )
+    return TableCell(num(row.mean), se + failed, "best" if is_best else "worse" if is_worse else "", title)
 
 
-def _noise_off(row: Row | None, without: float, notes: dict[str, str]) -> TableCell:
-    """Return the error of a private row with its noise switched off."""
-    if row is None or not math.isfinite(row.noise_off):
+def _certified(first: Row, rows: Sequence[Row], where: Setting) -> TableCell:
+    """Return the ε that the recorded releases prove, flagged where it is above the target."""
+    if first.role == "unprotected":
+        return TableCell("none: not private", kind="flagged")
+    if first.role != "private" or not rows:
         return TableCell("")
-    mark = _mark(notes, _remark("mostly bias")) if is_mostly_bias(row, without) else ""
-    return TableCell(num(row.noise_off), flags=mark)
-
-
-def _epsilon(first: Row, values: list[float]) -> TableCell:
-    if first.role != "private":
-        return TableCell("sees no data" if first.role == "zero" else "not private", kind="missing")
-    if not (finite := [value for value in values if math.isfinite(value)]):
-        return TableCell("none", kind="missing", title="no ε was certified for these cells")
-    return TableCell(span(finite))
-
-
-def _remarks(page: StudyPage, where: Setting, line: Sequence[Row]) -> list[str]:
-    if line[0].role == "unprotected":
-        return [_remark("unprotected")]
-    if line[0].role != "private":
-        return []
-    remarks = [_remark("prepared")] if where.panel in page.unprotected_panels else []
-    largest = max((row.certified for row in line if math.isfinite(row.certified)), default=where.epsilon)
-    if largest > where.epsilon * CERTIFIED_LIMIT:
-        remarks.append(_remark("too small"))
-    if largest < where.epsilon * _TOO_MUCH_NOISE:
-        remarks.append(_remark("too large"))
-    return remarks
-
-
-def _exposed(page: StudyPage, rows: Sequence[Row], x: float) -> TableCell:
-    """Return δ times the people: the number that a mechanism at that δ may expose outright."""
-    known = [
-        row.delta * people
-        for row in rows
-        if row.x == x and math.isfinite(row.delta)
-        if (people := page.people.get((row.panel, row.n), row.n)) is not None
-    ]
-    most = max(known, default=None)
-    return TableCell("") if most is None else TableCell(short(most), kind="flagged" if most >= 1 else "")
+    known = [row.certified for row in rows if math.isfinite(row.certified)]
+    too_much = bool(known) and max(known) > where.epsilon * CERTIFIED_LIMIT
+    return TableCell(span(known) or "none", kind="flagged" if too_much or not known else "")
 
 
 def failures_of(results: pd.DataFrame, page: StudyPage) -> dict[str, Any]:

@@ -18,14 +18,11 @@ SYMBOLS = dict(
     zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True)
 )  # in text, filled and hollow
 SOLID, PRINTED_DASH, ZERO_DOTS, LIMIT_DASH = (1, 0), (6, 3), (1, 3), (8, 3, 2, 3)
-NEW_SAMPLE_DASH, NOISE_OFF_DOTS = (2, 2), (1, 2)
 DASHES = {
     SOLID: "──",
     PRINTED_DASH: "╌╌",
     ZERO_DOTS: "┈┈",
     LIMIT_DASH: "─·─",
-    NEW_SAMPLE_DASH: "┅┅",
-    NOISE_OFF_DOTS: "····",
 }  # in text
 GUIDE_DASHES = (SOLID, LIMIT_DASH, ZERO_DOTS)  # of lines of theory
 
@@ -54,11 +51,6 @@ class Look:
     shape: str
     fill: str
     width: float = 2.0
-
-    @property
-    def without_noise(self) -> Look:
-        """How the same line is drawn with its noise switched off: dotted, without points."""
-        return Look(self.color, NOISE_OFF_DOTS, "", self.color, 1.4)
 
     @property
     def symbol(self) -> str:

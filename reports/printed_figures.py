@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 
 import pandas as pd
 
 from data.results.printed_figures import FigureLine, PrintedFigure
+from data.results.table import LIMIT
 from reports import palette
 from reports.cells import place
 from reports.charts.drawing import Picture, draw_chart
@@ -20,7 +21,6 @@ from reports.charts.lines import Axes, Line, line_chart
 from reports.charts.study import metric_words
 from reports.page import StudyPage
 from reports.palette import Look
-from reports.ranking import LOGARITHMS
 from reports.render import PageTable, TableCell
 from reports.writing import error_bar, num, render_sentence, rule_text, setting
 
@@ -91,11 +91,9 @@ def _lines(
         look: Look = (
             palette.look(first["role"], order, number, line.calibration) if several else first["look"]
         )
-        if not line.noise:
-            look = replace(look, color=palette.NON_PRIVATE, fill=palette.NON_PRIVATE, dash=palette.SOLID)
         points = list(zip(rows["x"].tolist(), rows["mean"].tolist(), strict=True))
         band = [] if first["role"] == "zero" else list(zip(rows["low"], rows["high"], strict=True))
-        yield Line(line.label or str(first["name"]), points, look, band if line.noise else [])
+        yield Line(line.label or str(first["name"]), points, look, band)
 
 
 def _rows_of(
@@ -106,18 +104,9 @@ def _rows_of(
     rows = _of_line(line, cells[cells["panel"] == (line.panel or panel)])
     if line.calibration != "none":
         epsilon = line.epsilon or figure.epsilon
-        rows = rows[(rows["epsilon"] == epsilon) & (rows["delta_rule"] == rule)]
-    if line.noise:
-        return place(rows[rows["metric"] == metric], page)
-    return place(_without_noise(rows, metric, page), page)
-
-
-def _without_noise(rows: pd.DataFrame, metric: str, page: StudyPage) -> pd.DataFrame:
-    """Return the errors of cells with their noise switched off, in a figure's metric."""
-    rows = rows[(rows["metric"] == page.metric) & rows["noise_off"].notna()]
-    off = rows["noise_off"]
-    power = LOGARITHMS.get(metric)
-    return rows.assign(mean=power * off.map(math.log) if power and metric != page.metric else off)
+        at_rule = (rows["delta_rule"] == rule) | (epsilon == LIMIT)  # such cells have one rule for δ
+        rows = rows[(rows["epsilon"] == epsilon) & at_rule]
+    return place(rows[rows["metric"] == metric], page)
 
 
 def _table(figure: PrintedFigure, page: StudyPage, cells: pd.DataFrame) -> PageTable:

@@ -1,12 +1,7 @@
-"""Rank estimators at one size, and measure the cost of privacy there: values, no words.
+"""Rank estimators at one size: values, no words.
 
 An error is *clearly below* another if it lies more than two standard errors of the difference below it. An
 unknown standard error, that of a single repetition, is infinite: nothing is clearly below or above.
-
-m of N rows, drawn without replacement, miss the estimate from all N rows by e(m). A new sample of m rows
-misses its population's value by s(m) = e(m) / √(1 − m/N), which falls with the root of m. Where m is most of
-N, e(m) is no measure of that, so s is taken from the largest size up to N/4. A private estimate with error E
-adds p = √(E² − e²); as for a new sample its error is √(s² + p²).
 """
 
 from __future__ import annotations
@@ -14,27 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from data.results.summary import fitted_slope
-from data.results.table import SIGNS
-from reports.cells import ROUNDING, Row, Setting, errors_of, lines_of, rows_at, settings_of, size_at
-from reports.page import Guide, StudyPage
+from reports.cells import ROUNDING, Row, Setting, errors_of, rows_at, settings_of, size_at
+from reports.page import StudyPage
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
-_NOTHING = 1.15  # a factor surely below it is said to cost next to nothing
-_LOST_SIGNS = 0.05  # on average, which is next to none
 _FEW_FAILED = 0.1  # of the repetitions: with more, the mean over the others is not compared
 _STRONGEST_FIRST = ("local", "user", "central")
-_SMALL = 0.25  # the maximum share of rows at which the error of a subsample estimates that of a new sample
-_LEAST_PART = 1e-3  # of the sampling error: what privacy adds is not told from nothing below it
-HALF = 0.5  # of the rows: beyond it, an error without privacy is no measure of sampling error
-MOST_LINES = 5  # of a chart, before its reader adds more
 
 
 class Estimate(NamedTuple):
@@ -136,135 +121,20 @@ def _seldom_failed(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row.n_failed <= _FEW_FAILED * (row.n_ok + row.n_failed)] or rows
 
 
-def first_lines(rows: Sequence[Row], x: float, page: StudyPage) -> list[str]:
-    """Return the names of the lines that a chart begins with: zero, the best ones, and the page's subject.
-
-    The subject is shown with its paper's calibration and with the tight one, in the same form. Without a
-    subject, the best estimate with a paper's calibration is shown.
-    """
-    ranking, every = rank(rows, x), list(dict.fromkeys(row.line for row in rows))
-    new_sample = new_sample_error(rows, x, page) is not None
-    about = [row for row in ranking.private if row.estimator == page.about]
-    printed = [row for row in (*about, *ranking.private) if row.calibration == "paper"][:1]
-    same_form = [row for row in about if row.form in {each.form for each in printed}]
-    tight = [row for row in (*same_form, *about) if row.calibration == "tight"][:1] or about[:1]
-    preferred = [row.line for row in rows if row.role == "zero"][:1]
-    preferred += [ranking.best.line] if ranking.best else []
-    preferred += [ranking.non_private.line] if ranking.non_private and not new_sample else []
-    preferred += [row.line for row in (*printed, *tight)]
-    known = {row.estimator for row in rows if row.line in preferred}
-    for row in ranking.private:
-        if row.estimator not in known:
-            preferred.append(row.line)
-            known.add(row.estimator)
-    most = MOST_LINES - new_sample
-    lines = list(dict.fromkeys(preferred))[:most] or every[:most]
-    return [line for line in every if line in lines]
-
-
-def new_sample_error(rows: Sequence[Row], m: float, page: StudyPage) -> Estimate | None:
-    """Return the error without privacy of a new sample of m rows, about its population.
-
-    Its deviation adds the drift from the next smaller size beyond sampling error. None where errors are not
-    distances to the estimate from all rows, or no two sizes are small enough.
-    """
-    population = page.population_of(rows[0].panel) if rows else 0
-    best = rank(rows, m).non_private if m < population else None
-    if best is None:
-        return None
-    known = [row for row in rows if row.rank == best.rank and row.answered and row.mean > 0]
-    known = [row for row in known if row.x <= min(m, _SMALL * population)]
-    if not known or (len(known) < 2 and known[-1].x < m):
-        return None
-    errors = [row.mean * math.sqrt(row.x / (1 - row.x / population) / m) for row in known[-2:]]
-    spreads = [measured(row).deviation for row in known[-2:]]
-    drift = math.log(errors[-1] / errors[0]) ** 2 - sum(each**2 for each in spreads)
-    return Estimate(errors[-1], math.hypot(spreads[-1], math.sqrt(max(drift, 0)) if known[-1].x < m else 0))
-
-
-def privacy_part(rows: Sequence[Row], row: Row) -> Estimate:
-    """Return p = √(E² − e²): what privacy adds to the error e of the same rows without it."""
-    best = rank(rows, row.x).non_private
-    mean, error = (best.mean, best.error) if best else (0.0, 0.0)
-    part = math.sqrt(max(row.mean**2 - mean**2, 0.0))
-    spread = math.hypot(row.mean * row.error, mean * error)
-    return Estimate(part, spread / part**2 if part > 0 else 0.0)
-
-
-def first_below(
-    target: float, points: Sequence[tuple[float, float, float]], deviation: float = 0.0
-) -> tuple[float, float]:
-    """Return about 95% limits of the x at which errors first fall to a wanted error.
-
-    A point is (x, error, standard error); ``deviation`` is the standard error of the wanted error's
-    logarithm. Between points on log scales; infinite beyond the last one.
-    """
-    known = sorted(
-        (math.log(x), math.log(error), se / error if math.isfinite(se) else 0.0)
-        for x, error, se in points
-        if math.isfinite(error) and error > 0
-    )
-    if not known or not target > 0:
-        return math.inf, math.inf
-    level = math.log(target)
-    if known[0][1] <= level:
-        return math.exp(known[0][0]), math.exp(known[0][0])
-    for (x, error, s), (later, less, t) in pairwise(known):
-        if less <= level:
-            share = (error - level) / (error - less)
-            off = 2 * math.hypot((1 - share) * s, share * t, deviation) * (later - x) / (error - less)
-            at = x + share * (later - x)
-            return math.exp(at - off), math.exp(at + off)
-    return math.inf, math.inf
-
-
-@dataclass(frozen=True)
-class CostOfPrivacy:
-    """The cost of privacy at a setting and a size; NaN where a number is not known.
-
-    `private` and `without` are the best errors with and without privacy, `factor` their ratio, and `of_zero`
-    that of zero's error to the private one. If `of_new_sample`, both errors are as for a new sample. `worth`
-    rows without privacy are as accurate as `rows` with privacy.
-    """
-
-    ranking: Ranking
-    private: Estimate
-    without: Estimate
-    factor: Estimate
-    of_zero: Estimate
-    rows: float
-    worth: Estimate = UNKNOWN
-    of_new_sample: bool = False
-    signs: int | None = None  # coefficients with the sign of the non-private estimate; None: not counted
-
-    @property
-    def is_useful(self) -> bool:
-        """Whether an estimate is clearly better than zero, with privacy and without it."""
-        return self.ranking.any_beats_zero and self.can_be_learned
-
-    @property
-    def is_negligible(self) -> bool:
-        return self.factor.limits[1] < _NOTHING
-
-    @property
-    def may_be_none(self) -> bool:
-        """Whether the error with privacy may be no larger than without it."""
-        return self.factor.limits[0] <= 1
-
-    @property
-    def can_be_learned(self) -> bool:
-        """Whether even the estimate without privacy is clearly better than zero."""
-        return math.isnan(self.without.value) or self.ranking.beats_zero(self.without)
-
-
 @dataclass(frozen=True)
 class PageHeadline:
-    """The setting and the size that a page is about, the rows of the setting, and the cost of privacy."""
+    """The setting and the size that a page is about, the rows of the setting, and their ranking there."""
 
     where: Setting
     x: float
     rows: Sequence[Row]
-    cost: CostOfPrivacy
+    ranking: Ranking
+
+    @property
+    def can_be_learned(self) -> bool:
+        """Whether even the estimate without privacy is clearly better than zero."""
+        other = self.ranking.non_private
+        return other is None or self.ranking.beats_zero(measured(other))
 
     @property
     def at_x(self) -> list[Row]:
@@ -280,143 +150,15 @@ def headline_of(cells: pd.DataFrame, page: StudyPage) -> PageHeadline | None:
     x = size_at(rows, page)
     if where is None or x is None:
         return None
-    return PageHeadline(where, x, rows, cost_at(rows, x, page, cells))
-
-
-def cost_at(rows: Sequence[Row], x: float, page: StudyPage, cells: pd.DataFrame) -> CostOfPrivacy:
-    """Return what privacy costs at a size of a setting's rows; ``cells`` count the signs."""
-    ranking = rank(rows, x)
-    best, other = ranking.best, ranking.non_private
-    if best is None:
-        return CostOfPrivacy(ranking, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, math.nan)
-    private, without = measured(best), measured(other) if other else UNKNOWN
-    sample = new_sample_error(rows, x, page)
-    if sample is not None:
-        error = math.hypot(sample.value, privacy_part(rows, best).value)
-        private, without = Estimate(error, best.error * best.mean / error**2), sample
-    elif page.axis.column == "n" and x > HALF * page.population_of(best.panel) > 0:
-        without = UNKNOWN
-    factor, of_zero = private.over(without), ranking.zero.over(private)
-    if power := LOGARITHMS.get(page.metric):
-        factor, of_zero = (
-            Estimate(math.exp((one.value - other.value) / power), math.hypot(one.error, other.error) / power)
-            for one, other in ((private, without), (ranking.zero, private))
-        )
-    worth = UNKNOWN
-    if _falls_with_the_root(best, page) and factor.value > 1:
-        worth = Estimate(x / factor.value**2, 2 * factor.deviation)
-    if worth.value < 2 * page.n_coefficients:  # with so few rows errors do not fall with the root
-        worth = UNKNOWN
-    signs = _kept_signs(cells, page, best.cell)
-    return CostOfPrivacy(ranking, private, without, factor, of_zero, x, worth, sample is not None, signs)
-
-
-def _falls_with_the_root(best: Row, page: StudyPage) -> bool:
-    """Return whether errors without privacy fall with the root of the number of rows on the axis."""
-    of_rows = page.population_of(best.panel) > 0 or best.privacy_model != "user"
-    is_dense = best.estimator not in page.sparse
-    return page.metric in ("l2_error", "rms_error") and page.axis.column == "n" and of_rows and is_dense
-
-
-def _kept_signs(cells: pd.DataFrame, page: StudyPage, cell: str) -> int | None:
-    """Return the mean number of coefficients with unchanged signs; all if at most 0.05 change on average."""
-    of = page.n_coefficients
-    right = cells.loc[(cells["metric"] == SIGNS) & (cells["cell"] == cell), "mean"]
-    if of < 2 or right.empty:
-        return None
-    share = float(right.iloc[0])
-    return of if of - share <= _LOST_SIGNS else min(round(share), of - 1)
+    return PageHeadline(where, x, rows, rank(rows, x))
 
 
 def index_errors(head: PageHeadline, page: StudyPage) -> dict[str, tuple[float, float]]:
     """Return the errors that the index compares, each with its standard error: those that are known."""
-    cost, ranking = head.cost, head.cost.ranking
-    errors = {"private": cost.private, "without": cost.without, "zero": ranking.zero}
+    ranking = head.ranking
+    rows = {"private": ranking.best, "without": ranking.non_private}
+    errors = {key: measured(row) for key, row in rows.items() if row is not None} | {"zero": ranking.zero}
     if power := LOGARITHMS.get(page.metric):
         errors = {k: Estimate(math.exp(e.value / power), e.error / power) for k, e in errors.items()}
     known = {key: each for key, each in errors.items() if 0 < each.value < math.inf}
     return {key: (each.value, each.error) for key, each in known.items()}
-
-
-def best_by_size(head: PageHeadline) -> dict[str, Any]:
-    """Return the sizes at which each private line wins alone, several tie, and zero wins or ties.
-
-    Sizes at which the best error has an unknown standard error are left out.
-    """
-    ranks = {size: rank(head.rows, size) for size in sorted({row.x for row in head.rows})}
-    best = {size: (at.best, at) for size, at in ranks.items() if at.best and math.isfinite(at.best.se)}
-    runs: dict[str, list[float]] = {}
-    for size, (row, at) in best.items():
-        if not at.tied:
-            runs.setdefault(row.label, []).append(size)
-    wins = [size for size, (row, at) in best.items() if at.zero.is_below(measured(row))]
-    ties = [size for size, (_, at) in best.items() if size not in wins and not at.any_beats_zero]
-    unsure = [size for size, (_, at) in best.items() if at.tied]
-    return {"runs": runs, "unsure": unsure, "zero_wins": wins, "zero_ties": ties}
-
-
-def guides_of(page: StudyPage, where: Setting) -> list[Guide]:
-    return [
-        guide
-        for guide in page.guides
-        if guide.panel in ("", where.panel)
-        and guide.epsilon in (0.0, where.epsilon)
-        and guide.delta_rule in ("", where.delta_rule)
-    ]
-
-
-def guide_at(guide: Guide, x: float) -> float:
-    """Interpolate a theory line at a size, on log scales; NaN outside its range."""
-    if len(guide.n) < 2 or not min(guide.n) <= x <= max(guide.n):
-        return math.nan
-    order = np.argsort(guide.n)
-    return math.exp(np.interp(math.log(x), np.log(guide.n)[order], np.log(guide.value)[order]))
-
-
-def slopes(head: PageHeadline, page: StudyPage) -> list[tuple[str, tuple[float, float], Any]]:
-    """Return how fast errors fall: label, slope of the error, and of what privacy adds, if anything."""
-    fits, population = [], page.population_of(head.where.panel)
-    for line in lines_of(head.rows) if page.axis.column == "n" else ():
-        role, rows = line[0].role, [row for row in line if row.answered]
-        most = HALF * population if role == "nonprivate" and population else math.inf
-        fit = fitted_slope([(row.x, row.mean, row.se) for row in rows if row.x <= most])
-        if role == "zero" or fit is None:
-            continue
-        parts = [(row.x, privacy_part(head.rows, row)) for row in rows] if role == "private" else []
-        fits.append((line[0].label, fit, fitted_slope([(x, part.value, part.error) for x, part in parts])))
-    return fits
-
-
-def enough_epsilon(head: PageHeadline, page: StudyPage, cells: pd.DataFrame) -> dict[str, Any]:
-    """Return from which ε on privacy adds less error than sampling; empty if unknown."""
-    where, m, errors = head.where, head.x, errors_of(cells, page)
-    if (sample := new_sample_error(head.rows, m, page)) is None:
-        return {}
-    parts: dict[float, Estimate] = {}
-    for each in settings_of(errors, page):
-        rows = rows_at(errors, each) if each[1:] == where[1:] else []
-        if (best := rank(rows, m).best) is not None:
-            parts[each.epsilon] = privacy_part(rows, best)
-    if not parts:
-        return {}
-    # An ε counts only if no larger one adds more. Where privacy adds nothing, logarithms need a number.
-    least = _LEAST_PART * sample.value
-    largest = {e: max(least, *(parts[other].value for other in parts if other >= e)) for e in parts}
-    points = [(e, value, parts[e].error) for e, value in largest.items()]
-    epsilon_range = first_below(sample.value, points, sample.deviation)
-    return {"sample": sample, "needed": epsilon_range, "first": min(parts), "last": max(parts)}
-
-
-def rows_for_the_same(head: PageHeadline, page: StudyPage) -> dict[str, Any]:
-    """Return how many rows without privacy are as accurate as the headline's with it; empty if unknown."""
-    cost, best = head.cost, head.cost.ranking.best
-    if best is None or not (cost.of_new_sample and cost.factor.value > 1 and cost.is_useful):
-        return {}
-    points = []
-    for row in head.rows:
-        sample = new_sample_error(head.rows, row.x, page) if row.rank == best.rank and row.answered else None
-        if sample is not None:
-            error = math.hypot(sample.value, privacy_part(head.rows, row).value)
-            points.append((row.x, error, row.error * row.mean / error))
-    row_range = first_below(cost.without.value, points, cost.without.deviation)
-    return {"worth": cost.worth, "needed": row_range, "last": max(x for x, _, _ in points)}

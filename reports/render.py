@@ -65,11 +65,25 @@ class PageTable:
         return [[cell.text for cell in row] for row in self.cells]
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A bar above a page's tabs: its name, its segments by kind, what it amounts to, and a note."""
+
+    label: str
+    segments: Sequence[tuple[str, float]]
+    text: str
+    note: str = ""
+
+    @property
+    def length(self) -> float:
+        return sum(size for _, size in self.segments)
+
+
 _SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
 _ON_TOP: dict[str, Any] = {
-    **dict.fromkeys(("heading", "banner", "sentence", "caption", "search", "script", "charts"), ""),
-    **dict.fromkeys(("links_on_top", "lead", "sections", "printed", "differs"), ()),
-    **dict.fromkeys(("number", "main")),
+    **dict.fromkeys(("heading", "banner", "sentence", "script", "charts"), ""),
+    **dict.fromkeys(("links_on_top", "lead", "sections"), ()),
+    "main": None,
 }
 
 

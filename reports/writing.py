@@ -156,6 +156,15 @@ def words(items: Iterable[str]) -> str:
     return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
+def printed_names(names: Sequence[str]) -> str:
+    """Join the names that a paper gives its figures and tables: "Figures 2a and 2b"."""
+    kinds: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        kind, _, number = name.partition(" ")
+        kinds.setdefault(kind, []).append(number)
+    return words(f"{kind}{'s' * (len(known) > 1)} {words(known)}" for kind, known in kinds.items())
+
+
 def rule_text(rule: str, symbol: str = "n") -> str:
     """Write a rule for δ as people do: "10/n^1.1" becomes "10/n¹·¹", "1/(2*n)" becomes "1/(2n)".
 
@@ -199,7 +208,8 @@ def environment(**options: Any) -> Environment:
     env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
     env.filters.update(
         num=num, num_in=num_in, setting=setting, times=times, words=words, count=count_of,
-        when=when, span=span, rows=rows, percent=percent, repaired=repaired, rule=rule_text, slope=slope_text,
+        when=when, span=span, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
+        slope=slope_text, printed_names=printed_names,
         error_bar=error_bar, duration=duration, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),
@@ -217,6 +227,11 @@ def _sentences() -> Any:
 def render_sentence(macro: str, **values: Any) -> str:
     """Return the sentence that a macro makes of some values, as one line."""
     return " ".join(getattr(_sentences(), macro)(**values).split())
+
+
+def render_lines(macro: str, **values: Any) -> list[str]:
+    """Return the sentences that a macro writes, a line each."""
+    return [line.strip() for line in getattr(_sentences(), macro)(**values).splitlines() if line.strip()]
 
 
 def spreadsheet_text(value: Any) -> Any:

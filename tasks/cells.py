@@ -28,7 +28,6 @@ class Cell:
     steps: int | None = None  # number of steps, where a study varies it
     of_path: bool = False  # is the estimate the iterate after so many steps of a longer run
     s: int | None = None  # sparsity, where a study varies it
-    noise: bool = True  # False: switched off, for comparisons alone
 
     @property
     def key(self) -> str:
@@ -39,7 +38,7 @@ class Cell:
     def run_key(self) -> str:
         """The key of the run and its seed; shared by cells that differ in an unused s or read one path."""
         key = replace(self, steps=None).key_at_any_s if self.of_path else self.key_at_any_s
-        has_params = self.s or self.of_path or not self.noise
+        has_params = self.s or self.of_path
         return f"{key}:{json.dumps(self.params, sort_keys=True)}" if has_params else self.key
 
     @property

@@ -18,9 +18,8 @@ class FigureLine:
     form: str = ""
     calibration: Literal["paper", "tight", "none"] = "none"
     panel: str = ""
-    epsilon: float = 0.0
+    epsilon: float = 0.0  # 1,000 has next to no noise, as the papers' ε = ∞ has none
     label: str = ""  # the estimator's name if left out
-    noise: bool = True  # false: switched off, which is the papers' ε = ∞
 
 
 @pydantic_dataclass(frozen=True, config=_AS_WRITTEN)

@@ -72,17 +72,13 @@ TRUE_POSITIVE_RATES = {
 }
 SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
+LIMIT = 1000.0  # the ε of limit cells, whose noise is next to none: what remains is the method's own error
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε
 
 
 def with_form(title: str, form: str) -> str:
     """Name an estimator's form: "Noisy gradient descent (residual-clipped)"."""
     return f"{title} ({form})" if form else title
-
-
-def noise_off_metric(metric: str) -> str:
-    """Return the name of a metric of private cells whose noise is switched off: a diagnostic, not private."""
-    return f"{metric}_noise_off"
 
 
 class ResultsError(ValueError):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
+from data.results.table import LIMIT
 from flows.studies.find_study import find_study, readable_studies
 from generate.measured import DOCS, evidence, facts
 from reports.pages.scorecard import FIGURE_COLUMNS
@@ -17,6 +18,7 @@ from reports.writing import words
 from tasks.scorecard.judging import printed_figures
 
 _NOT_MEASURED = "Not measured yet.\n"
+_STRONGEST_FIRST = ("local", "user", "central")  # privacy models
 # The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
     "A linear regression": ("regressions", None),
@@ -42,6 +44,8 @@ def pages() -> dict[str, str]:
     decisions = [_decision(question, part) for question, part in questions.items()]
     columns = ("you want", "take", "intervals", "its error over that of zero", "measured on")
     shown = [_errors(question, part) for question, part in questions.items()]
+    for (question, part), text in zip(questions.items(), shown, strict=True):
+        check_complete(question, part, text)
     intervals = pd.read_csv(DOCS / "intervals.csv", dtype=str, keep_default_na=False)
     return {
         "evidence/intervals.txt": table(intervals.columns, intervals.to_numpy().tolist()),
@@ -141,9 +145,9 @@ def comparisons(rows: pd.DataFrame) -> list[pd.DataFrame]:
     A row is an estimator with its form, of the strongest privacy model, or zero, at a panel and an ε;
     ``ratio`` is its error over the smallest one there, and ``spread`` the standard error of its logarithm.
     """
-    private = rows[rows.epsilon.notna()].assign(label=_labels)
-    models = private.estimator.map(lambda name: dpalgos.get_estimator(name).privacy_model)
-    strongest = next(model for model in ("local", "user", "central") if (models == model).any())
+    private = rows[rows.epsilon.notna() & (rows.epsilon != LIMIT)].assign(label=_labels)
+    models = _privacy_models(private)
+    strongest = next(model for model in _STRONGEST_FIRST if (models == model).any())
     private = private[models == strongest]
     settings = private[["panel", "epsilon"]].drop_duplicates()
     zero = rows[rows.estimator == "zero"].drop_duplicates("panel").drop(columns="epsilon")
@@ -155,6 +159,28 @@ def comparisons(rows: pd.DataFrame) -> list[pd.DataFrame]:
     }
     same = both.panel.map(pairs)
     return [both[same == each] for each in dict.fromkeys(same)]
+
+
+def _privacy_models(rows: pd.DataFrame) -> pd.Series:
+    """Return the privacy models of measured estimators, as their panels protect rows or people."""
+    specs = {study: find_study(study) for study in rows.study.unique()}
+    people = {(name, each.name) for name, spec in specs.items() for each in spec.panels
+              if each.problem.traits.of_people}  # fmt: skip
+    keys = zip(rows.study, rows.panel, rows.estimator, strict=True)
+    units = [
+        dpalgos.get_estimator(name).for_unit(people=(study, panel) in people) for study, panel, name in keys
+    ]
+    return pd.Series([each.privacy_model for each in units], rows.index)
+
+
+def check_complete(question: str, rows: pd.DataFrame, shown: str) -> None:
+    """Refuse a table that lacks an estimator which was measured with the strongest privacy model."""
+    private = rows[rows.epsilon.notna()]
+    models = _privacy_models(private)
+    strongest = next(model for model in _STRONGEST_FIRST if (models == model).any())
+    names = private.estimator[models == strongest].unique()
+    if missing := [name for name in names if f"/{name}>`" not in shown]:
+        raise LookupError(f"{question}: {words(missing)} was measured and is missing from the table")
 
 
 def _labels(rows: pd.DataFrame) -> pd.Series:
@@ -250,7 +276,7 @@ def _errors(question: str, rows: pd.DataFrame) -> str:
     ran = rows[["study", "profile", "replicates", "commit", "started"]].drop_duplicates().astype(str)
     source = "; ".join(
         f"`{run.study}`, profile {run.profile}, {run.replicates} repetitions, {run.started[:10]}, "
-        f"commit {run.commit[:8]}"
+        f"commit {run.commit[:8]}{'-dirty' * run.commit.endswith('-dirty')}"
         for run in ran.itertuples()
     )
     private = rows[rows.epsilon.notna()]

@@ -19,7 +19,7 @@ Calibrations
 
 Bounds: the reference takes them as given. Narrow ones bias the estimate, and wide ones add noise. In studies
 with ``"by forecast"``, :func:`best_bounds` takes those with the smallest forecast error on synthetic tables
-from public guesses. No row of the data is read.
+from public guesses. They widen with nε: from a third of √d to 8√d. No row of the data is read.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
@@ -45,7 +45,9 @@ from dpalgos.tuning.descent import SyntheticTable
 from dpalgos.typing import FloatArray
 
 CROSS_PRODUCTS = "X'y"
-_ROW_SHARES, _RESPONSE_BOUNDS = (0.7, 1.0, 1.4, 2.0), (1.0, 1.5, 2.0, 3.0, 4.0)  # tried: B_x/√d, and B_y
+_ROW_SHARES = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)  # B_x/√d that a forecast tries
+_RESPONSE_BOUNDS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # B_y
+_WIDE, _ROWS_FOR_WIDE = 2.0, 100  # B_x/√d above it, and n/(z d) it needs: else it shrinks to zero
 _MISS = 0.05  # probability with which λ may come out too small; affects accuracy only
 
 
@@ -123,27 +125,38 @@ def best_bounds(estimator: AdaSSP, tables: Sequence[SyntheticTable], n_rows: int
     b = A⁻¹ X'y, the noise adds A⁻¹ (v − N b) to the estimate.
     """
     d = tables[0].X.shape[1]
-    candidates = [(share * d**0.5, bound) for share in _ROW_SHARES for bound in _RESPONSE_BOUNDS]
+    candidates = np.array([(share * d**0.5, bound) for share in _ROW_SHARES for bound in _RESPONSE_BOUNDS])
+    rows, responses = candidates.T
     z = np.sqrt(3) / gaussian_mu(estimator.epsilon, estimator.delta)
     if estimator.calibration == "paper":
         z = estimator.printed_multiplier
-    errors = []
-    for row, response in candidates:
-        bounded, logs = replace(estimator, covariate_bound=row, response_bound=response), []
-        for table in tables:
-            gram, cross = (n_rows * each for each in _mean_products(table, row, response))
-            ridge = float(bounded.ridge(np.linalg.eigvalsh(gram)[:1], d, z)[0])
-            inverse = np.linalg.inv(gram + ridge * np.eye(d))
-            coef, to_target = inverse @ cross, table.to_target @ inverse
-            noise = z * row * np.hypot(response * float(ball_sum(1.0)), row * np.linalg.norm(coef))
-            bias = table.to_target @ coef - table.target
-            logs.append(np.log(bias @ bias + noise**2 * (to_target**2).sum()))
-        errors.append(np.mean(logs))
-    return candidates[int(np.argmin(errors))]
+    logs = []
+    for table in tables:
+        gram, cross, smallest = (n_rows * each for each in _mean_products(table))
+        ridge = [
+            float(replace(estimator, covariate_bound=row, response_bound=response).ridge(least, d, z))
+            for row, response, least in zip(rows, responses, smallest, strict=True)
+        ]
+        inverse = np.linalg.inv(gram + np.array(ridge)[:, None, None] * np.eye(d))
+        coef, to_target = np.einsum("cij,cj->ci", inverse, cross), table.to_target @ inverse
+        per_entry = np.hypot(responses * float(ball_sum(1.0)), rows * np.linalg.norm(coef, axis=1))
+        bias = coef @ table.to_target.T - table.target
+        logs.append(
+            np.log((bias**2).sum(axis=1) + (z * rows * per_entry) ** 2 * (to_target**2).sum(axis=(1, 2)))
+        )
+    error = np.mean(logs, axis=0)
+    if n_rows < _ROWS_FOR_WIDE * z * d:
+        error[rows > _WIDE * d**0.5] = np.inf
+    row, response = candidates[int(np.argmin(error))]
+    return float(row), float(response)
 
 
-@lru_cache(maxsize=128)
-def _mean_products(table: SyntheticTable, row: float, response: float) -> tuple[FloatArray, FloatArray]:
-    """Return X'X/n and X'y/n of clipped rows, which are the same at every budget."""
-    X, y = clip_rows_l2(table.X, row), truncate(table.y, response)
-    return X.T @ X / len(X), X.T @ y / len(X)
+@lru_cache(maxsize=16)
+def _mean_products(table: SyntheticTable) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return X'X/n, X'y/n and the smallest eigenvalue of rows clipped to each pair of bounds."""
+    d = table.X.shape[1]
+    rows = [clip_rows_l2(table.X, share * d**0.5) for share in _ROW_SHARES]
+    responses = np.stack([truncate(table.y, bound) for bound in _RESPONSE_BOUNDS], axis=1)
+    gram = np.repeat([X.T @ X / len(X) for X in rows], len(_RESPONSE_BOUNDS), axis=0)
+    cross = np.concatenate([(X.T @ responses / len(X)).T for X in rows])
+    return gram, cross, np.linalg.eigvalsh(gram)[:, 0]

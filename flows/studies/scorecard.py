@@ -10,14 +10,12 @@ from flows.history import last_run
 from flows.lock import exclusive_run
 from flows.progress import say
 from flows.studies.find_study import readable_studies
-from reports.pages.scorecard import LimitedRow
 from tasks.report.manifest import now
 from tasks.report.write import write_index
 from tasks.run.collect import RESULTS, read_results
 from tasks.run_options import RunOptions
 from tasks.scorecard.claims import Evidence, load_scorecard
 from tasks.scorecard.judging import scorecard_page
-from tasks.scorecard.limits import limited_methods
 from tasks.study.spec import SCORECARD, StudySpec
 
 
@@ -48,8 +46,7 @@ def write_scorecard(folder: Path) -> Path:
         claim_report(folder / SCORECARD)
         studies = readable_studies()
         evidence, context = _evidence_in(folder, studies)
-        limited = _limited_in(folder, studies)
-        page = scorecard_page(load_scorecard(), evidence, studies, folder / SCORECARD, context, limited)
+        page = scorecard_page(load_scorecard(), evidence, studies, folder / SCORECARD, context)
         write_index(folder)
         return page
 
@@ -78,12 +75,3 @@ def _whole_run(report: Path) -> dict[str, Any]:
     if table.exists() and manifest.get("results_sha256") == sha256_file(table):
         return manifest
     return {}
-
-
-def _limited_in(folder: Path, studies: Sequence[StudySpec]) -> dict[str, list[LimitedRow]]:
-    """Return the methods that privacy noise does not limit, by study with whole results in a folder."""
-    return {
-        spec.name: limited_methods(spec, folder / spec.name / RESULTS, manifest)
-        for spec in studies
-        if (manifest := _whole_run(folder / spec.name))
-    }

@@ -10,12 +10,14 @@ import pandas as pd
 
 from data.results.summary import summarize
 from dpalgos.survival.curves import SurvivalCurves
-from reports.cells import cells_of, errors_of, settings_of
+from reports.cells import errors_of, settings_of
 from reports.charts.drawing import CONFIG
-from reports.charts.study import NEW_SAMPLE, StudyChart
+from reports.charts.lines import LINE_HEIGHT
+from reports.charts.study import StudyChart
 from reports.charts.survival import survival_chart
+from reports.new_sample import page_cells
 from reports.page import StudyPage
-from reports.ranking import first_lines, headline_of
+from reports.ranking import headline_of
 from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]
@@ -36,7 +38,7 @@ class FigureError(ValueError):
 
 def draw_figure(results: pd.DataFrame, page: StudyPage, form: Format, inches: float) -> tuple[bytes, bytes]:
     """Return a figure of a width in inches, and its data as CSV: the first view of the page's chart."""
-    cells = cells_of(summarize(results), page)
+    cells = page_cells(summarize(results), results, page).cells
     settings = settings_of(errors_of(cells, page), page)
     if not settings:
         raise FigureError("no private estimator has run in this study, so there is nothing to draw")
@@ -44,13 +46,16 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, form: Format, inches: fl
     if head is None or head.where != settings[0]:
         at = f"ε = {settings[0].epsilon:g}, δ = {settings[0].delta_rule}, panel {settings[0].panel!r}"
         raise FigureError(f"the study has no private estimates at {at}")
-    lines = [*first_lines(head.rows, head.x, page), NEW_SAMPLE]
     chart = StudyChart.build(page, cells, head)
     chart = replace(chart, choice={**chart.choice, page.axis.column: head.x})
+    width = inches * POINTS_PER_INCH
+    height = max(120, round(_ASPECT * width))
+    others = {row.line: None for row in head.rows if row.role in ("nonprivate", "zero")}
+    most = max(1, height // LINE_HEIGHT - len(others))
+    lines = [*[row.line for row in head.ranking.private[:most]], *others]
     rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
-    width = inches * POINTS_PER_INCH
-    drawn = chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2)
+    drawn = chart.of_lines(lines, focus=lines[0], width=width, height=height)
     return _in_format(drawn, form), data.encode()
 
 

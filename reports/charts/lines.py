@@ -5,6 +5,8 @@ A page's chart, its static picture and a figure for a paper are the same specifi
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +15,9 @@ from reports import palette
 from reports.charts.drawing import Chart, field, marks
 from reports.palette import Look
 
-NARROW = 340  # pixels of a chart on a phone
 _WIDE = 520  # pixels of a plot from which on the legend has two columns
+LINE_HEIGHT = 16  # pixels
+_OWN = {palette.NON_PRIVATE, palette.ZERO_LINE}  # colors of lines that are never gray
 _IN_RANGE = "datum.value < domain('x')[0] || datum.value > domain('x')[1] ? '' : datum.label"
 
 
@@ -99,6 +102,121 @@ def chart_of_rows(
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},
     }
+
+
+def focus_chart(
+    rows: Sequence[Mapping[str, Any]],
+    looks: Mapping[str, Look],
+    axes: Axes,
+    focus: str,
+    *,
+    tooltip: str = "",
+    labeled: bool = True,
+) -> Chart:
+    """Return a chart with one private line in color, the others gray, and names at the ends of lines.
+
+    Where the chart is live, with a ``tooltip``, the page writes the names, and a line follows the pointer.
+    """
+    at, line = _positions(axes), field("line:N")
+    styles = {
+        name: {"color": look.color, "dash": look.dash, "own": look.color in _OWN}
+        for name, look in looks.items()
+    }
+    first = "datum.line == focus"
+    own = f"{first} || datum.of == focus || styles[datum.line].own"
+    color = f"datum.of == focus ? styles[focus].color : {own} ? styles[datum.line].color : '{palette.GUIDE}'"
+    drawn: list[Chart] = [
+        {"calculate": f"datum.mean > 0 || {str(not axes.y_log).lower()} ? datum.mean : null", "as": "mean"},
+        {"calculate": color, "as": "color"},
+        {"calculate": "styles[datum.line].dash", "as": "dash"},
+        {"calculate": f"{first} ? 3 : {own} ? 1.8 : 1.1", "as": "width"},
+    ]
+    ink = {"color": field("color:N", scale=None)}
+    strokes = {**at, **ink, "strokeDash": field("dash:N", scale=None), "detail": line}
+    strokes |= {"strokeWidth": field("width:Q", scale=None), "order": field("x:Q")}
+    limits = {"x": at["x"], "y": field("low:Q"), "y2": field("high"), **ink, "detail": line}
+    free, dots = "datum.role == 'nonprivate'", {"filled": True, "opacity": 1, "size": 46}
+    failed = {"text": "×", "fontSize": 17, "fontWeight": "bold"}
+    values = [_positive(row) if axes.y_log else dict(row) for row in rows]
+    last: list[Chart] = [
+        {"joinaggregate": [{"op": "max", "field": "x", "as": "end"}], "groupby": ["line"]},
+        {"filter": "datum.x == datum.end && isValid(datum.mean)"},
+    ]
+    layers = [
+        marks(None, "area", limits, only=f"{first} && isValid(datum.low)", opacity=0.14),
+        marks(None, "line", strokes),
+        marks(None, "point", {**at, **ink}, only=f"({first} || {free}) && isValid(datum.mean)", **dots),
+        marks(None, "text", {**at, **ink}, only="datum.n_failed > 0 && isValid(datum.mean)", **failed),
+    ]  # fmt: skip
+    if tooltip:
+        hover = {
+            "type": "point",
+            "fields": ["x"],  # and no channel: the nearest point is that in both directions
+            "nearest": True,
+            "on": "pointermove",
+            "clear": "pointerout",
+        }
+        words = {"expr": tooltip.replace("datum.", "(datum.datum || datum).")}
+        pick = marks(None, "point", at, only="isValid(datum.mean)", opacity=0, size=90, tooltip=words)
+        hovered: list[Chart] = [{"filter": {"param": "hover", "empty": False}}]
+        hovered.append({"aggregate": [], "groupby": ["x"]})  # one line, not one for each row
+        layers.insert(0, {**marks(None, "rule", {"x": at["x"]}, color=palette.AXIS), "transform": hovered})
+        layers.append({**pick, "name": "all", "params": [{"name": "hover", "select": hover}]})
+        layers.append({**marks(None, "point", at, opacity=0), "name": "ends", "transform": last})
+    elif labeled:
+        layers.append(_names_at_ends(values, styles, axes, focus))
+    return {
+        "data": {"values": values},
+        "params": [{"name": "styles", "value": styles}, {"name": "focus", "value": focus}],
+        "transform": drawn,
+        "layer": layers,
+        "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
+        "width": axes.width,
+        "height": axes.height,
+        **({"autosize": {"type": "fit-x", "contains": "padding"}} if tooltip else {}),
+    }
+
+
+def _names_at_ends(
+    rows: Sequence[Mapping[str, Any]], styles: Mapping[str, Any], axes: Axes, focus: str
+) -> Chart:
+    """Return the names of lines, right of the last points and moved apart where they would overlap."""
+    ends: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if row["mean"] is not None and (row["line"] not in ends or row["x"] > ends[row["line"]]["x"]):
+            ends[row["line"]] = row
+    scale = math.log if axes.y_log else float
+    shown = [r[key] for r in rows for key in ("mean", "low", "high") if key == "mean" or r["line"] == focus]
+    known = [scale(v) for v in shown if v is not None and (v > 0 or not axes.y_log)]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    names: list[dict[str, Any]] = []
+    for row in sorted(
+        (r for r in ends.values() if not axes.y_log or r["mean"] > 0), key=lambda r: -r["mean"]
+    ):
+        at = (high - scale(row["mean"])) / ((high - low) or 1) * (axes.height - 12) + 6
+        own = row["line"] == focus or styles[row["line"]]["own"]
+        text = row["line"].removesuffix(", tight")
+        names.append({"text": text, "py": at, "bold": row["line"] == focus,
+                      "ink": palette.INK if own else palette.MUTED})  # fmt: skip
+    for before, after in itertools.pairwise(names):
+        after["py"] = max(after["py"], before["py"] + LINE_HEIGHT)
+    over = names[-1]["py"] - axes.height if names else 0
+    for each in names if over > 0 else ():
+        each["py"] -= over * each["py"] / names[-1]["py"]
+    place = {
+        "x": {"value": float(axes.width) + 10},
+        "y": field("py:Q", scale=None, axis=None),
+        "text": field("text:N"),
+    }
+    bold = {"expr": "datum.bold ? 'bold' : 'normal'"}
+    return marks(
+        names,
+        "text",
+        {**place, "color": field("ink:N", scale=None)},
+        align="left",
+        clip=False,
+        fontWeight=bold,
+    )
 
 
 def _positive(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,24 +10,18 @@ from typing import Any
 
 import pandas as pd
 
-from data.results.table import TRUE_POSITIVE_RATES
+from data.results.table import LIMIT, TRUE_POSITIVE_RATES
 from reports import palette
 from reports.cells import (
-    errors_of,
     is_private,
     nearest_value,
     panels_of,
-    rows_at,
-    settings_of,
-    size_at,
 )
-from reports.charts.certified import certified_picture
 from reports.charts.drawing import Chart, Picture, banner, draw_chart
-from reports.charts.lines import NARROW, Axes, chart_of_rows
-from reports.fairness import noise_off_lines, noise_off_name
+from reports.charts.lines import Axes, focus_chart
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
-from reports.ranking import HALF, PageHeadline, first_lines, new_sample_error
+from reports.ranking import PageHeadline
 from reports.writing import render_sentence, rule_text, setting
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -54,8 +48,7 @@ _METRICS = {
 MOST_ROWS = 12_000  # of a page, which are then about a megabyte
 SIZES = ("n", "d", "s", "steps")
 _SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
-NEW_SAMPLE = "non-private, as for a new sample"
-_NEW_SAMPLE_LOOK = Look(palette.NON_PRIVATE, palette.NEW_SAMPLE_DASH, "", palette.NON_PRIVATE)
+HARDLY_NOISY, THEORY = "Same method, no noise", "Theory"
 _ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _TOOLTIP = (
     "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
@@ -66,18 +59,6 @@ _TOOLTIP = (
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
     "datum.message ? {'note': datum.message} : {})"
 )
-_NOTHING: Chart = {
-    "transform": [
-        {"aggregate": [{"op": "valid", "field": "mean", "as": "drawn"}]},
-        {"filter": "datum.drawn == 0"},
-    ],
-    "mark": {
-        "type": "text",
-        "text": "no data for this combination",
-        "x": {"expr": "width / 2"},
-        "y": {"expr": "height / 2"},
-    },
-}
 _NUMBERS = ["mean", "se", "low", "high", "certified", "audited"]
 _COUNTS = ["n_ok", "n_failed", *SIZES]
 
@@ -87,13 +68,11 @@ class Pictures:
     """The figures of a study, None where nothing is to be drawn; ``live`` has a chart for each metric."""
 
     main: Picture | None = None
-    card: Picture | None = None
-    certified: Picture | None = None
     live: Mapping[str, Chart] | None = None
     left_out: int = 0
 
     def files(self) -> tuple[Picture, ...]:
-        return tuple(each for each in (self.main, self.card, self.certified) if each is not None)
+        return (self.main,) if self.main else ()
 
 
 def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
@@ -111,46 +90,18 @@ def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
 
 def draw_study(page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> Pictures:
     alt = render_sentence("figure_of_errors", page=page, head=head)
-    shown = dict.fromkeys(guide.label for guide in page.guides if guide.shown)
-    first = first_lines(head.rows, head.x, page)
-    lines = [*first, *map(noise_off_name, first), NEW_SAMPLE, *shown]
-    chart = StudyChart.build(page, cells, head)
-    return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), alt)
+    best = head.ranking.best
+    return pictures_of(StudyChart.build(page, cells, head), head, best.line if best else "", alt)
 
 
-def pictures_of(
-    chart: StudyChart,
-    head: PageHeadline,
-    lines: Sequence[str],
-    live: Sequence[str],
-    alt: str,
-    title: str = "",
-) -> Pictures:
-    """Return a chart's pictures: large, as a thumbnail, and live, with the lines that each begins with."""
+def pictures_of(chart: StudyChart, head: PageHeadline, focus: str, alt: str, title: str = "") -> Pictures:
+    """Return a chart's pictures, still and live, with one line in color."""
     page, source = chart.page, chart.page.source_of(head.where.panel)
-    silent = {*map(noise_off_name, lines)}
-    of_card = [each for each in lines if each not in silent]  # whose names would not fit a card
     return Pictures(
-        draw_chart(chart.of_lines(lines), "main", alt, source, title=title),
-        draw_chart(
-            chart.of_lines(of_card, width=NARROW, height=230, labeled=False), "card", alt, source, png=False
-        ),
-        certified_picture(page, head),
-        live={metric_words(name, page)[0]: chart.with_menus(name, live) for name in chart.values("metric")},
+        draw_chart(chart.of_lines(list(chart.looks), focus=focus), "main", alt, source, title=title),
+        live={metric_words(name, page)[0]: chart.with_menus(name, focus) for name in chart.values("metric")},
         left_out=chart.left_out,
     )
-
-
-def lines_of_panels(
-    page: StudyPage, cells: pd.DataFrame, head: PageHeadline, lines: Sequence[str]
-) -> list[str]:
-    """Return the lines that a chart begins with: the headline's, then those that only other panels have."""
-    errors, known, others = errors_of(cells, page), {row.line for row in head.rows}, list[str]()
-    for where in settings_of(errors, page):
-        rows = rows_at(errors, where)
-        others += [line for line in first_lines(rows, size_at(rows, page) or math.nan, page)
-                   if line not in known]  # fmt: skip
-    return list(dict.fromkeys([*lines, *others]))
 
 
 @dataclass(frozen=True)
@@ -171,11 +122,10 @@ class StudyChart:
     @classmethod
     def build(cls, page: StudyPage, cells: pd.DataFrame, head: PageHeadline) -> StudyChart:
         where, panels = head.where, panels_of(cells, page)
-        guides = pd.DataFrame(_guides(page, cells))
+        guides = pd.DataFrame(_guides(page))
         cells = cells[cells["metric"].isin(cells.loc[cells["privacy_model"] != "none", "metric"])]
-        cells = _without_large_samples(cells, page)
         cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
-        private = cells[is_private(cells)]
+        private = cells[is_private(cells) & (cells["epsilon"] < LIMIT)]
         axes = _axes(private, page.axis.column)
         here = private[(private["panel"] == where.panel) & (private["metric"] == page.metric)]
         has_one_size = len({row.x for row in head.rows}) == 1 and here["epsilon"].nunique() > 1
@@ -187,9 +137,11 @@ class StudyChart:
         )
         rows = cells.head(MOST_ROWS).drop(columns="look")
         rows[["low", "high"]] = rows[["low", "high"]].mask(rows["role"] == "zero")
-        if len(silent := noise_off_lines(cells.head(MOST_ROWS))):
-            looks |= dict(zip(silent["line"], silent["look"], strict=True))
-            rows = pd.concat([rows, silent.drop(columns="look")])
+        rows["of"] = rows["line"].where(rows["epsilon"] == LIMIT)
+        if len(silent := rows[rows["of"].notna()]):  # at every ε, while its method is in color
+            silent = silent.assign(line=HARDLY_NOISY, epsilon=math.nan, delta_rule="")
+            rows = pd.concat([rows[rows["of"].isna()], silent])
+            looks[HARDLY_NOISY] = guide_look(palette.PRINTED_DASH)
         if len(guides):
             looks |= dict(zip(guides["line"], guides["look"], strict=True))
             rows = pd.concat([rows, guides.drop(columns="look")])
@@ -213,27 +165,23 @@ class StudyChart:
         self,
         lines: Sequence[str],
         *,
-        width: float = 660,
-        height: int = 340,
-        pad: int = 5,
+        focus: str = "",
+        width: float = 620,
+        height: int = 360,
         labeled: bool = True,
     ) -> Chart:
-        """Return the chart of some lines at the choice, without menus."""
-        rows, metric = self.chosen(lines), self.choice["metric"]
+        """Return the chart of some lines at the choice, one of them in color, without menus."""
+        rows, metric = self.chosen([*lines, HARDLY_NOISY]), self.choice["metric"]
+        rows = rows[rows["of"].isna() | (rows["of"] == focus)]
         label = metric_words(metric, self.page)[0] if labeled else ""
         axes = Axes(_axis_words(self.page, self.choice["axis"]), label, sorted(rows["x"].unique()),
                     y_log=self.is_log(metric), width=width, height=height)  # fmt: skip
-        looks = {
-            name: look for name, look in self.looks.items() if _is_drawn(rows[rows["line"] == name], look)
-        }
-        listed = rows.loc[rows["line"].isin(looks), ["line", "x", "mean", "low", "high", "n_failed"]].astype(
-            object
-        )
-        values = [
-            {str(k): v for k, v in row.items()}
-            for row in listed.where(listed.notna(), None).to_dict("records")
-        ]
-        return {**chart_of_rows(values, looks, axes), "padding": pad}
+        looks = {name: look for name, look in self.looks.items() if (rows["line"] == name).any()}
+        columns = ["line", "of", "role", "x", "mean", "low", "high", "n_failed"]
+        listed = rows.loc[rows["line"].isin(looks), columns].astype(object)
+        values = [{str(k): v for k, v in row.items()}
+                  for row in listed.where(listed.notna(), None).to_dict("records")]  # fmt: skip
+        return focus_chart(values, looks, axes, focus)
 
     def chosen(self, lines: Sequence[str]) -> pd.DataFrame:
         """Return the rows of some lines at the choice, with their place ``x`` on the axis."""
@@ -247,32 +195,13 @@ class StudyChart:
         on_axis = rows[rows[axis].notna()]
         return pd.concat([on_axis.assign(x=on_axis[axis].astype(float)), flat]).sort_values(["line", "x"])
 
-    def _lines_of(self, metric: str) -> dict[str, dict[str, list[str]]]:
-        """Return the lines that a metric has in each panel at each rule for δ."""
-        rows = self.rows[self.rows["metric"] == metric].fillna({"panel": "", "delta_rule": ""})
-
-        def lines(panel: str, rule: str) -> list[str]:
-            here = rows[rows["panel"].isin(("", panel)) & rows["delta_rule"].isin(("", rule))]
-            groups = here.groupby("line", sort=False)
-            return [str(name) for name, own in groups if self.looks[str(name)].shape or self._is_line(own)]
-
-        rules = self.values("delta_rule")
-        return {panel: {rule: lines(panel, rule) for rule in rules} for panel in self.values("panel")}
-
-    def _is_line(self, rows: pd.DataFrame) -> bool:
-        """Return whether rows have several places on an axis, as those without a place of their own have."""
-        return any(rows[axis].isna().any() or rows[axis].nunique() > 1 for axis in self.axes)
-
     def _menus(self) -> list[str]:
         """Return what a menu chooses: all that is fixed where something else is on the axis."""
         sizes = [name for name in self.axes if name in SIZES] if len(self.axes) > 1 else []
         return ["panel", "epsilon", "delta_rule", *sizes]
 
-    def with_menus(self, metric: str, lines: Sequence[str]) -> Chart:
-        """Return the chart of a metric, with some lines at first and a menu for each thing that varies.
-
-        One row of the data belongs to no line. Therefore the rows that a choice leaves can be counted.
-        """
+    def with_menus(self, metric: str, focus: str) -> Chart:
+        """Return the live chart of a metric, with a menu for each thing that varies and one line in color."""
         page, menus = self.page, self._menus()
         words: dict[str, Any] = {
             "delta_rule": {
@@ -292,53 +221,39 @@ class StudyChart:
         ]  # fmt: skip
         unreal = [name for name in self.panels if page.source_of(name) == "stand-in"]
         params += [{"name": "places", "value": {name: self.values(name) for name in self.axes}},
+                   {"name": "home", "value": {**self.choice, "symbol": page.axis.rows_symbol}},
                    {"name": "unreal", "value": unreal},
                    {"name": "axis_labels", "value": words["axis"]}]  # fmt: skip
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
-        params += [
-            {"name": "shown", "value": list(lines)},
-            {"name": "lines", "value": self._lines_of(metric)},
-        ]
-        chosen = [fixed.format(key) for key in menus] + ["!datum.line || indexof(shown, datum.line) >= 0"]
+        chosen = [fixed.format(key) for key in menus]
+        chosen.append(f"!datum.of || datum.of == focus || datum.of == '{THEORY}' && theory")
+        if (self.rows["of"] == THEORY).any():
+            params.append({"name": "theory", "value": False, "bind": {"input": "checkbox", "name": THEORY}})
+        else:
+            params.append({"name": "theory", "value": False})
         transform: list[Chart] = [{"filter": each} for each in chosen]
-        on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
+        on_axis = "isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
         log = self.is_log(metric)
         title = {"expr": f"indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}'"}
         axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,
-                    width="container", height=340)  # fmt: skip
+                    width="container", height=295)  # fmt: skip
         rows = self.rows[self.rows["metric"] == metric]
-        table = rows[list(dict.fromkeys(["line", *menus, *_NUMBERS, *_COUNTS, "message"]))].copy()
+        table = rows[
+            list(dict.fromkeys(["line", "of", "role", *menus, *_NUMBERS, *_COUNTS, "message"]))
+        ].copy()
         if log:
             table["low"] = table["low"].mask(table["low"] <= 0, table["mean"])
         table[_NUMBERS] = table[_NUMBERS].map(lambda value: float(f"{value:.5g}"))
-        table = pd.concat([table, pd.DataFrame({"line": [""]})])
         parse = dict.fromkeys([*_NUMBERS, *_COUNTS, "epsilon"], "number")
-        data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
-        drawn = set(rows["line"])
-        looks = {name: look for name, look in self.looks.items() if name in drawn}
-        chart = chart_of_rows((), looks, axes, legend=False)
-        chart["layer"][2]["mark"]["tooltip"] = {"expr": _TOOLTIP}
+        looks = {name: look for name, look in self.looks.items() if name in set(rows["line"])}
+        chart = focus_chart((), looks, axes, focus, tooltip=_TOOLTIP)
         return {
             **chart,
-            "data": data,
+            "data": {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}},
             "params": [*chart["params"], *params],
             "transform": [*transform, *chart["transform"]],
-            "layer": [*chart["layer"], _NOTHING],
         }
-
-
-def _is_drawn(rows: pd.DataFrame, look: Look) -> bool:
-    """Return whether the rows of a line show something: a line without points needs two places."""
-    places = rows.loc[rows["mean"].notna(), "x"].nunique()
-    return bool(places > 1 or (places and look.shape) or (rows["n_failed"] > 0).any())
-
-
-def _without_large_samples(cells: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
-    """Leave out non-private estimates on more than half of the rows that they are compared with."""
-    population = cells["panel"].map(page.population_of)
-    large = (cells["role"] == "nonprivate") & (population > 0) & (cells["n"] > HALF * population)
-    return cells[~large] if page.axis.column == "n" else cells
 
 
 def _menu(name: str, title: str, values: Sequence[Any], labels: Sequence[str], chosen: Any) -> Chart:
@@ -366,9 +281,9 @@ def _axis_words(page: StudyPage, axis: str) -> str:
     return page.axis.label if axis == page.axis.column else _SIZE_WORDS[axis]
 
 
-def _guides(page: StudyPage, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield rows of theory, of the limits of the data, and of the error of a new sample."""
-    axis, errors = page.axis.column, errors_of(cells, page)
+def _guides(page: StudyPage) -> Iterator[dict[str, Any]]:
+    """Yield rows of theory, and of the limits of the data."""
+    axis = page.axis.column
     labels = dict.fromkeys(guide.label for guide in page.guides)
     dashes = dict(zip(labels, itertools.cycle(palette.GUIDE_DASHES), strict=False))
     for guide in page.guides:
@@ -380,12 +295,7 @@ def _guides(page: StudyPage, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "metric": page.metric,
             "look": guide_look(dashes[guide.label]),
             "panel": panel,
+            "of": None if guide.shown or page.layout == "attack_page" else THEORY,
         }
         for x, value in zip(guide.n or [math.nan], guide.value, strict=True):
             yield {**here, "delta_rule": guide.delta_rule, **more, axis: x, "mean": value}
-    for where in {each.panel: each for each in reversed(settings_of(errors, page))}.values():
-        rows = rows_at(errors, where) if axis == "n" else []
-        for m in sorted({row.x for row in rows}):
-            if (error := new_sample_error(rows, m, page)) is not None:
-                yield {"line": NEW_SAMPLE, "metric": page.metric, "look": _NEW_SAMPLE_LOOK,
-                       "panel": where.panel, "n": m, "mean": error.value}  # fmt: skip

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reports.cells import ROUNDING
 from reports.page import Section, StudyPage
-from reports.ranking import PageHeadline, enough_epsilon, rows_for_the_same
+from reports.ranking import PageHeadline
 from reports.writing import num, num_in
 
 
@@ -20,8 +20,6 @@ def draw(
         "left_out": content["left_out"],
         "linear": content.get("linear", False),
         "no_rows": "" if content["rows"] else content["missing"],
-        "enough": bool(enough_epsilon(head, page, cells)),
-        "same_rows": bool(rows_for_the_same(head, page)),
     }
     return _coefficients(page, content), Section("own_missing", missing)
 

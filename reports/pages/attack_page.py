@@ -11,16 +11,17 @@ import numpy as np
 import pandas as pd
 
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
-from reports.cells import Row, errors_of
+from reports.cells import Row, comma, errors_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
-from reports.charts.study import Pictures, StudyChart, lines_of_panels, pictures_of
+from reports.charts.study import Pictures, StudyChart, pictures_of
+from reports.new_sample import PageCells
 from reports.page import AttackFindings, Guide, Section, StudyPage
 from reports.pages.error_page import Layout
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS
 from reports.ranking import PageHeadline
-from reports.render import PageTable, TableCell
-from reports.writing import error_bar, num, render_sentence, setting
+from reports.render import Bar, PageTable, TableCell
+from reports.writing import error_bar, num, render_lines, render_sentence, setting
 
 _SUM_RATIO = "attack_sum_ratio"
 _COIN_TOSS = 0.5
@@ -75,11 +76,10 @@ def draw_attacks(
     guides = (*ceilings, *([Guide("a coin toss", ends, (_COIN_TOSS,) * 2)] if ends else []))
     without, best = strongest(panels[0], epsilon)
     text = render_sentence("attack_picture", title=title, without=without, epsilon=epsilon, best=best)
-    lines = list(dict.fromkeys([*(row.line for row in head.rows), *(each.label for each in guides)]))
     others = [metric for metric, rate in TRUE_POSITIVE_RATES.items() if rate not in _TABLE_RATES]
     drawn, axis = cells[~cells["metric"].isin(others)], replace(page.axis, column="epsilon")
     chart = StudyChart.build(replace(page, guides=guides, axis=axis), drawn, head)
-    return pictures_of(chart, head, lines, lines_of_panels(page, cells, head, lines), text, title)
+    return pictures_of(chart, head, best.line if best else "", text, title)
 
 
 def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
@@ -165,7 +165,13 @@ def _value(findings: AttackFindings, row: Row, metric: str) -> TableCell:
     return TableCell(num(_mean(row, metric)), ", ".join(filter(None, parts)))
 
 
-def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
+def _bar(label: str, kind: str, row: Row) -> Bar:
+    note = f"± {error_bar(row.se, row.mean)}" if row.se > 0 else ""
+    return Bar(label, [(kind, row.mean)], num(row.mean), comma(note, row.label))
+
+
+def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw: pd.DataFrame) -> Layout:
+    cells = measured.cells
     panels = attacks_by_panel(page, cells)
     if not panels or head is None:
         return Layout("No attack has run in this study yet.")
@@ -179,18 +185,32 @@ def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> 
         "allowed": findings.allowed.get(key, math.nan),
         "gaussian": findings.allowed_gaussian.get(key, math.nan),
     }
+    about_roc = render_sentence("about_roc")
+    bars = [
+        Bar("a coin toss", [("sampling", _COIN_TOSS)], num(_COIN_TOSS)),
+        *(_bar("with privacy", "privacy", row) for row in [best] if row),
+        *(_bar("without privacy", "method", row) for row in [other] if row),
+    ]
     return Layout(
         render_sentence("attack_headline", title=title, without=other, epsilon=epsilon, best=best),
         draw_attacks(page, cells, head, panels),
-        (_with_error(best, AUC), render_sentence("attack_quoted", title=title, best=best)) if best else None,
-        render_sentence("attack_caption"),
-        [
+        render_sentence("attack_subtitle", title=title, best=best, repetitions=best.n_ok) if best else "",
+        bars,
+        caption=render_sentence("attack_caption"),
+        tables=[attack_table(page, attacks) for attacks in panels],
+        notes=render_lines("attack_notes"),
+        sections=[
             Section("attack_numbers", numbers),
-            Section("attacks"),
             *(
-                Section("roc", {"title": attacks[0].title, "picture": _roc(page, attacks, epsilon)})
+                Section(
+                    "drawing",
+                    {
+                        "heading": f"The whole ROC curve, {attacks[0].title}",
+                        "text": about_roc,
+                        "picture": _roc(page, attacks, epsilon),
+                    },
+                )
                 for attacks in first_sizes(panels)
             ),
-            Section("attack_tables", {"tables": [attack_table(page, attacks) for attacks in panels]}),
         ],
     )

@@ -8,44 +8,40 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from data.results.summary import fitted_slope
-from reports.cells import errors_of, rows_at, settings_of
-from reports.charts.study import Pictures, draw_study
-from reports.error_table import error_table, setting_title
+from data.results.table import LIMIT
+from reports.cells import Setting, comma, errors_of, rows_at, settings_of, size_at
+from reports.charts.panels import draw_panels
+from reports.charts.study import Pictures, draw_study, metric_words
+from reports.error_table import method_table
 from reports.exhibits import draw_exhibits
-from reports.fairness import limited_lines, noisy_lines
+from reports.new_sample import PageCells
 from reports.page import Section, StudyPage
+from reports.parts import Parts, parts_of
 from reports.printed_figures import Repeated, repeat_figures
-from reports.ranking import (
-    SHARES,
-    PageHeadline,
-    best_by_size,
-    enough_epsilon,
-    guide_at,
-    guides_of,
-    index_errors,
-    rows_for_the_same,
-    slopes,
-)
-from reports.writing import render_sentence, times
+from reports.ranking import SHARES, PageHeadline, index_errors
+from reports.render import Bar, PageTable
+from reports.writing import error_bar, num, render_sentence
 
 
 @dataclass(frozen=True)
 class Layout:
     """The parts of a page that its kind of study makes.
 
-    ``number`` is the one to quote, with its caption. ``caption`` is the chart's. ``answers`` reply to the
-    page's own question. The index compares ``errors``, of which it needs those of privacy and of zero.
-    ``repeated`` are the figures that papers print.
+    ``sentence`` is the finding, ``subtitle`` says what was measured, ``bars`` are the steps of the error.
+    ``caption`` is the chart's, ``notes`` are the first table's. The index compares ``errors``, of which it
+    needs those of privacy and of zero. ``repeated`` are the figures that papers print.
     """
 
     sentence: str
     pictures: Pictures = field(default_factory=Pictures)
-    number: tuple[str, str] | None = None
+    subtitle: str = ""
+    bars: Sequence[Bar] = ()
     caption: str = ""
+    tables: Sequence[PageTable] = ()
+    notes: Sequence[str] = ()
     sections: Sequence[Section] = ()
-    answers: Sequence[str] = ()
     errors: Mapping[str, tuple[float, float]] | None = None
+    factor: tuple[float, float, float] | None = None  # of privacy's noise, with its limits
     not_compared: str = "it does not measure errors"  # why the index has no errors
     repeated: Sequence[Repeated] = ()
 
@@ -60,58 +56,72 @@ def _why_not(compared: Mapping[str, tuple[float, float]], has_errors: bool) -> s
     return _NO_PRIVATE if "private" not in compared else "it has no zero baseline above 0"
 
 
-def headline_sentence(page: StudyPage, head: PageHeadline) -> str:
-    """Say what privacy costs at one setting, in at most 30 words and the setting's name in brackets."""
-    return render_sentence("plain_headline", page=page, head=head, is_share=page.metric in SHARES)
-
-
-def number_to_quote(page: StudyPage, head: PageHeadline) -> tuple[str, str] | None:
-    """Return the factor or else the smallest private error; none if no private estimate is useful."""
-    cost = head.cost
-    if cost.ranking.best is None or not cost.is_useful:
-        return None
-    if math.isfinite(cost.factor.value) and page.metric not in SHARES:
-        return times(cost.factor.value), render_sentence("quoted_factor", page=page, head=head)
-    best = render_sentence("mean", row=cost.ranking.best)
-    return best, render_sentence("quoted_error", page=page, head=head)
-
-
-def content(page: StudyPage, cells: pd.DataFrame, head: PageHeadline | None) -> Layout:
+def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw: pd.DataFrame) -> Layout:
+    """Return the parts of a page; ``raw`` are its cells with errors as they were measured."""
     if head is None:
         return Layout(render_sentence("no_headline"), not_compared=_NO_PRIVATE)
-    errors, guides = errors_of(cells, page), guides_of(page, head.where)
-    theory = [(each.label, guide_at(each, head.x)) for each in guides]
-    points = [(each.label, zip(each.n, each.value, [0.0] * len(each.n), strict=False)) for each in guides]
-    pictures, exhibits = draw_study(page, cells, head), draw_exhibits(page, cells, head)
-    tables = [
-        (setting_title(page, each), error_table(page, rows_at(errors, each), each))
-        for each in settings_of(errors, page)
-    ]
-    limited = limited_lines(cells, page, head.where)
-    best = head.cost.ranking.best
+    cells = measured.cells
+    errors, pictures = errors_of(cells, page), draw_study(page, cells, head)
+    best, parts = head.ranking.best, parts_of(head, page, measured)
     has_errors = best is None or math.isfinite(best.se)  # one repetition has no standard error
     compared = index_errors(head, page) if has_errors else {}
-    rates = [(label, fit) for label, each in points if (fit := fitted_slope(list(each)))]
-    fits, enough, same = slopes(head, page), enough_epsilon(head, page, cells), rows_for_the_same(head, page)
-    sections = [
-        Section("numbers", {"theory": [(label, value) for label, value in theory if math.isfinite(value)]}),
-        Section(
-            "errors",
-            {"best": best_by_size(head), "tables": tables, "limited": limited, "noisy": noisy_lines(head)},
-        ),
-        *exhibits,
-        *([Section("slopes", {"fits": fits, "rates": rates})] if fits else []),
-        *([Section("enough", enough)] if enough else []),
-        *([Section("same_rows", same)] if same else []),
-    ]
-    return Layout(
-        headline_sentence(page, head) if has_errors else render_sentence("one_repetition"),
-        pictures,
-        number_to_quote(page, head) if has_errors else None,
-        render_sentence("caption", page=page, head=head, left_out=pictures.left_out),
-        sections,
-        [each.context["answer"] for each in exhibits if "answer" in each.context],
-        compared if {"private", "zero"} <= set(compared) else None,
-        _why_not(compared, has_errors),
-        repeat_figures(page, cells),
+    if parts:
+        named = {"private": parts.private, "method": parts.method, "without": parts.sampling}
+        steps = {name: (each.value, each.error) for name, each in named.items() if each is not None}
+        compared = {name: each for name, each in compared.items() if name == "zero"} | steps
+    is_share, left_out = page.metric in SHARES, pictures.left_out
+    finding = render_sentence("finding", page=page, head=head, parts=parts, is_share=is_share)
+    n = best.n_ok if best is not None else 0
+    panels = draw_panels(
+        page, errors, settings_of(errors, page), y_log=metric_words(page.metric, page)[1] == "log"
     )
+    multiples = [Section("drawing", {"heading": "Every panel", "picture": panels})] if panels else []
+    return Layout(
+        finding if has_errors else render_sentence("one_repetition"),
+        pictures,
+        render_sentence("subtitle", page=page, head=head, parts=parts, repetitions=n),
+        _bars(parts) if parts else (),
+        render_sentence(
+            "caption",
+            page=page,
+            head=head,
+            parts=parts,
+            left_out=left_out,
+            of_new_sample=head.where.panel in measured.of_new_sample,
+        ),
+        _tables(page, errors, head),
+        [render_sentence("table_note")],
+        [*multiples, *draw_exhibits(page, raw[raw["epsilon"] != LIMIT], head)],
+        compared if {"private", "zero"} <= set(compared) else None,
+        (parts.factor.value, *parts.factor.limits) if parts and parts.factor.value > 0 else None,
+        _why_not(compared, has_errors),
+        repeat_figures(page, raw),
+    )
+
+
+def _bars(parts: Parts) -> list[Bar]:
+    last = "with privacy" if parts.method else "with privacy: method and noise"
+    names = {"sampling": "without privacy", "method": "method, hardly any noise", "privacy": last}
+    bars = []
+    for kind, after, added in parts.steps:
+        before = min(after.value, after.value - added)
+        note = f"± {error_bar(after.error, after.value)}" if after.error > 0 else ""
+        note = comma(note, render_sentence("times_with_limits", parts=parts) if kind == "privacy" else "")
+        bars.append(Bar(names[kind], [("before", before), (kind, abs(added))], num(after.value), note))
+    return bars
+
+
+def _tables(page: StudyPage, errors: pd.DataFrame, head: PageHeadline) -> list[PageTable]:
+    """Return a table for each panel and rule for δ, at the size nearest to the headline's: its own first."""
+    nearest: dict[tuple[str, str], tuple[float, Setting]] = {}
+    for where in settings_of(errors, page):
+        near = abs(math.log(where.epsilon / head.where.epsilon))
+        known = nearest.get((where.panel, where.delta_rule))
+        if known is None or near < known[0]:
+            nearest[where.panel, where.delta_rule] = near, where
+    found = []
+    for _, where in nearest.values():
+        x = size_at(rows_at(errors, where), page)
+        if x is not None:
+            found.append(method_table(page, errors, where, x))
+    return found

@@ -1,4 +1,4 @@
-"""The index page: what privacy costs in every study, side by side, and a card for each."""
+"""The index page: what privacy costs in every study, a row each."""
 
 from __future__ import annotations
 
@@ -12,18 +12,10 @@ from typing import Any, cast
 import pandas as pd
 
 import dpalgos
-from reports import palette
-from reports.charts.drawing import Chart, Picture, draw_chart, field, marks
 from reports.page import seconds_of
 from reports.render import SCRIPT, render_page
-from reports.writing import render_sentence, times
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
-_KINDS = {
-    "without": ("non-private", palette.NON_PRIVATE, "circle"),
-    "private": ("best private", palette.SERIES[0], "diamond"),
-    "zero": ("zero baseline", palette.ZERO_LINE, "stroke"),
-}
 _COLUMNS = ["panel", "data_source", "estimator"]
 
 
@@ -75,88 +67,47 @@ class Entry:
 
     @property
     def why_not_compared(self) -> str:
-        """Why the chart lacks the study."""
+        """Why the study has no bar."""
         if "warning" in self.manifest:
             return "its data are not public"
         return str(self.page.get("not_compared") or "it does not measure errors")
 
     @property
     def cost(self) -> float:
-        """The best private error over the one without privacy; infinite where that is not known."""
-        errors = self.page["errors"]
-        return float(errors["private"][0] / errors["without"][0]) if "without" in errors else math.inf
+        """The factor of the noise of privacy, or of noise and method together; infinite if unknown."""
+        known = self.page.get("factor") if "warning" not in self.manifest else None
+        return float(known[0]) if known else math.inf
 
     @property
-    def marked_name(self) -> str:
-        """The name, with what the run is not."""
-        marks = ["stand-in"] * (self.source == "stand-in") + ["trial"] * bool(self.page.get("trial"))
-        return f"{self.name} ({', '.join(marks)})" if marks else self.name
+    def may_be_none(self) -> bool:
+        """Whether the noise of privacy cannot be distinguished from none."""
+        return math.isfinite(self.cost) and not self.page["factor"][1] > 1
+
+    @property
+    def steps(self) -> list[tuple[str, float, float]]:
+        """Each step of the private error: its name, beginning and length, in % of the error of zero."""
+        errors, steps, before = self.page["errors"], list[tuple[str, float, float]](), 0.0
+        for kind, name in (("without", "sampling"), ("method", "method"), ("private", "privacy")):
+            if kind in errors:
+                at = min(100 * errors[kind][0] / errors["zero"][0], 100)
+                steps.append((name, before, at - before))
+                before = at
+        return steps
 
 
-def overview(entries: Iterable[Entry]) -> Picture | None:
-    """Draw the errors of all studies over those of the zero baseline, by what privacy costs."""
-    compared = [each for each in entries if each.is_compared]
-    if not compared:
-        return None
-    known = sorted((each for each in compared if math.isfinite(each.cost)), key=_place)
-    description = "; ".join(f"{each.marked_name} {times(each.cost)}" for each in known) or "not known"
-    alt = render_sentence("overview", told=description)
-    return draw_chart(overview_chart(compared), "overview", alt, "", png=False)
-
-
-def overview_chart(entries: Iterable[Entry]) -> Chart:
-    """Return a dot plot with a row per study: the cheapest privacy first, trial runs last."""
-    rows = []
-    for entry in sorted(entries, key=_place):
-        source, zero = entry.source, entry.page["errors"]["zero"][0]
-        for kind, (value, error) in entry.page["errors"].items():
-            at, bar = value / zero, 2 * error / zero
-            low, high = max(at - bar, at / 10), at + bar
-            row = {"study": entry.marked_name, "kind": _KINDS[kind][0], "real": source == "real"}
-            rows.append({**row, "x": at, "low": low, "high": high})
-    names, colors, shapes = zip(*_KINDS.values(), strict=True)
-    axis = {"title": "error over that of ignoring the data", "format": "~g", "grid": True, "tickCount": 4}
-    x = field("x:Q", scale={"type": "log", "nice": False, "padding": 10}, axis=axis)
-    labels = {"title": None, "labelLimit": 135, "minExtent": 135, "labelColor": palette.INK}
-    y = field("study:N", sort=None, axis=labels)
-    legend = {"orient": "top", "labelOffset": 4, "columnPadding": 10}
-    color = {"stroke": field("kind:N", scale={"domain": names, "range": colors}, legend=legend)}
-    shape = field("kind:N", scale={"domain": names, "range": shapes}, legend=legend)
-    limits = {"x": field("low:Q"), "x2": field("high"), "y": y, **color}
-    dots: dict[str, Any] = {"size": 64, "opacity": 1, "strokeWidth": 1.6}
-    hollow = {"test": "!datum.real", "value": palette.PAPER}
-    fill = {
-        "fill": field("kind:N", scale={"domain": names, "range": colors}, legend=legend, condition=hollow)
-    }
-    layers = [
-        marks(rows, "rule", limits, strokeWidth=1.5),
-        marks(rows, "point", {"x": x, "y": y, **color, "shape": shape, **fill}, **dots),
-    ]
-    return {"layer": layers, "width": 270, "height": {"step": 20}}
-
-
-def _place(entry: Entry) -> tuple[bool, float, str]:
-    return bool(entry.page.get("trial")), entry.cost, entry.name
+def _place(entry: Entry) -> tuple[bool, bool, float, str]:
+    return bool(entry.page.get("trial")), not entry.is_compared, entry.cost, entry.name
 
 
 def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
-    """Return ``index.html``, cards by title."""
-    ordered = sorted(entries, key=lambda each: (each.page["title"], each.name))
-    filters = {
-        "dataset": ("Dataset", _same(name for each in ordered for name in each.datasets)),
-        "estimator": ("Estimator", _same(name for each in ordered for name in each.estimators)),
-        "source": ("Data", {each.source: source_words(each.source) for each in ordered}),
-    }
-    drawn = overview(ordered)
+    """Return ``index.html``: a row per study, the cheapest privacy first."""
+    ordered = sorted(entries, key=_place)
     page, _ = render_page(
         "pages/index.jinja",
         script=SCRIPT,
         entries=ordered,
         source_words=source_words,
         seconds_of=seconds_of,
-        filters=filters,
-        overview=drawn,
-        others=[each for each in ordered if drawn and not each.is_compared],
     )
     return {"index.html": page}
 
@@ -164,10 +115,6 @@ def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:
 @cache
 def _titles() -> dict[str, str]:
     return {entry.name: entry.title for entry in dpalgos.catalog()}
-
-
-def _same(values: Iterable[str]) -> dict[str, str]:
-    return {value: value for value in sorted(set(values))}
 
 
 def source_words(source: str) -> str:

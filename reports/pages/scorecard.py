@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.cells import Setting
-from reports.fairness import Limited
-from reports.render import SCRIPT, PageTable, TableCell, render_page
-from reports.writing import num, render_sentence, setting
+from reports.render import SCRIPT, Bar, PageTable, TableCell, render_page
+from reports.writing import render_sentence
 
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
-_CALIBRATIONS = {"paper": "paper’s", "tight": "tight"}
+_CALIBRATIONS = {"paper": "their own", "tight": "the tight"}
 
 
 @dataclass(frozen=True)
@@ -49,37 +47,30 @@ class FigureRow:
         return printed, where, settings, self.shape, differs
 
 
-@dataclass(frozen=True)
-class LimitedRow:
-    """A private method of a study's panel whose error is not mainly due to privacy noise."""
-
-    study: str
-    where: Setting
-    limited: Limited
-
-    @property
-    def cells(self) -> tuple[str, str, str, str, str]:
-        each = self.limited
-        place = f"{self.study}, {self.where.panel}, ε = {setting(self.where.epsilon)}"
-        off = num(each.noise_off) if each.is_biased else ""
-        fall = f"{num(each.flat[0])} to {num(each.flat[1])}" if each.flat else ""
-        return place, each.label, num(each.mean), off, fall
-
-
-LIMITED_COLUMNS = ("Study, panel", "Method", "Error", "Without noise", "Smallest to largest ε")
 FIGURE_COLUMNS = ("Printed", "Study, panel", "Same settings?", "Same shape?", "What differs")
 
 
 def tally(judged: Sequence[Judged]) -> str:
-    """Say for each calibration how many claims hold, fail and are not tested."""
-    counts = {
-        label: [_verdict(each.verdicts[name]) for each in judged] for name, label in _CALIBRATIONS.items()
-    }
-    found = [
-        (label, *(verdicts.count(each) for each in (*VERDICTS.values(), OPEN)))
-        for label, verdicts in counts.items()
-    ]
-    return render_sentence("tally", n=len(judged), found=found)
+    """Say for each calibration how many claims hold and fail."""
+    return render_sentence("tally", n=len(judged), found=_counts(judged))
+
+
+def _counts(judged: Sequence[Judged]) -> list[tuple[str, int, int, int]]:
+    """Return how many claims hold, fail and are not tested, by calibration."""
+    found = []
+    for name, label in _CALIBRATIONS.items():
+        verdicts = [_verdict(each.verdicts[name]) for each in judged]
+        holds, fails = (verdicts.count(each) for each in VERDICTS.values())
+        found.append((label, holds, fails, verdicts.count(OPEN)))
+    return found
+
+
+def _bars(judged: Sequence[Judged]) -> list[Bar]:
+    return [
+        Bar(f"{label} calibration", [("holds", holds), ("fails", fails), ("open", left)], f"{holds}",
+            f"hold, {fails} fail, {left} are not tested")
+        for label, holds, fails, left in _counts(judged)
+    ]  # fmt: skip
 
 
 def _verdict(judgment: Any) -> str:
@@ -92,7 +83,6 @@ def render_scorecard(
     papers: Mapping[str, str],
     judged: Sequence[Judged],
     figures: Sequence[FigureRow],
-    limited: Mapping[str, Sequence[LimitedRow]],
     command: str,
     ran: str,
     *,
@@ -101,8 +91,7 @@ def render_scorecard(
 ) -> dict[str, bytes]:
     """Return the page; ``papers`` are names by key, in the order of the page, ``ran`` says when and how.
 
-    ``figures`` are those that the papers print, ``limited`` the limited methods of each study that was
-    checked. ``trial`` is the banner where a study ran at profile smoke.
+    ``figures`` are those that the papers print. ``trial`` is the banner where a study ran at profile smoke.
     """
     claims = {name: [_row(each) for each in judged if each.paper == key] for key, name in papers.items()}
     html, markdown = render_page(
@@ -115,17 +104,10 @@ def render_scorecard(
         letters=[f"{key}: {papers[key]}" for key in dict.fromkeys(each.paper for each in figures)],
         command=command,
         tally=tally(judged),
+        bars=_bars(judged),
         claims={name: rows for name, rows in claims.items() if rows},
         figures=PageTable(
             FIGURE_COLUMNS, [each.cells for each in figures], "Printed figures", 5, stacked=True
-        ),
-        checked=list(limited),
-        limited=PageTable(
-            LIMITED_COLUMNS,
-            [row.cells for rows in limited.values() for row in rows],
-            "Private methods that are not limited by privacy noise",
-            2,
-            stacked=True,
         ),
         studies=sorted({(each.study, f"../{each.study}/report.html") for each in judged if each.has_run}),
         script=f"../{SCRIPT}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,12 @@ from reports.cells import cells_of, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
 from reports.error_table import failures_of
 from reports.exhibits import is_drawn
+from reports.new_sample import page_cells
 from reports.page import Section, StudyPage, seconds_of
 from reports.pages import attack_page, error_page
-from reports.ranking import headline_of
+from reports.ranking import PageHeadline, headline_of
 from reports.render import SCRIPT, render_page
+from reports.rises import rises_of
 from reports.writing import render_sentence
 
 LAYOUTS = {
@@ -45,20 +48,31 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     `figures/*.svg` and `*.png`. The same input gives the same bytes.
     """
     summary = summarize(results)
-    cells = cells_of(summary, page)
-    errors, head = errors_of(cells, page), headline_of(cells, page)
-    layout = LAYOUTS[page.layout](page, cells, head)
+    measured = page_cells(summary, results, page)
+    errors, head = errors_of(measured.cells, page), headline_of(measured.cells, page)
+    layout = LAYOUTS[page.layout](page, measured, head, cells_of(summary, page))
     counts = repetitions(errors)
     trial = render_sentence("trial", repetitions=counts[1], shrunk=_shrunk(page, errors))
-    sections = [
-        *layout.sections,
-        *(each for each in page.sections if not is_drawn(each)),
-        Section(
-            "origin",
-            {"panels": list(filter(None, panels_of(errors, page))), "n_cells": errors["cell"].nunique()},
+    of = {each.kind: each.context for each in page.sections}
+    failures = failures_of(results, page)
+    rises = rises_of(errors, page) if layout.errors else []
+    trust = {
+        "rises": rises,
+        "notes": of.get("trust", {}).get("notes", ()),
+        "risk": of.get("risk", {}).get("text", ""),
+    }
+    sections = [*layout.sections, Section("trust", {**trust, **failures})]
+    panels = list(filter(None, panels_of(errors, page)))
+    methods = [
+        Section("measured", {"text": of.get("trust", {}).get("measured", "")}),
+        *(
+            each
+            for each in page.sections
+            if not is_drawn(each) and each.kind not in ("trust", "risk", "certified")
         ),
-        Section("failures", failures_of(results, page)),
-        Section("again", {"seconds": seconds_of(page.manifest), "manifest": page.manifest}),
+        Section("origin", {"panels": panels, "n_cells": errors["cell"].nunique()}),
+        Section("failures", {"table": failures["table"]}),
+        Section("again"),
     ]
     drawn = [fact for each in sections for fact in each.context.values() if isinstance(fact, Picture)]
     files: dict[str, bytes] = {}
@@ -67,28 +81,48 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
+    shown: dict[str, Any] = {
+        "page": page,
+        "head": head,
+        "layout": layout,
+        "repetitions": counts,
+        "trial": trial,
+        "audited": head is not None and any(row.audited == row.audited for row in head.rows),
+        "guarantees": guarantees(page),
+        "described": {each.name: _about(each) for each in in_order(page)},
+        "seconds_of": seconds_of,
+        "exposed": _exposed(page, head),
+    }
     html, markdown = render_page(
         "pages/study.jinja",
         charts=layout.pictures.live,
         script=f"../{SCRIPT}",
-        page=page,
-        head=head,
-        layout=layout,
         sections=sections,
-        repetitions=counts,
-        trial=trial,
-        audited=head is not None and any(row.audited == row.audited for row in head.rows),
-        guarantees=guarantees(page),
-        described={each.name: _about(each) for each in in_order(page)},
+        **shown,
     )
     files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
+    warning = ". ".join(filter(None, [banner(page.data_source), page.warning, trial]))
+    files["methods.html"] = render_page("pages/methods.jinja", sections=methods, banner=warning, **shown)[0]
     for card in page.data_cards:
         warning = banner(card.read["data_source"]) or page.warning
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]
     panel = head.where.panel if head else ""
-    about = {"title": page.title, "headline": layout.sentence, "panel": panel, "errors": layout.errors}
-    about |= {"trial": trial, "not_compared": layout.not_compared}
+    about: dict[str, Any] = {
+        "title": page.title,
+        "headline": layout.sentence,
+        "panel": panel,
+        "errors": layout.errors,
+    }
+    about |= {"factor": layout.factor, "trial": trial, "not_compared": layout.not_compared}
     return Report(files, about)
+
+
+def _exposed(page: StudyPage, head: PageHeadline | None) -> float:
+    """Return δ times the people, whose data the guarantee would allow to publish; NaN if unknown."""
+    known = [(row.delta, page.people.get((row.panel, row.n), row.n)) for row in (head.at_x if head else ())]
+    return max(
+        (delta * people for delta, people in known if delta == delta and people is not None), default=math.nan
+    )
 
 
 def _shrunk(page: StudyPage, errors: pd.DataFrame) -> list[tuple[str, int, int]]:

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from dpalgos import InputError, get_estimator
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import release_plan
 from reports.page import ZERO
-from reports.ranking import first_below
 from tasks.advice.releases import (
     LEVEL,
     SEED,
@@ -126,8 +126,7 @@ def advise(
         warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of synthetic rows
         for number, (prepared, quantities) in enumerate(tables_of_study(spec, TABLES)):
             drawn.append(quantities)
-            for with_noise_off in spec.blocks("standard", replicates=1, seed=SEED + number):
-                block = replace(with_noise_off, n_noise_off=0)
+            for block in spec.blocks("standard", replicates=1, seed=SEED + number, with_limit=False):
                 errors.append(compute_block(block, prepared).assign(table=number))
                 if block.replicates.n == head.n:
                     draw = next(iter(block.problem.draws(block.replicates, prepared)))
@@ -239,10 +238,24 @@ def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
 def _first(target: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
     """Return where errors fall to a wanted one, by what to expect and by both ends of the ranges."""
     expected, *ends = (
-        first_below(target, [(x, getattr(each, name), 0.0) for x, each in points])[0]
+        first_below(target, [(x, getattr(each, name)) for x, each in points])
         for name in ("error", "low", "high")
     )
     return expected, min(expected, *ends), max(expected, *ends)
+
+
+def first_below(target: float, points: Sequence[tuple[float, float]]) -> float:
+    """Return where errors first fall to a wanted one, on log scales; infinite beyond the last point."""
+    known = sorted((math.log(x), math.log(error)) for x, error in points if 0 < error < math.inf)
+    if not known or not target > 0:
+        return math.inf
+    level = math.log(target)
+    if known[0][1] <= level:
+        return math.exp(known[0][0])
+    for (x, error), (later, less) in pairwise(known):
+        if less <= level:
+            return math.exp(x + (error - level) / (error - less) * (later - x))
+    return math.inf
 
 
 def with_least_noise(spec: StudySpec) -> Panel:

@@ -34,10 +34,7 @@ def fit_cell(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Result:
     seed, count = replicates.seed_of(cell), draw.replicates
     seeds = np.random.SeedSequence(seed, n_children_spawned=draw.first)
     rng = replicate_generator(seed, draw.first) if count == 1 else np.random.default_rng(seeds)
-    estimate: Callable[..., dpalgos.Result] = dpalgos.estimate
-    if not cell.noise:
-        from dpalgos.noise_off import estimate_without_noise as estimate  # comparisons alone need it
-    return estimate(cell.estimator, draw.sample, rng=rng, replicates=count, **cell.keywords())
+    return dpalgos.estimate(cell.estimator, draw.sample, rng=rng, replicates=count, **cell.keywords())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -254,7 +251,7 @@ class Measure:
     exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = lambda _, run: {}  # as in `RowSource`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
-    has_noise_off: bool = False  # whether private estimates are also measured with their noise switched off
+    has_limit: bool = False  # whether private estimates are also measured with next to no noise
     layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
 
 

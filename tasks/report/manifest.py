@@ -8,28 +8,27 @@ import shlex
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import dpalgos
 from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
-from dpalgos.accounting.events import Event
+from dpalgos.accounting.events import Event, Relation
+from dpalgos.api import build_params
 from dpalgos.plugins import named_files
 from tasks.cache import Written, digest
 from tasks.run.datasets import Tables
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
-from tasks.study.estimators import MAX_WEIGHT, EstimatorSpec
+from tasks.study.estimators import EstimatorSpec
 from tasks.study.spec import Panel, StudySpec
 
-_FEW_ROWS, _NUMBERS = 50, 500_000  # of a synthetic table: the least and the most
+_FEW_ROWS = 50  # whose plan has all releases, where a size is not that of rows
 
 
 def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
@@ -46,28 +45,19 @@ def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
 
 def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
     """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
-    grid, rng = spec.grid_of(panel), np.random.default_rng(0)
+    grid, people = spec.grid_of(panel), panel.problem.traits.of_people
     sizes = panel.problem.sizes(max(grid.n))
     sizes |= {name: max(each) for name, each in {"s": grid.s, "T": grid.steps}.items() if each}
-    n = max(_FEW_ROWS, min(spec.headline.n, _NUMBERS // sizes["d"]))
-    X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
-    keywords = item.keywords(sizes)
-    of_users = dpalgos.get_estimator(item.name).unit_of_privacy == "user"
-    if of_users:
-        keywords["range_failure"] = 1.0  # too few to find any range
-    users = np.arange(n) if of_users or panel.problem.traits.of_people else None
-    y_or_none = None if spec.task_of(panel) == "mean" else y
-    weights = np.ones(n) if MAX_WEIGHT in keywords else None
-    result = dpalgos.estimate(
-        item.name,
-        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=users, row_weights=weights),
-        rng=rng,
-        epsilon=spec.headline.epsilon,
-        delta=delta_at(spec.headline.delta, spec.headline.n),
-        calibration="tight" if "tight" in item.calibrations else item.calibrations[0],
-        **keywords,
-    )
-    return result.events
+    budget: dict[str, Any] = {
+        "epsilon": spec.headline.epsilon,
+        "delta": delta_at(spec.headline.delta, spec.headline.n),
+    }
+    budget["calibration"] = "tight" if "tight" in item.calibrations else item.calibrations[0]
+    estimator = dpalgos.get_estimator(item.name).for_unit(people=people)
+    some = {"range_failure": 1.0} if estimator.takes("range_failure") else {}  # too few to find any range
+    params = build_params(estimator, {**item.keywords(sizes), **some, **budget})
+    events = params.events(max(_FEW_ROWS, spec.headline.n), sizes["d"])
+    return tuple(replace(each, relation=estimator.relation or Relation.CENTRAL) for each in events)
 
 
 NOT_FOR_PUBLICATION = (

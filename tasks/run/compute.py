@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpalgos
-from data.results.table import noise_off_metric, validate_results
+from data.results.table import validate_results
 from data.store.references import DatasetRef
 from tasks.cache import METADATA, Target, Written
 from tasks.cells import Cell, one_blas_thread
@@ -33,18 +33,11 @@ def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, di
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
     draws = problem.draws(block.replicates, prepared)
     del prepared  # rows that a draw has copied in another order need no memory any more
-    noise_off: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
     for draw in draws:
         answered = _answered(block.cells, block, draw)
         for cell in block.cells:
             outcomes[cell.key].append(answered[cell.run_key, cell.iterate])
-        if (count := block.replicates.first + block.n_noise_off - draw.first) > 0:
-            for key, outcome in _without_noise(block, draw.of_first(count)).items():
-                noise_off[key].append(outcome)
     parts = [_rows(cell, block, outcomes[cell.key]) for cell in block.cells]
-    parts += [
-        _noise_off_rows(cell, block, noise_off[cell.key]) for cell in block.cells if noise_off[cell.key]
-    ]
     rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
@@ -66,35 +59,6 @@ class _Outcome:
 
 _RunKey = tuple[str, int | None]  # the key of a run, and which iterate is the estimate
 _Outcomes = dict[_RunKey, "_Outcome"]
-
-
-def _without_noise(block: Block, draw: Draw) -> dict[str, _Outcome]:
-    """Return the outcome of each private cell with its noise switched off, by key, where it has an estimate.
-
-    Without noise, a descent does not depend on ε and δ. Its cells therefore share a run.
-    """
-    off: dict[str, Cell] = {}
-    for cell in block.cells:
-        if cell.calibration == "none":
-            continue
-        alike = replace(cell, noise=False)
-        if dpalgos.get_estimator(cell.estimator).has_path and "sparsity_choice" not in cell.params:
-            alike = replace(
-                alike, calibration="tight", epsilon=1.0, delta=1e-6, delta_rule="", of_path=cell.of_path
-            )
-        off[cell.key] = alike
-    answered = _answered(tuple(off.values()), block, draw)
-    found = {key: answered[cell.run_key, cell.iterate] for key, cell in off.items()}
-    return {key: replace(outcome, certified=np.nan) for key, outcome in found.items() if outcome.measured}
-
-
-def _noise_off_rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
-    """Return the headline's metric of a cell with its noise switched off, under a name of its own."""
-    rows = _rows(cell, block, outcomes)
-    metric = measure_of(block.problem).metric(block.problem.traits)
-    kept = rows["metric"] == metric
-    name = np.full(int(kept.sum()), noise_off_metric(metric), dtype=object)
-    return {key: values[kept] for key, values in rows.items()} | {"metric": name}
 
 
 def _answered(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:

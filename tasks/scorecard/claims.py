@@ -15,6 +15,7 @@ import pandas as pd
 import scipy
 from pydantic import Field, ValidationError, model_validator
 
+from data.results.table import LIMIT
 from reports.cells import ROUNDING
 from reports.error_table import CERTIFIED_LIMIT
 from reports.writing import num, num_in, setting, span, words
@@ -228,6 +229,7 @@ class Guarantee(Strict):
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         table = evidence.results
         is_private = (table["calibration"] == calibration) & table["estimator_epsilon"].notna()
+        is_private &= table["epsilon"] != LIMIT  # the papers claim nothing of so large an ε
         rows = table[is_private & (table["estimator"] == claim.estimator)]
         if claim.panel:
             rows = rows[claim.rows_of(rows)]

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,7 @@ from data.results.summary import summarize, summary_csv
 from data.results.table import COLUMNS, to_parquet_bytes, validate_results
 from data.store.folders import atomic_write
 from reports.cells import comma
-from reports.pages.scorecard import FigureRow, Judged, LimitedRow, render_scorecard, tally
+from reports.pages.scorecard import FigureRow, Judged, render_scorecard, tally
 from reports.writing import render_sentence, setting, when, words
 from tasks.errors import guarded
 from tasks.papers import paper_names
@@ -79,7 +78,6 @@ def scorecard_page(
     studies: Sequence[StudySpec],
     out: Path,
     context: dict[str, Any],
-    limited: Mapping[str, Sequence[LimitedRow]] = MappingProxyType({}),
 ) -> Path:
     """Write results, summary, page, card and manifest into a folder, the manifest last; return the page."""
     judged = [
@@ -108,7 +106,6 @@ def scorecard_page(
             scorecard.papers,
             rows,
             figures,
-            limited,
             context["command"],
             ran,
             without_figures=[scorecard.papers[key] for key in scorecard.without_figures],

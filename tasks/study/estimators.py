@@ -139,22 +139,31 @@ class EstimatorSpec(Strict):
         return keywords
 
     def cells(
-        self, panel: str, sizes: Mapping[str, int], s: int | None, grid: Grid, forecast: Forecast
+        self,
+        panel: str,
+        sizes: Mapping[str, int],
+        s: int | None,
+        grid: Grid,
+        forecast: Forecast,
+        more: Sequence[tuple[float, str]] = (),
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``forecast`` returns the settings for each of some budgets that a forecast chooses.
+        ``more`` are pairs of an ε and a rule for δ next to those of the grid. ``forecast`` returns the
+        settings for each of some budgets that a forecast chooses.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
         steps = grid.steps if self.takes_path(grid) else (sizes.get("T"),)
         if not self.calibrations:
             yield Cell(**same, steps=steps[0], calibration="none", epsilon=None, delta=None, delta_rule="")
+        pairs = dict.fromkeys([*product(grid.epsilon, grid.delta), *more])
+        asked = [(calibration, *pair) for calibration in self.calibrations for pair in pairs]
         budgets: list[dict[str, Any]] = [
             {"epsilon": epsilon, "delta": delta_at(rule, sizes["n"]), "calibration": calibration}
-            for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta)
+            for calibration, epsilon, rule in asked
         ]
-        rules = [rule for _, _, rule in product(self.calibrations, grid.epsilon, grid.delta)]
+        rules = [rule for _, _, rule in asked]
         chosen = forecast(same["params"], budgets) if self.by_forecast and budgets else [{}] * len(budgets)
         for budget, rule, settings in zip(budgets, rules, chosen, strict=True):
             params = {**same["params"], **settings}

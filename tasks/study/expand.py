@@ -11,7 +11,6 @@ from tasks.problems.problem import RowSource
 # Elements of all data sets that the cells of one block read, so that it lasts seconds.
 _ELEMENTS_PER_BLOCK = 400_000_000
 _ELEMENTS_PER_CELL = 200_000  # what a cell costs apart from its data
-_MOST_NOISE_OFF = 2  # replicates: without noise they differ in their rows alone
 _NAMED = 3  # estimators in a block's title
 
 
@@ -25,7 +24,6 @@ class Block:
     work: int  # a rough measure, for the order of execution and the remaining time
     n_bytes: int  # about how much memory one draw of its data takes
     cells: tuple[Cell, ...]
-    n_noise_off: int = 0  # replicates of private cells that also run with their noise switched off
 
     @property
     def key(self) -> str:
@@ -55,7 +53,6 @@ def bundle(
     work = (len(cells) + 1) * (cost.elements + _ELEMENTS_PER_CELL)  # of a replicate
     batch = cost.batch or max(1, _ELEMENTS_PER_BLOCK // work)
     products = 8 * every.n * d * (d + 1) // 2 if measure_of(problem).of_intervals else 0
-    noise_off = max(1, min(_MOST_NOISE_OFF, every.count // 10)) if measure_of(problem).has_noise_off else 0
     for first in range(0, every.count, batch):
         count = min(batch, every.count - first)
         yield Block(
@@ -65,5 +62,4 @@ def bundle(
             work=count * work,
             n_bytes=max(cost.n_bytes + products, 8 * cost.elements),
             cells=cells,
-            n_noise_off=max(0, min(count, noise_off - first)),
         )

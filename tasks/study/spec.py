@@ -15,6 +15,7 @@ from data.dataset import Dataset
 from data.errors import DataError
 from data.fetch.raw import RawFile
 from data.results.printed_figures import PrintedFigure
+from data.results.table import LIMIT
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
@@ -207,7 +208,8 @@ class StudySpec(Strict):
                 raise ValueError(f"{where}: panel {panel.name!r} does not run {name!r}; correct the line")
             budget = {"epsilon": line.epsilon or figure.epsilon, "delta": figure.delta}
             for key, value in budget.items() if line.calibration != "none" and not figure.printed else ():
-                if value not in (known := getattr(grid, key)):
+                known = getattr(grid, key)
+                if value not in known and (key, value) != ("epsilon", LIMIT):
                     listed = ", ".join(map(str, known))
                     raise ValueError(f"{where}: {key} must be one of {listed}, got {value!r}")
 
@@ -371,18 +373,22 @@ class StudySpec(Strict):
         replicates: int | None,
         seed: int,
         data_sources: Mapping[str, str] | None = None,
+        with_limit: bool = True,
     ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long.
 
-        None: as many replicates as the profile has.
+        None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000,
+        with one rule for δ, where the panel measures errors.
         """
         count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
             grid, problem, source = self.grid_at(panel, profile), panel.problem, "simulated"
             if isinstance(problem, DatasetSource):
                 source = (data_sources or {}).get(problem.source, "real")
+            rule = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
+            limit = [(LIMIT, rule)] if with_limit and measure_of(problem).has_limit else []
             for n in grid.n:
-                cells = tuple(self._cells(panel, n, grid))
+                cells = tuple(self._cells(panel, n, grid, limit))
                 every: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
                 drawn = Replicates(**every, first=0, count=count, of=count)
                 blocks += bundle(cells, problem, drawn, source)
@@ -401,12 +407,12 @@ class StudySpec(Strict):
     def headline_cells(self, blocks: list[Block]) -> list[Cell]:
         return [cell for cell in self.headline_block(blocks).cells if cell.epsilon is not None]
 
-    def _cells(self, panel: Panel, n: int, grid: Grid) -> Iterator[Cell]:
+    def _cells(self, panel: Panel, n: int, grid: Grid, limit: Sequence[tuple[float, str]]) -> Iterator[Cell]:
         for s in grid.s or (None,):
             for item in self.estimators_of(panel):
                 for sizes in item.sizes(panel.problem.sizes(n), s, grid):
                     forecast = partial(self._by_forecast, item.name, panel.problem, n)
-                    yield from item.cells(panel.name, sizes, s, grid, forecast)
+                    yield from item.cells(panel.name, sizes, s, grid, forecast, limit)
 
     def _by_forecast(
         self,

@@ -31,3 +31,24 @@ def test_the_page_names_the_winner_of_each_set_of_panels(generate):
     decisions = generate.pages()["evidence/decisions.txt"]
     local = next(line for line in decisions.splitlines() if "trust nobody" in line)
     assert re.search(r"correlated: \{doc\}`ldp_nldp ", local)
+
+
+def test_a_measured_estimator_that_its_table_lacks_fails_the_build(generate):
+    """Estimators that protect people are those of the catalog and those of rows that take people."""
+    rows = generate.evidence()
+    of_people = rows[rows.study == "user_regression"]
+    shown = generate.pages()["evidence/errors.txt"]
+    generate.check_complete("people", of_people, shown)
+    assert "preconditioned_regression" in set(of_people.estimator)
+    with pytest.raises(LookupError, match="preconditioned_regression"):
+        generate.check_complete("people", of_people, shown.replace("/preconditioned_regression>`", ""))
+
+
+def test_cells_with_next_to_no_noise_are_no_evidence(generate):
+    rows = generate.evidence()
+    rows = rows[rows.study == "fair"]
+    limit = rows[rows.epsilon == 0.5].assign(epsilon=1000.0, mean=0.0)
+    both = generate.pd.concat([rows, limit])
+    assert [set(part.epsilon) for part in generate.comparisons(both)] == [
+        set(part.epsilon) for part in generate.comparisons(rows)
+    ]

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from data.datasets import get_dataset
 from data.results.printed_figures import PrintedFigure
 from data.results.summary import summarize
-from data.results.table import COLUMNS, PRIVACY_COLUMNS, validate_results
+from data.results.table import COLUMNS, LIMIT, PRIVACY_COLUMNS, validate_results
 from dpalgos.catalog import get_estimator
-from reports.cells import cells_of
+from reports.new_sample import page_cells
 from reports.page import Axis, DataCard, Guide, Section, StudyPage
 from reports.pages.index import Entry
 from reports.ranking import headline_of
@@ -46,7 +46,8 @@ def synthetic_results(replicates=10, data_source="real", sizes=SIZES):
                 for r in range(replicates):
                     noise = 1.0 if name == "zero" else float(np.exp(rng.normal(0, 0.3)))
                     rows.append(cell | {"n": m, "replicate": r, "seed": 1000 + r, "value": mean * noise})
-            for epsilon, (rule, delta) in itertools.product(EPSILONS, RULES.items()):
+            every = [*itertools.product(EPSILONS, RULES.items()), (LIMIT, ("1/n^2", RULES["1/n^2"]))]
+            for epsilon, (rule, delta) in every:
                 rows += _private_rows(rng, panel, m, epsilon, rule, delta(m), replicates)
     frame = pd.DataFrame(rows)
     frame["data_source"] = data_source
@@ -128,7 +129,7 @@ def figure_4b(**changes):
 
 def measured(results, page):
     """Return a page with the cells and the headline of its results."""
-    cells = cells_of(summarize(results), page)
+    cells = page_cells(summarize(results), results, page).cells
     return page, cells, headline_of(cells, page)
 
 

@@ -15,18 +15,19 @@ from data.results.summary import summarize
 from dpalgos import get_estimator
 from flows.studies.find_study import find_study, study_names
 from reports import palette
-from reports.cells import cells_of
+from reports.cells import cells_of, errors_of
 from reports.charts.figure import draw_figure
 from reports.charts.study import StudyChart
-from reports.error_table import error_table
+from reports.error_table import method_table
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
 from reports.page import ZERO
-from reports.pages.index import overview_chart, render_index
+from reports.pages.index import render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
 from reports.writing import error_bar, num
+from tasks.report.build_page import _chosen_by_forecast
 from tests.reports.synthetic import entry, figure_4b, measured, replaced
 
 
@@ -86,16 +87,24 @@ def test_markdown_links_only_to_files_that_exist(report):
     assert "![" in markdown
 
 
+def table_of(results, page):
+    """Return the first table of a page by the text of its first cells, and its columns."""
+    _, cells, head = measured(results, page)
+    table = method_table(page, errors_of(cells, page), head.where, head.x)
+    return {row[0].text + row[0].note: row for row in table.cells}, list(table.columns)
+
+
 def test_figures_of_the_page_are_those_of_summary_csv(report):
-    html = re.sub(r"<sup.*?</sup>", "", report.files["report.html"].decode())
+    html = report.files["report.html"].decode()
     rows = re.findall(r"<tr.*?</tr>", html[: html.index("<script")], re.DOTALL)
     cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
     cells = [[re.sub("<[^>]+>", "", cell).strip() for cell in row] for row in cells]
     summary = pd.read_csv(io.BytesIO(report.files["summary.csv"]))
-    asked = "calibration == 'tight' and panel == 'public' and epsilon == 0.5 and delta_rule == '10/n^1.1'"
+    asked = "calibration == 'tight' and panel == 'public' and n == 20000"
     for name, title in (("adassp", "AdaSSP"), ("preconditioned_regression", "Preconditioned regression")):
-        shown = next(row for row in cells if row[0] == f"{title}tight calibration")  # of the headline's table
-        found = summary.query(asked)[lambda rows, name=name: rows["estimator"] == name]
+        shown = next(row for row in cells if row[0] == title)  # of the headline's table
+        found = summary.query(f"{asked} and (delta_rule == '10/n^1.1' or epsilon == 1000)")
+        found = found[found["estimator"] == name].sort_values("epsilon")
         pairs = zip(found["mean"], found["se"], strict=True)
         assert shown[1:-1] == [f"{num(mean)}±\u00a0{error_bar(se, mean)}" for mean, se in pairs]
 
@@ -112,10 +121,23 @@ def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(resu
     for size in (100, 20_000):
         best = rank(head.rows, size).best
         assert best is None or best.role == "private"
-    firsts = ((row[0], row) for row in error_table(page, head.rows, head.where).cells)
-    rows = [row for first, row in firsts if first.text in names and first.flags]
-    printed = [row for row in rows if row[0].note == "paper's calibration"]
-    assert [row[-1].text for row in printed] == ["not private"] * len(names)
+    rows, _ = table_of(changed, page)
+    for name in names:
+        certified = rows[f"{name}paper's calibration"][-1]
+        assert (certified.text, certified.kind) == ("none: not private", "flagged")
+
+
+def test_a_certified_epsilon_above_its_target_is_flagged(results, page):
+    """In the table, in HTML and as Markdown; a smaller one is not."""
+    changed = results.copy()
+    at = changed["estimator"].eq("adassp") & changed["calibration"].eq("tight") & changed["epsilon"].eq(0.5)
+    changed.loc[at, ["certified_epsilon", "estimator_epsilon"]] = 0.6
+    rows, _ = table_of(changed, page)
+    assert (rows["AdaSSP"][-1].text, rows["AdaSSP"][-1].kind) == ("0.600", "flagged")
+    assert rows["Preconditioned regression"][-1].kind == ""
+    files = render_study(changed, page).files
+    assert '<td class="flagged number">0.600' in files["report.html"].decode()
+    assert "0.600 ⚠" in files["report.md"].decode()
 
 
 def test_what_a_run_writes_makes_an_index(report, standin_report):
@@ -123,18 +145,18 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
     one, other = entry(report, **times), entry(standin_report, "second")
     assert not one.is_compared
     one = entry(report, started=times["started"])
-    assert one.cost == one.page["errors"]["private"][0] / one.page["errors"]["without"][0] > 1
+    errors = one.page["errors"]
+    assert one.cost == pytest.approx(errors["private"][0] / errors["method"][0])
+    assert one.cost > 1
     assert (one.source, other.source, one.datasets) == ("real", "stand-in", ["housing"])
     assert "AdaSSP" in one.estimators
     html = render_index([other, one])["index.html"].decode()
     assert html == render_index([one, other])["index.html"].decode()
-    loaded = Loads(html).loaded
-    assert [each for each in loaded if not each.startswith("data:")] == [
-        "second/figures/card.svg", "housing/figures/card.svg", SCRIPT,
-    ]  # fmt: skip
+    assert [each for each in Loads(html).loaded if not each.startswith("data:")] == [SCRIPT]
     assert len(Loads(html).ids) == len(set(Loads(html).ids))
     assert "<script>alert" not in html
-    shown = "stand-in, not the real data", "took 48 s", 'data-dataset="housing"', 'href="housing/report.html"'
+    shown = "stand-in, not the real data", 'href="housing/report.html"', escape(report.about["headline"])
+    html = html.replace("\u00a0", " ")
     assert [words for words in shown if words not in html] == []
 
 
@@ -144,15 +166,18 @@ def test_a_summary_that_no_run_writes_is_refused(report, summary):
         entry(replace(report, files={"summary.csv": summary}))
 
 
-def test_the_overview_has_each_study_once_by_what_privacy_costs(report):
-    errors = {"without": (0.1, 0.01), "zero": (1.0, 0.0)}
+def test_the_index_has_each_study_once_by_what_privacy_costs(report):
+    """Its bar has the parts of the error, as shares of the error of zero."""
+    errors = {"without": (0.1, 0.01), "method": (0.1, 0.0), "zero": (1.0, 0.0)}
     private = {"dear": (0.5, 0.0), "cheap": (0.11, 0.0), "middle": (0.2, 0.0)}
-    found = [entry(report, name, {"errors": errors | {"private": each}}) for name, each in private.items()]
-    chart = overview_chart(found)
-    rows = chart["layer"][1]["data"]["values"]
-    assert list(dict.fromkeys(row["study"] for row in rows)) == ["cheap", "middle", "dear"]
-    assert len(rows) == 9
-    assert {row["x"] for row in rows if row["kind"] == "zero baseline"} == {1.0}
+    found = [
+        entry(report, name, {"errors": errors | {"private": each}, "factor": [each[0] / 0.1, *limits]})
+        for (name, each), limits in zip(private.items(), [(4, 6), (0.9, 1.3), (1.5, 3)], strict=True)
+    ]
+    html = render_index(found)["index.html"].decode()
+    assert re.findall(r'href="(\w+)/report.html"', html) == ["cheap", "middle", "dear"]
+    assert found[0].steps == [("sampling", 0, 10), ("method", 10, 0), ("privacy", 10, 40)]
+    assert ("× 5" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
 
 
 def few(results):
@@ -163,15 +188,6 @@ def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
     mixed = few(results).copy()
     mixed.loc[mixed["panel"] == "public", "data_source"] = "simulated"
     assert entry(render_study(mixed, page)).source == "simulated"
-
-
-@pytest.mark.parametrize(("population", "is_unknown"), [((0, "rows"), True), ((1_000_000, "rows"), False)])
-def test_the_page_of_an_own_table_explains_sections_that_it_lacks(page, results, population, is_unknown):
-    own_table = {"rows": [], "missing": "", "left_out": []}
-    page = replaced(replace(page, population=population), own_table=own_table)
-    html = render_study(results, page).files["report.html"].decode()
-    assert ('id="enough"' in html, 'id="rows"' in html) == (not is_unknown,) * 2
-    assert ("measures sampling error" in html) is is_unknown
 
 
 def test_means_of_an_own_table_have_no_sign(page, results):
@@ -202,7 +218,7 @@ def test_a_data_page_states_the_origin_of_a_file(results, page):
 
 
 def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
-    """What a study's file, its manifest and its problem say stands on the page, in HTML and as Markdown."""
+    """What a study's file, its manifest and its problem say stands on the page or on that of its methods."""
     of = {each.kind: each.context for each in page.sections}
     facts = [page.question, *of["trust"]["notes"], of["trust"]["measured"], "wrong for 0.051 of the rows"]
     facts += [text for each in of["public"]["rows"] for text in each]
@@ -211,9 +227,10 @@ def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     facts += page.manifest["rerun_commands"]
     facts += [f"{name} 50%" for name in ("XᵀX", "Xᵀy")]
     facts += ["20,640", page.data_cards[0].read["source_sha256"][:12]]
-    for name in ("report.html", "report.md"):
-        text = " ".join(unescape(report.files[name].decode()).replace("\\", "").split())
-        assert [fact for fact in facts if " ".join(fact.split()) not in text] == []
+    pages = (report.files[name].decode() for name in ("report.html", "methods.html"))
+    text = " ".join(re.sub(r"\u00a0", " ", unescape(each)) for each in pages)
+    text = " ".join(text.split())
+    assert [fact for fact in facts if " ".join(fact.split()) not in text] == []
 
 
 POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
@@ -224,12 +241,12 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     svg, data = draw_figure(results, page, "svg", width)
     assert float(POINTS.search(svg.decode())[1]) == pytest.approx(72 * width)
     rows = pd.read_csv(io.BytesIO(data), keep_default_na=False)
-    assert 2 <= rows["line"].nunique() <= 5
+    assert {"Zero vector", "Ordinary least squares", "Preconditioned regression, tight"} <= set(rows["line"])
     for name in rows["line"].unique():
-        assert escape(name, quote=False) in svg.decode()
+        assert escape(name.removesuffix(", tight"), quote=False) in svg.decode()
     ols = results[results["estimator"].eq("ols") & results["panel"].eq("public") & results["n"].eq(20_000)]
     measured = rows[rows["estimator"].eq("ols") & rows["x"].eq(20_000)]["mean"].item()
-    assert measured == pytest.approx(ols["value"].mean())
+    assert float(measured) == pytest.approx(ols["value"].mean())
 
 
 def shares_of(color):
@@ -356,27 +373,39 @@ def test_a_study_of_intervals_says_how_many_cells_cover_too_rarely_and_shows_mea
     assert rows["sheffet_ols"] == ["0.960", "0.250", "0.500"]
 
 
-def test_a_legend_offers_what_its_panel_has(results, page):
-    """A line of one panel is no line of another, for which the legend would have nothing to draw."""
+def test_a_line_of_one_panel_is_none_of_another(results, page):
     rows = results[(results["estimator"] != "adassp") | (results["panel"] == "paper")]
-    chart = StudyChart.build(*measured(rows, page)).with_menus(page.metric, [])
-    lines = next(each["value"] for each in chart["params"] if each["name"] == "lines")
-    for panel, by_rule in lines.items():
-        for offered in by_rule.values():
-            assert "Ordinary least squares" in offered
-            assert any(line.startswith("AdaSSP") for line in offered) is (panel == "paper")
+    chart = StudyChart.build(*measured(rows, page))
+    for panel in ("public", "paper"):
+        lines = set(replace(chart, choice={**chart.choice, "panel": panel}).chosen(list(chart.looks))["line"])
+        assert "Ordinary least squares" in lines
+        assert any(line.startswith("AdaSSP") for line in lines) is (panel == "paper")
 
 
-def test_a_legend_names_only_lines_that_are_drawn(results, page):
-    """At one place, as at the size of a headline, a line without points shows nothing."""
-    bare = replace(page, guides=())
-    one = results[(results["n"] == page.headline["n"]) & (results["epsilon"].fillna(1.0) == 1.0)]
-    for rows, has_lines in ((results, True), (one, False)):
-        chart = StudyChart.build(*measured(rows, bare))
-        drawn = chart.of_lines(list(chart.looks))
-        looks = drawn["params"][0]["value"]
-        assert {each["line"] for each in drawn["data"]["values"]} == set(looks)
-        assert any(not chart.looks[name].shape for name in looks) is has_lines
+def test_theory_is_drawn_only_if_it_is_chosen(results, page):
+    theory = page.guides[0].label
+    live = StudyChart.build(*measured(results, page)).with_menus(page.metric, "")
+    box = next(each for each in live["params"] if each["name"] == "theory")
+    assert (box["value"], box["bind"]["input"]) == (False, "checkbox")
+    assert theory in live["data"]["values"]
+    assert theory.encode() not in render_study(results, page).files["figures/main.svg"]
+
+
+def test_the_pointer_has_one_line_and_the_nearest_point_in_both_directions(results, page):
+    live = StudyChart.build(*measured(results, page)).with_menus(page.metric, "")
+    (picks,) = [layer["params"][0]["select"] for layer in live["layer"] if "params" in layer]
+    assert picks["nearest"]
+    assert "encodings" not in picks  # with one of x, the nearest point would be that in this direction alone
+    rule = next(layer for layer in live["layer"] if layer["mark"]["type"] == "rule")
+    assert {"aggregate": [], "groupby": ["x"]} in rule["transform"]
+
+
+def test_every_panel_has_a_small_chart(results, page):
+    files = render_study(results, page).files
+    svg = files["figures/panels.svg"].decode()
+    assert all(f"{name}: Preconditioned regression" in svg for name in ("public", "paper"))
+    one = render_study(results[results["panel"] == "public"], page).files
+    assert "figures/panels.svg" not in one
 
 
 def repeated(results, page, **changes):
@@ -385,15 +414,23 @@ def repeated(results, page, **changes):
     return report.files["report.html"].decode(), report.files["report.md"].decode(), report.files
 
 
-def test_a_page_begins_with_the_figure_that_a_paper_prints(results, page):
+def test_a_page_has_the_figure_that_a_paper_prints(results, page):
     html, markdown, files = repeated(results, page)
     for text in (html, markdown):
         assert text.index("The paper’s Figure 4b, our run") < text.index("Can I trust it?")
         assert "Figure 4b of The paper. Nothing differs." in text
-    assert html.index("Figure 4b, our run") < html.index('id="live-chart"') < html.index('id="controls"')
+    assert 'data-name="Figure 4b of the paper"' in html
     svg = files["figures/figure-4b.svg"].decode()
     assert "without privacy" in svg
     assert "20,600" not in svg
+
+
+def test_a_tab_names_all_figures_that_papers_print_and_says_that_data_stand_in(standin_results, standin_page):
+    figures = figure_4b(x_range=None), figure_4b(name="Figure 5", x_range=None)
+    page = replace(standin_page, figures=figures, papers={"A": "The paper"})
+    html = render_study(standin_results, page).files["report.html"].decode()
+    tab = html[html.index('data-name="Figures 4b and 5 of the paper"') :]
+    assert "STAND-IN DATA" in tab[: tab.index("our run")]
 
 
 def test_a_printed_figure_says_which_of_its_settings_ran(results, page):
@@ -426,33 +463,32 @@ def test_a_trial_run_says_what_it_ran(results, page):
     trial = replace(page, full_sizes={"public": 40_000, "paper": 20_600}, data_cards=(card,))
     report = render_study(rows, trial)
     assert report.about["trial"].endswith("3 repetitions; public n = 20,600 instead of 40,000")
-    first = report.files["report.md"].decode().partition("\n**")[0]
+    first = report.files["report.md"].decode().partition("\n**Preconditioned")[0]
     assert "STAND-IN DATA" in first
     assert report.about["trial"] in first
     assert report.about["trial"] in render_index([entry(report)])["index.html"].decode()
-    assert entry(report).marked_name == "housing (stand-in, trial)"
     assert render_study(results, page).about["trial"] == ""
 
 
-def test_the_index_says_why_a_study_is_not_in_its_chart(results, page):
+def test_the_index_says_why_a_study_has_no_bar(results, page):
     """Without a zero baseline there is none to divide by; without a non-private error the study is drawn."""
     without = [results[results["estimator"] != name] for name in ("zero", "ols")]
     no_zero, no_ols = (entry(render_study(rows, page), "ab"[k]) for k, rows in enumerate(without))
     whole = entry(render_study(results, page))
     assert (no_zero.is_compared, no_ols.is_compared) == (False, True)
     assert "no zero baseline" in no_zero.why_not_compared
-    page = render_index([whole, no_zero, no_ols])["index.html"].decode()
-    assert 'href="a/report.html">a</a> (it has no zero baseline above 0)' in page
+    rows = render_index([whole, no_zero, no_ols])["index.html"].decode().split("<tr ")
+    (row,) = [each for each in rows if 'href="a/report.html"' in each]
+    assert "it has no zero baseline above 0" in row
 
 
 def test_delta_times_people_counts_people(results, page):
     """A size may be the rows of a user, or half of the people."""
-    *_, head = measured(results, page)
-    people = {("public", row.n): 10**9 for row in head.rows} | {("public", 100): None}
-    first = error_table(replace(page, people=people), head.rows, head.where).cells[0]
-    assert first[0].text == "δ·people"
-    assert first[1].text == ""
-    assert {cell.kind for cell in first[2:-1] if cell.text} == {"flagged"}
+    for n_people, says in ((10**9, "too many"), (None, "")):
+        people = {(panel, 20_000): n_people for panel in ("public", "paper")}
+        text = render_study(results, replace(page, people=people)).files["report.md"].decode()
+        assert ("to be published outright: too many" in text) is bool(says)
+        assert ("to be published outright" in text) is (n_people is not None)
 
 
 def test_an_error_that_is_not_known_is_not_bold(results, page):
@@ -463,26 +499,47 @@ def test_an_error_that_is_not_known_is_not_bold(results, page):
     rows.loc[at & rows["replicate"].gt(0), "value"] = 0.1
     rows.loc[at & rows["replicate"].eq(0), "value"] = 60.0
     *_, head = measured(rows, page)
-    row = next(row for row in head.cost.ranking.tied if row.estimator == "adassp")
-    assert row.mean > 10 * head.cost.ranking.best.mean
-    lines = error_table(page, head.rows, head.where).cells
-    bold = [each.text for line in lines for each in line if each.kind == "best"]
-    assert num(row.mean) not in bold
+    row = next(row for row in head.ranking.tied if row.estimator == "adassp")
+    assert row.mean > 10 * head.ranking.best.mean
+    lines, columns = table_of(rows, page)
+    assert lines["AdaSSP"][columns.index("ε = 0.5")].kind != "best"
 
 
-def test_an_audit_of_zero_is_explained(results, page):
-    *_, head = measured(results, page)
-    rows = [row._replace(audited=0.0 if row.role == "private" else np.nan) for row in head.rows]
-    table = error_table(page, rows, head.where)
-    cells = [row[-1] for row in table.cells if row[-1].text == "0"]
-    assert cells
-    assert all(dict(table.key)[cell.flags].startswith("the audit proves") for cell in cells)
+def test_an_audit_has_a_column_and_a_word(results, page):
+    audited = results.assign(audited_epsilon=np.where(results["calibration"] == "tight", 0.0, np.nan))
+    rows, columns = table_of(audited, page)
+    assert columns[-1] == "audited at ε = 0.5, ≥"
+    assert rows["AdaSSP"][-1].text == "0"
+    assert "an attack showed" in render_study(audited, page).files["report.md"].decode()
+    assert "No attack was run" in render_study(results, page).files["report.md"].decode()
 
 
 def test_one_repetition_has_no_headline_no_number_to_quote_and_no_place_on_the_index(results, page):
     report = render_study(results[results["replicate"] == results["replicate"].min()], page)
     markdown = report.files["report.md"].decode()
     assert "There is no headline" in markdown
-    assert "The number to quote" not in markdown
     assert report.about["errors"] is None
     assert "one repetition" in report.about["not_compared"]
+
+
+def test_a_page_names_errors_that_rise_with_epsilon_or_with_the_number_of_rows(results, page):
+    rows = results[results["estimator"].isin(["zero", "ols", "adassp"])].copy()
+    rows = rows[rows["n"].isin([100, 1000, 10_000, 20_000])]
+    assert "Errors that rise" not in render_study(rows, page).files["report.md"].decode()
+    of_adassp = rows["estimator"].eq("adassp") & rows["calibration"].eq("tight") & rows["panel"].eq("public")
+    of_adassp &= rows["delta_rule"].eq("1/n^2") & rows["epsilon"].eq(2.0)
+    rows.loc[of_adassp & rows["n"].eq(20_000), "value"] *= 10
+    text = render_study(rows, page).files["report.md"].decode()
+    for step in ("from ε = 1 to 2", "from m = 10,000 to 20,000"):
+        assert "AdaSSP, tight calibration, panel “public”" in text
+        assert step in text
+
+
+def test_settings_by_forecast_are_on_the_page_of_methods():
+    """Read from the cells that ran, by estimator and calibration."""
+    facts = [row for row in _chosen_by_forecast(find_study("housing")) if "AdaSSP" in row[0]]
+    assert len(facts) == 2
+    for what, values, source in facts:
+        assert "ε = 0.5, n = 20,000" in what
+        assert re.fullmatch(r"covariate_bound = [\d.]+, response_bound = [\d.]+", values)
+        assert "no row of the data" in source

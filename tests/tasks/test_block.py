@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
-from data.results.table import noise_off_metric, validate_results
-from dpalgos import noise_off
+from data.results.table import validate_results
 from flows.studies.find_study import find_study, study_names
 from tasks.cells import Cell, Replicates, derive_seed
 from tasks.problems.problem import DatasetSource
@@ -68,29 +66,6 @@ def test_the_steps_of_a_path_are_read_from_one_run(design, monkeypatch):
     values = validate_results(rows).pivot_table(index="replicate", columns="steps", values="value")
     assert len(calls) == 2  # one run of all replicates for the path, one for the cell without it
     assert (values.nunique(axis=1) == 3).all()
-
-
-def test_a_private_cell_also_runs_without_noise_and_a_descent_once_for_every_epsilon(design, monkeypatch):
-    run = cell("dp_glm")
-    run = replace(run, params={"family": "gaussian", **PRIVATE, "n_iterations": 3, "step_size": 0.1})
-    at_epsilons = (run, replace(run, epsilon=4.0))
-    longer = replace(run, calibration="paper", params={**run.params, "n_iterations": 9})
-    calls, silent = [], noise_off.estimate_without_noise
-    monkeypatch.setattr(
-        noise_off, "estimate_without_noise", lambda *args, **named: calls.append(1) or silent(*args, **named)
-    )
-    three = replace(block(*at_epsilons, longer, cell("adassp"), cell("ols")), n_noise_off=3)
-    rows = validate_results(compute_block(three, design))
-    off = rows[rows["metric"] == noise_off_metric("l2_error")]
-    assert len(calls) == 3
-    assert set(off["cell"]) == {each.key for each in (*at_epsilons, longer, cell("adassp"))}
-    assert (off.groupby("cell")["replicate"].agg(list).map(tuple) == (0, 1, 2)).all()
-    assert off["certified_epsilon"].isna().all()
-    one, other = (off.loc[off["cell"] == each.key, "value"] for each in at_epsilons)
-    np.testing.assert_array_equal(one, other)
-    assert not np.isclose(one, off.loc[off["cell"] == longer.key, "value"]).any()
-    with_noise = validate_results(compute_block(replace(three, n_noise_off=0), design))
-    pd.testing.assert_frame_equal(with_noise, rows[~rows.index.isin(off.index)].reset_index(drop=True))
 
 
 def fails(result, design):

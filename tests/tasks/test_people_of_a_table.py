@@ -124,7 +124,8 @@ def test_pages_count_people(tmp_path, home):
     page = reported(study(tmp_path), tmp_path)
     assert "1,500 users" in page
     assert "estimate on all users" in page
-    assert ("Unit of privacy: user" in page, "Unit of privacy: row" in page) == (True, False)
+    methods = (tmp_path / "out" / "methods.html").read_text(encoding="utf-8")
+    assert ("Unit of privacy: user" in methods, "Unit of privacy: row" in methods) == (True, False)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     (read,) = manifest["data"]
     assert (read["n_rows"], read["rows_read"], read["unit"]) == (1500, 1500, "user")

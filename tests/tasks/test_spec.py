@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -10,17 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.results.table import COLUMNS, validate_results
+from data.results.table import COLUMNS, LIMIT, validate_results
 from dpalgos import InputError
 from flows.studies.find_study import find_study, readable_studies
-from reports.cells import Setting
-from reports.fairness import Limited
-from reports.pages.scorecard import LimitedRow
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.formula import expand_formula, expand_group_numbers
 from tasks.own_table.row_simulator import Guesses
 from tasks.own_table.simulated_rows import check_guesses
+from tasks.problems.kinds import measure_of
 from tasks.scorecard.claims import (
     Claim,
     Evidence,
@@ -31,7 +30,7 @@ from tasks.scorecard.claims import (
 )
 from tasks.scorecard.judging import judge, printed_figures, scorecard_page
 from tasks.size_rules import evaluate_rule
-from tasks.study.spec import TableSpec
+from tasks.study.spec import StudySpec, TableSpec
 from tests.builders import declared_column, refused
 
 
@@ -39,7 +38,7 @@ def test_smoke_keeps_the_ends_and_one_budget():
     study = find_study("housing")
     blocks = study.blocks("smoke", replicates=3, seed=0)
     assert {block.replicates.n for block in blocks} == {100, 20600}
-    assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5}
+    assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5, LIMIT}
     rules = {"public": {"", "1/n^2"}, "paper": {"", "10/n^1.1"}}
     assert all({cell.delta_rule for cell in block.cells} == rules[block.replicates.panel] for block in blocks)
     whole = study.blocks("paper", replicates=3, seed=0)
@@ -311,15 +310,22 @@ def test_a_scorecard_says_what_to_run_and_that_it_is_of_a_trial_run(tmp_path, pr
     assert len(table) == 2 * table["metric"].nunique() == 2 * len(load_scorecard().claims)
 
 
-def test_a_scorecard_lists_methods_that_privacy_noise_does_not_limit(tmp_path):
-    where = Setting(0.5, "1/n^2", "public")
-    rows = [LimitedRow("housing", where, Limited("AdaSSP, tight calibration", 0.21, 0.126, (0.22, 0.2)))]
-    context = {"profile": "standard", "seed": 1, "command": "", "started": "", "evidence": {}}
-    page = scorecard_page(load_scorecard(), {}, [], tmp_path, context, {"housing": rows, "snp": []})
-    text = page.with_name("report.md").read_text(encoding="utf-8")
-    line = next(line for line in text.splitlines() if "AdaSSP, tight calibration" in line)
-    assert all(part in line for part in ("housing, public, ε = 0.5", "0.210", "0.126", "0.220 to 0.200"))
-    assert "Checked: housing and snp." in text
+def method(cell):
+    return cell.estimator, cell.form, cell.calibration, cell.s, cell.steps
+
+
+def test_every_private_method_also_has_next_to_no_noise(monkeypatch):
+    """On the same rows in the same repetitions, with one rule for δ; a forecast touches no table."""
+    monkeypatch.setattr(StudySpec, "_by_forecast", lambda *args: [{}] * len(args[-1]))
+    n_cells = 0
+    for spec in readable_studies():
+        for block in spec.blocks("smoke", replicates=2, seed=1):
+            private = [cell for cell in block.cells if cell.epsilon is not None]
+            found = Counter(method(cell) for cell in private if cell.epsilon == LIMIT)
+            expected = {method(cell) for cell in private} if measure_of(block.problem).has_limit else set()
+            assert found == Counter(expected), (spec.name, block.key)
+            n_cells += len(expected)
+    assert n_cells > 100
 
 
 PRINTED = {"A": "1a 1b 1c 1d 2a 2b 3a 3b 3c 3d 4a 4b", "B": "1a 1b 1c 2a 2b 2c 3", "C": "Table 1"}

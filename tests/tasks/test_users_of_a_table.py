@@ -126,5 +126,4 @@ def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
     problem = spec.head_panel.problem
     assert problem.covariates[0] == "~ offset(log(days))"
     assert problem.traits.n_coefficients == 2
-    page = reported(file, tmp_path)
-    assert "of 2 coefficients" in page or "2 coefficients keep" in page
+    assert "the noise of privacy" in reported(file, tmp_path)

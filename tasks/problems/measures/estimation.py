@@ -76,4 +76,4 @@ def measure_errors(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measur
 
 
 # The errors that the source names, of estimates without regard to their intervals.
-ESTIMATION = Measure(measure=measure_errors, metric=lambda traits: traits.errors[0], has_noise_off=True)
+ESTIMATION = Measure(measure=measure_errors, metric=lambda traits: traits.errors[0], has_limit=True)

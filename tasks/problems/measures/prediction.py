@@ -57,7 +57,7 @@ def _exhibits(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
 
 
 # Losses on the rows that a fit was not trained on: of labels, counts or numbers.
-PREDICTION = Measure(measure=measure_losses, metric=_metric, exhibits=_exhibits, has_noise_off=True)
+PREDICTION = Measure(measure=measure_losses, metric=_metric, exhibits=_exhibits, has_limit=True)
 
 
 def classification(scores: np.ndarray, y: np.ndarray) -> dict[str, float]:
