@@ -98,7 +98,6 @@ from dpalgos.central.preconditioned.plan import (
     LIFE_TABLE,
     MEAN_RESIDUAL,
     MOMENTS,
-    N_SEARCHES,
     ROBUST,
     ROWS_ABOVE,
     SCORES_ABOVE,
@@ -109,6 +108,7 @@ from dpalgos.central.preconditioned.plan import (
     WITNESSES,
     Numbers,
     is_overdispersed,
+    largest_length,
     people_limit,
     public_threshold,
     row_search,
@@ -409,7 +409,11 @@ def _released_steps(
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family = numbers.family
-    max_length = _MAX_LENGTH * numbers.root if family.is_linear and not numbers.interval else np.inf
+    longest = largest_length(numbers.d, numbers.n_rows, spend.multiplier(STEP))
+    has_long_rows = longest > _MAX_LENGTH * numbers.root
+    longest = max(longest, _MAX_LENGTH * numbers.root)
+    max_length = longest if family.is_linear and not numbers.interval else np.inf
+    before = state.white.matrix
     score: ScoreFunction | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
@@ -423,7 +427,9 @@ def _released_steps(
         has_slopes = not hides and bool(state.points)
         if is_late and has_slopes and is_overdispersed(numbers, start.unit, state.threshold):
             break
-        whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
+        whitens = not hides and state.wants_whitening(
+            numbers, t, spend.multiplier(STEP), has_long_rows=has_long_rows
+        )
         scores, threshold, matrix = None, WHITE * numbers.root, state.white.matrix
         if not whitens:
             score = score or ScoreFunction(
@@ -433,13 +439,16 @@ def _released_steps(
                 intercept,
                 max_length,
                 numbers.row_length,
+                before if has_long_rows else None,
                 people_limit=people_limit(numbers),
                 hazard_limit=numbers.hazard_limit,
             )
             if step is LAST_STEP and score.limits is None:
                 score.fix_limits(state.theta)  # the interval's curvature takes them as constant
             scores = score.at(state.theta)
-        if SCORES_ABOVE in spend.plan and t < N_SEARCHES:
+        if whitens and has_long_rows:
+            threshold, before = longest, matrix
+        elif SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates

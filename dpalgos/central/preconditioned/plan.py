@@ -333,19 +333,36 @@ _ROWS = np.concatenate([np.geomspace(0.5, 8, 16), 8 * np.sqrt(2.0) ** np.arange(
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
 _WHITE_ROWS, WHITE = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d; the second is the usual one
+MOMENT_NOISE, _LEAST_ROWS = 0.2, 0.001
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
+_QUIET = 0.02  # times μ √n
 _RARE, _OFTEN = 0.25, 0.6  # events of a person
 _STOP, _RISE = 1.4, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
+
+
+def largest_length(d: int, n_rows: float, noise_multiplier: float) -> float:
+    """Return the length to which rows are clipped at most before their moments are released.
+
+    Noise of these moments then raises no eigenvalue by more than a tenth. The length rises with the square
+    root of nμ, without limit.
+    """
+    return float(np.sqrt(MOMENT_NOISE * n_rows / (noise_multiplier * np.sqrt(2) * spectral_norm(d, 1.0))))
+
+
+def spectral_norm(d: int, noise_std: float) -> float:
+    """Return about the spectral norm of the noise in moments: √(2d) of its diagonal standard deviation."""
+    return float(1.2 * np.sqrt(d) * noise_std)
 
 
 def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of rows z, and how many rows are to exceed it."""
     target = max(_target(numbers, _CLIPPED_ROWS), _DETECTABLE * noise_std)
+    target = max(target, _LEAST_ROWS * numbers.n_rows)
     return np.sqrt(numbers.d + 1) * _ROWS, min(target, _MOST_ROWS * numbers.n_rows)
 
 
@@ -379,7 +396,9 @@ def white_candidates(d: int) -> FloatArray:
 
 
 def public_threshold(numbers: Numbers) -> float:
-    """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5).
+    """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5), or 0.02 μ √n.
+
+    At the latter, noise is a tenth of the sampling error. It is the larger one at large budgets only.
 
     For few rows of a linear model it is √d max(0.07, nμ/200): noise moves a mean of d columns by √d C/(nμ).
 
@@ -391,7 +410,8 @@ def public_threshold(numbers: Numbers) -> float:
         return numbers.root * max(0.07, numbers.size / 200)
     of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
     of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
-    return float(of_limit * _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2)
+    low = _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2
+    return float(of_limit * max(low, _QUIET * numbers.mu * np.sqrt(numbers.n_rows)))
 
 
 def people_limit(numbers: Numbers) -> float | None:

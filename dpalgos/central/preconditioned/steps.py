@@ -47,7 +47,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITE, WHITENED_TWICE, Numbers
+from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITE, WHITENED_TWICE, Numbers, spectral_norm
 from dpalgos.core.record import Noisy
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
@@ -110,7 +110,7 @@ class Whitening:
         if ones is not None:
             weight = float(np.clip(moments[ones, ones] + _SURE * noise_std, _LEAST_WEIGHT, 1))
         moments, noise_std = moments / weight, noise_std / weight
-        floor = max(_floor(d, noise_std), _TINY)
+        floor = max(spectral_norm(d, noise_std), _TINY)
         eigenvalues, vectors = np.linalg.eigh(moments[:d, :d])
         raised = np.maximum(eigenvalues, max(floor, _LARGEST_GAIN**-2))
         return cls(
@@ -141,7 +141,7 @@ class Whitening:
         same = np.eye(len(moments))
         weight = self.doubt / (self.doubt + variance)
         known = axes @ (same + weight * (axes.T @ moments @ axes - same)) @ axes.T
-        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * _floor(len(same), float(released.std))
+        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * spectral_norm(len(same), float(released.std))
         eigenvalues, vectors = np.linalg.eigh(known)
         inner = np.linalg.solve(self.coordinates[:-1, :-1], self.matrix @ vectors)
         least = (inner**2).sum(axis=0) / _LARGEST_GAIN**2
@@ -181,11 +181,6 @@ class Whitening:
         coef = self.coordinates[:d, :d] @ vectors @ (vectors.T @ self.moments[:d, d] / ridge)
         variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
         return np.linalg.solve(self.matrix, unit * coef), float(unit**2 * variance)
-
-
-def _floor(d: int, noise_std: float) -> float:
-    """Return about the spectral norm of the noise: √(2d) of its diagonal standard deviation."""
-    return float(1.2 * np.sqrt(d) * noise_std)
 
 
 def _doubt(
@@ -258,7 +253,9 @@ class Steps(NamedTuple):
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
-    def wants_whitening(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
+    def wants_whitening(
+        self, numbers: Numbers, t: int, noise_multiplier: float, *, has_long_rows: bool
+    ) -> bool:
         """Return whether step ``t`` whitens the rows again in its place.
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
@@ -270,6 +267,8 @@ class Steps(NamedTuple):
         """
         if t >= N_WHITENINGS:
             return False
+        if t == 0 and has_long_rows:
+            return True
         white, linear = self.white, numbers.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and numbers.interval)
         noise = noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows)
