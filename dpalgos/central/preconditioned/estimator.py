@@ -417,7 +417,7 @@ def _released_steps(
     score: ScoreFunction | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
-        public = public_threshold(numbers)
+        public = public_threshold(numbers) * (origin.unit if family.is_linear else 1.0)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
     n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
     for t in range(n_steps):

@@ -35,11 +35,14 @@ from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
     FAR_FROM_CENTERS,
+    FAR_RESPONSES,
     LOGARITHM,
     MEANS,
     MEDIANS,
     N_COUNT_CUTS,
+    N_FEW_CENTERS,
     N_LEVELS,
+    N_UNITS,
     RESPONSES_ABOVE,
     UNITS,
     WEIGHT,
@@ -79,6 +82,7 @@ _CLIPPED_PART, _SURE_WEIGHT, _MOST_CLIPPED = 0.3, 0.15, 0.02  # next to a mean w
 _WIDEST = 2.0  # units of the response of a linear model
 _THRESHOLDS = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
+_FAR_RESPONSES = 0.2
 _BOUNDS, _CENTERED = 2.0, 1.4  # times √p: norms of rows at their bounds, and near means
 _ABOUT = 1.5  # times √p: norms of rows about medians
 _MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
@@ -336,7 +340,9 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     plan, d = spend.plan, rows.d
     columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
-    if MEDIANS in plan:
+    if FAR_RESPONSES in plan:
+        origin = _origin_of_few(spend, rows, origin)
+    elif MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
         counts = counts_by_place(rows, sought, _CENTER_PLACES)  # between which candidates medians lie
         first = spend.search(MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
@@ -344,7 +350,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     if UNITS in plan:
         origin = replace(origin, unit=_response_unit(spend, rows, origin.centers[-1]))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
-    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan
+    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan and FAR_RESPONSES not in plan
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         threshold = root * (_CENTERED if t else _BOUNDS)
@@ -365,6 +371,21 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
             misled = np.abs(released.value) > _MISLED * threshold
             origin = origin.placed(columns, np.where(misled, 0.0, origin.centers[columns]))
     return origin
+
+
+def _origin_of_few(spend: Spend, rows: Rows, origin: Origin) -> Origin:
+    """Release the median response within its bounds, and its unit.
+
+    The unit is the lowest power of two that at most about a fifth of the responses exceed about the median.
+    """
+    step = 2 * _WIDEST / N_FEW_CENTERS
+    upper = np.linspace(step - _WIDEST, _WIDEST, N_FEW_CENTERS)
+    places = spend.search(MEDIANS, counts_above(rows, lambda block: block.y, upper), 0.5 * rows.n)
+    center = float(upper[places[0]]) - step / 2
+    units = 2.0 ** np.arange(2 - N_UNITS, 2)
+    above = counts_above(rows, lambda block: np.abs(block.y - center * block.X[:, -1]), units)
+    unit = float(units[spend.search(FAR_RESPONSES, above, _FAR_RESPONSES * rows.n)[0]])
+    return replace(origin.placed(np.array([rows.d]), np.array([center])), unit=unit)
 
 
 def _response_unit(spend: Spend, rows: Rows, center: float) -> float:

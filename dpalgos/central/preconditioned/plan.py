@@ -64,6 +64,7 @@ CONSTANT = "mean response"
 EXPOSURE = "mean exposure"
 MEDIANS = "values above a candidate center"
 UNITS = "values by power of two"
+FAR_RESPONSES = "responses far from their center"  # in place of the former, with few rows
 FAR_FROM_CENTERS = "rows far from centers"
 MEANS = "means about centers"
 
@@ -98,6 +99,7 @@ LEMMAS: Lemmas = {
     EXPOSURE: interval,
     MEDIANS: count,
     UNITS: histogram_sum,
+    FAR_RESPONSES: count,
     FAR_FROM_CENTERS: count,
     MEANS: ball_mean,
     LIFE_TABLE: life_table_sensitivity,
@@ -122,6 +124,7 @@ WITNESSES: Witnesses = {WEIGHT: _many_rows}
 
 _FEW_ROWS, _FEW_EVENTS = 20.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
 _FEWEST = 50.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
+_FEW = 40.0
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 WHITENED_TWICE = 60.0  # the nμ/√d from which a first step may whiten
@@ -133,7 +136,8 @@ _RATE, _EXPOSURE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
 _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
-_MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
+_MEAN, _ONE_MEAN = (20.0, 0.02, 0.06), (40.0, 0.01, 0.05)  # times √d
+_FEW_CENTER, _FEW_UNIT, _FEW_MEANS = 0.1, 0.08, 0.2
 _LIFE_TABLE = 0.05
 _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
@@ -146,6 +150,7 @@ _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
+N_FEW_CENTERS, N_UNITS = 64, 8
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
 Shares = dict[str, Share]
@@ -175,6 +180,14 @@ class Numbers:
     @property
     def root(self) -> float:
         return float(np.sqrt(self.d))
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether a linear model has too few rows to search for thresholds."""
+        if not self.family.is_linear:
+            return False
+        few = max(_FEW * float(np.sqrt(self.d + 1)), _MANY) if self.intercept else _NO_SEARCH * self.root
+        return self.size < few
 
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold of scores."""
@@ -233,7 +246,7 @@ def _shares_of_rows(numbers: Numbers) -> Shares:
     of_interval = _interval(numbers)
     plan = _life_table(numbers) | _intercept(numbers) | _origin(numbers)
     left = 1 - _total(plan)
-    if numbers.family.is_linear and not numbers.intercept and numbers.size < _NO_SEARCH * numbers.root:
+    if numbers.has_few_rows:
         return plan | {
             MOMENTS: Share(_FEW_MOMENTS * left),
             STEP: Share((1 - _FEW_MOMENTS) * left, _FEW_STEPS, INSTEAD_OF_STEPS),
@@ -289,10 +302,14 @@ def _origin(numbers: Numbers) -> Shares:
     units = {UNITS: Share(numbers.share(*_UNIT))}
     if not numbers.intercept:
         return units if numbers.size >= _MANY else {}
-    if numbers.size < _MANY:
-        needed, least, most = _FEW_MEANS
-        return {MEANS: Share(numbers.share(needed * numbers.root, least, most), 2)}
-    few, n_counts = numbers.size < _MANY_PER_ROOT * numbers.root, counts_needed(N_CENTERS)
+    n_counts = counts_needed(N_CENTERS)
+    if numbers.has_few_rows:
+        return {
+            MEDIANS: Share(_FEW_CENTER, counts_needed(N_FEW_CENTERS)),
+            FAR_RESPONSES: Share(_FEW_UNIT, counts_needed(N_UNITS)),
+            MEANS: Share(_FEW_MEANS, 2),
+        }
+    few = numbers.size < _MANY_PER_ROOT * numbers.root
     needed = _MEDIAN * np.sqrt(n_counts * (1 if few else numbers.d))
     units = {MEDIANS: Share(numbers.share(needed, *_MEDIANS), n_counts), **units}
     if few:
