@@ -42,9 +42,9 @@ from dpalgos.central.preconditioned.plan import (
     N_COUNT_CUTS,
     N_FEW_CENTERS,
     N_LEVELS,
+    N_FEW_UNITS,
     N_UNITS,
     RESPONSES_ABOVE,
-    UNITS,
     WEIGHT,
     Numbers,
 )
@@ -63,7 +63,7 @@ from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import Bounded, histogram_sum
+from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray, IntArray
 
@@ -88,7 +88,7 @@ _ABOUT = 1.5  # times √p: norms of rows about medians
 _MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
 
 # Candidates of medians, between 2^low and 2^high, by binary digits after the first.
-_LOWEST, _N_POWERS, _DIGITS = -24, 64, 5
+_LOWEST, _DIGITS = -24, 5
 _RANGES = (-22, -10, 2), (-10, 14, _DIGITS), (14, 40, 3)
 _SIZES = np.concatenate(
     [
@@ -97,14 +97,11 @@ _SIZES = np.concatenate(
     ]
 )
 _CENTERS = np.concatenate([-_SIZES[::-1], _SIZES])
-# The place of a number among powers of two, and among centers, by its first bits: sign, exponent, digits.
-_EXPONENTS = np.arange(1 << 11) - 1023 - _LOWEST + 1
-_POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
+# The place of a number among centers, by its first bits: sign, exponent, digits.
 _SIZE_PLACES = np.searchsorted(
     _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
 )
 _CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
-_MOST_ROWS, _STANDS_OUT = 0.5, 5.0  # of the rows, for a unit smaller than declared; standard deviations
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -340,17 +337,18 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     plan, d = spend.plan, rows.d
     columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
-    if FAR_RESPONSES in plan:
-        origin = _origin_of_few(spend, rows, origin)
+    few = MEANS in plan and FAR_FROM_CENTERS not in plan and plan[MEANS].times > 1
+    if few and linear:
+        origin = origin.placed(columns[-1:], np.array([_median_of_few(spend, rows)]))
     elif MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
         counts = counts_by_place(rows, sought, _CENTER_PLACES)  # between which candidates medians lie
         first = spend.search(MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
         origin = origin.placed(sought, (_CENTERS[np.maximum(first - 1, 0)] + _CENTERS[first]) / 2)
-    if UNITS in plan:
-        origin = replace(origin, unit=_response_unit(spend, rows, origin.centers[-1]))
+    if FAR_RESPONSES in plan:
+        origin = replace(origin, unit=_response_unit(spend, rows, float(origin.centers[-1]), few=few))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
-    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan and FAR_RESPONSES not in plan
+    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan and not few
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         threshold = root * (_CENTERED if t else _BOUNDS)
@@ -373,31 +371,20 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     return origin
 
 
-def _origin_of_few(spend: Spend, rows: Rows, origin: Origin) -> Origin:
-    """Release the median response within its bounds, and its unit.
-
-    The unit is the lowest power of two that at most about a fifth of the responses exceed about the median.
-    """
+def _median_of_few(spend: Spend, rows: Rows) -> float:
+    """Release the median response within its bounds."""
     step = 2 * _WIDEST / N_FEW_CENTERS
     upper = np.linspace(step - _WIDEST, _WIDEST, N_FEW_CENTERS)
-    places = spend.search(MEDIANS, counts_above(rows, lambda block: block.y, upper), 0.5 * rows.n)
-    center = float(upper[places[0]]) - step / 2
-    units = 2.0 ** np.arange(2 - N_UNITS, 2)
-    above = counts_above(rows, lambda block: np.abs(block.y - center * block.X[:, -1]), units)
-    unit = float(units[spend.search(FAR_RESPONSES, above, _FAR_RESPONSES * rows.n)[0]])
-    return replace(origin.placed(np.array([rows.d]), np.array([center])), unit=unit)
+    above = counts_above(rows, lambda block: block.y, upper)
+    return float(upper[spend.search(MEDIANS, above, 0.5 * rows.n)[0]]) - step / 2
 
 
-def _response_unit(spend: Spend, rows: Rows, center: float) -> float:
-    """Release the powers of two of the response, the last column, about its center; return its unit."""
-    counts = counts_by_place(rows, np.array([rows.d]), _POWER_PLACES, float(center) or None)[0]
-    released = spend(UNITS, histogram_sum.of(counts))
-    standing = np.where(released.value > _STANDS_OUT * released.std, released.value, 0.0)
-    n_standing = float(standing.sum())
-    if n_standing == 0:
-        return 1.0
-    mean = float(standing @ (2 * 4.0 ** (_LOWEST + np.arange(_N_POWERS)))) / n_standing
-    power = float(np.round(np.log2(mean) / 2))
-    if abs(power) == 1:  # a half and two count as right
-        return 1.0
-    return 2.0**power if power >= 0 or n_standing > _MOST_ROWS * rows.n else 1.0
+def _response_unit(spend: Spend, rows: Rows, center: float, *, few: bool) -> float:
+    """Return the lowest power of two that at most about a fifth of the responses exceed about a center."""
+    units = 2.0 ** (np.arange(2 - N_FEW_UNITS, 2) if few else np.arange(N_UNITS) - N_UNITS // 2)
+
+    def distances(block: Block) -> FloatArray:
+        return np.abs(block.y - center * block.X[:, -1] if center else block.y)
+
+    above = counts_above(rows, distances, units)
+    return float(units[spend.search(FAR_RESPONSES, above, _FAR_RESPONSES * rows.n)[0]])

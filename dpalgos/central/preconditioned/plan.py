@@ -37,7 +37,6 @@ from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
     curvature_sensitivity,
-    histogram_sum,
     interval,
     life_table_sensitivity,
     outer_product,
@@ -63,8 +62,7 @@ LOGARITHM = "mean logarithm"
 CONSTANT = "mean response"
 EXPOSURE = "mean exposure"
 MEDIANS = "values above a candidate center"
-UNITS = "values by power of two"
-FAR_RESPONSES = "responses far from their center"  # in place of the former, with few rows
+FAR_RESPONSES = "responses far from their center"
 FAR_FROM_CENTERS = "rows far from centers"
 MEANS = "means about centers"
 
@@ -98,7 +96,6 @@ LEMMAS: Lemmas = {
     CONSTANT: interval,
     EXPOSURE: interval,
     MEDIANS: count,
-    UNITS: histogram_sum,
     FAR_RESPONSES: count,
     FAR_FROM_CENTERS: count,
     MEANS: ball_mean,
@@ -135,7 +132,7 @@ _WEIGHT = (300.0, 0.02, 0.05)  # with 1/10 of the rows' weight, a total is known
 _RATE, _EXPOSURE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
 _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
-_UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
+_UNIT = (60.0, 0.01, 0.08)
 _MEAN, _ONE_MEAN = (20.0, 0.02, 0.06), (40.0, 0.01, 0.05)  # times √d
 _FEW_CENTER, _FEW_UNIT, _FEW_MEANS = 0.1, 0.08, 0.2
 _LIFE_TABLE = 0.05
@@ -150,7 +147,7 @@ _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
-N_FEW_CENTERS, N_UNITS = 64, 8
+N_FEW_CENTERS, N_FEW_UNITS, N_UNITS = 64, 8, 32
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
 Shares = dict[str, Share]
@@ -299,14 +296,14 @@ def _origin(numbers: Numbers) -> Shares:
     if not numbers.family.is_linear:
         enough = numbers.intercept and numbers.d > 1 and numbers.size >= RESOLVABLE * numbers.root
         return _means(numbers, 1, _ONE_MEAN) if enough else {}
-    units = {UNITS: Share(numbers.share(*_UNIT))}
+    units = {FAR_RESPONSES: Share(numbers.share(*_UNIT), counts_needed(N_UNITS))}
     if not numbers.intercept:
         return units if numbers.size >= _MANY else {}
     n_counts = counts_needed(N_CENTERS)
     if numbers.has_few_rows:
         return {
             MEDIANS: Share(_FEW_CENTER, counts_needed(N_FEW_CENTERS)),
-            FAR_RESPONSES: Share(_FEW_UNIT, counts_needed(N_UNITS)),
+            FAR_RESPONSES: Share(_FEW_UNIT, counts_needed(N_FEW_UNITS)),
             MEANS: Share(_FEW_MEANS, 2),
         }
     few = numbers.size < _MANY_PER_ROOT * numbers.root
