@@ -82,8 +82,8 @@ _CLIPPED_PART, _SURE_WEIGHT, _MOST_CLIPPED = 0.3, 0.15, 0.02  # next to a mean w
 _WIDEST = 2.0  # units of the response of a linear model
 _THRESHOLDS = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
-_FAR_RESPONSES = 0.2
-_BOUNDS, _CENTERED = 2.0, 1.4  # times √p: norms of rows at their bounds, and near means
+_FAR_RESPONSES = 0.3
+_BOUNDS, _CENTERED = 1.2, 0.6  # times √p: norms of rows at their bounds, and near means
 _ABOUT = 1.5  # times √p: norms of rows about medians
 _MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
 

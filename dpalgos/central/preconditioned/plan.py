@@ -119,8 +119,8 @@ LEMMAS: Lemmas = {
 }
 WITNESSES: Witnesses = {WEIGHT: _many_rows}
 
-_FEW_ROWS, _FEW_EVENTS = 20.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
-_FEWEST = 50.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
+_FEW_ROWS, _FEW_EVENTS = 17.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
+_FEWEST = 30.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
 _FEW = 40.0
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
@@ -134,12 +134,12 @@ _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (60.0, 0.01, 0.08)
 _MEAN, _ONE_MEAN = (20.0, 0.02, 0.06), (40.0, 0.01, 0.05)  # times √d
-_FEW_CENTER, _FEW_UNIT, _FEW_MEANS = 0.1, 0.08, 0.2
+_FEW_CENTER, _FEW_UNIT, _FEW_MEANS = 0.04, 0.05, 0.15
 _LIFE_TABLE = 0.05
 _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _MOMENTS, _ROWS_ABOVE, _SCORES_ABOVE = 0.1, 0.0146, 0.0583
-_FEW_MOMENTS, _FEW_STEPS = 0.2, 5
+_FEW_MOMENTS, _FEW_STEPS = 0.25, 8
 _CURVATURE, _SCORE_MOMENTS = (0.04, 0.08), (0.015, 0.03)  # of an interval; the second of single events
 _LATE_SCORE = 0.08  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of rows with a cell that was moved to a bound
@@ -354,6 +354,7 @@ _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a sear
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
+_FEW_CLIP = 0.25  # times √d and the unit of the response
 _QUIET = 0.02  # times μ √n
 _RARE, _OFTEN = 0.25, 0.6  # events of a person
 _STOP, _RISE = 1.4, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
@@ -414,14 +415,14 @@ def public_threshold(numbers: Numbers) -> float:
 
     At the latter, noise is a tenth of the sampling error. It is the larger one at large budgets only.
 
-    For few rows of a linear model it is √d max(0.07, nμ/200): noise moves a mean of d columns by √d C/(nμ).
+    For few rows of a linear model it is 0.25 √d units of the response.
 
     If the model is right, clipping does not bias these scores, and noise is in proportion to the threshold.
     Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
     if numbers.family.is_linear:
-        return numbers.root * max(0.07, numbers.size / 200)
+        return _FEW_CLIP * numbers.root
     of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
     of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
     low = _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2

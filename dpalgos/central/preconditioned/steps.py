@@ -265,7 +265,7 @@ class Steps(NamedTuple):
         After a whitening, it must be far too small. After a score, that must show more than noise in unknown
         directions. Otherwise a direction in which a rare group differs would be stretched for nothing.
         """
-        if t >= N_WHITENINGS:
+        if t >= N_WHITENINGS or numbers.has_few_rows:
             return False
         if t == 0 and has_long_rows:
             return True
