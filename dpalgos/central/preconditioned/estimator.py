@@ -98,6 +98,7 @@ from dpalgos.central.preconditioned.plan import (
     LIFE_TABLE,
     MEAN_RESIDUAL,
     MOMENTS,
+    N_SEARCHES,
     ROBUST,
     ROWS_ABOVE,
     SCORES_ABOVE,
@@ -255,7 +256,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         spend.note(UNRESOLVED, float((state.white.curvature < 1).sum()))
         if self.interval is not None:
             _keep_interval(spend, numbers, released_interval(spend, self.interval, numbers, score, state))
-        if start.is_mean:
+        if start.is_mean and not family.is_linear:
             spend.note(UNSURE_MEAN, start.is_unsure)
         spend.note(SLOPES_HELP, slopes_help)
         if is_constant:
@@ -420,8 +421,14 @@ def _released_steps(
         public = public_threshold(numbers) * (origin.unit if family.is_linear else 1.0)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
     n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
+    n_before = N_SEARCHES if SCORES_ABOVE in spend.plan else n_steps // 2
     for t in range(n_steps):
         step = STEP if spend.times_left(STEP) else LAST_STEP
+        if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
+            if not state.explains(clipped_share):
+                constant = state.constant(clipped_share)
+                constant = constant._replace(value=constant.value + intercept[-1])
+                start = start.without_slopes(constant, origin.unit)
         hides = start.hides_slopes(numbers)
         is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
         has_slopes = not hides and bool(state.points)

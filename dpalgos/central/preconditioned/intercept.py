@@ -69,6 +69,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
 _NORMAL = 1.96
+_WIDE = 1.5  # units of the response
 _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes are worth their noise
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
@@ -117,6 +118,10 @@ class Start:
         The released mean, of responses cut at ``largest`` if they are counts, or the predictors of classes.
     std : float
         The standard deviation of its noise.
+    center : float
+        Of the responses of a linear model, which are cut at ``largest`` about it.
+    has_no_slopes : bool
+        Whether released steps show no slopes.
     """
 
     family: Family
@@ -124,6 +129,8 @@ class Start:
     value: FloatArray
     std: float = np.nan
     largest: float = 1.0
+    center: float = 0.0
+    has_no_slopes: bool = False
 
     @property
     def mean(self) -> float:
@@ -141,7 +148,7 @@ class Start:
     @property
     def predictor(self) -> FloatArray:
         """The linear predictor at the mean, () or (K,)."""
-        if not self.is_mean:
+        if not self.is_mean or self.family.is_linear:
             return self.value
         if self.family.has_counts:
             return np.asarray(np.log(self.mean))
@@ -176,16 +183,29 @@ class Start:
 
         They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
         """
-        if not self.is_mean or numbers.interval:
-            return False
+        if self.has_no_slopes or not self.is_mean or numbers.interval:
+            return self.has_no_slopes
         noise = max(self.std, self.largest * numbers.root / numbers.size)
         enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
         return self.mean < enough * noise
 
     def query(self, rows: Rows) -> Bounded:
         """Return the mean of the cut responses."""
+        if self.family.is_linear:
+            low, high = self.center - self.largest, self.center + self.largest
+            return mean_within(rows, lambda block: np.clip(block.y, low, high), 2 * self.largest)
         encode, largest = self.family.encode, self.largest  # the first refuses what is no response
         return mean_of_sums(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
+
+    def without_slopes(self, released: Noisy, unit: float) -> "Start":
+        """Return the start of a model whose steps show no slopes; a linear one has a released intercept."""
+        if not self.family.is_linear:
+            return replace(self, has_no_slopes=True)
+        value, std = released.value, float(released.std)
+        largest = _WIDE * unit
+        return replace(
+            self, value=value, std=std, center=float(value), largest=largest, has_no_slopes=True
+        )
 
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""

@@ -186,6 +186,11 @@ class Numbers:
         few = max(_FEW * float(np.sqrt(self.d + 1)), _MANY) if self.intercept else _NO_SEARCH * self.root
         return self.size < few
 
+    @property
+    def may_omit_slopes(self) -> bool:
+        """Whether the slopes are set to 0 if released steps show none."""
+        return self.intercept and not self.interval and not self.family.classes and self.d > 1
+
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold of scores."""
         return threshold / (self.root * self.row_length)

@@ -204,6 +204,7 @@ _LONGEST = 0.4  # step of counts
 _FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
+_EXPLAINS = 1.0  # standard deviations of the squared length of noise
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 _HELP = {"linear": (0.20, 0.60), "events": (0.97, 1.11), "counts": (0.28, 0.66)}  # (a, b)
 
@@ -391,35 +392,69 @@ class Steps(NamedTuple):
         points, scores = np.array(self.points[-len(self.scores) :]), np.array(self.scores)
         return NewtonSteps(points, scores, np.array(self.stds), self.threshold, self.theta)
 
+    def explains(self, clipped_share: float) -> bool:
+        """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
+        slopes = Slopes.of(self, clipped_share, intercept=True)
+        n_slopes = max(len(slopes.slopes) - 1, 1)
+        return slopes.squares > slopes.noise * (1 + _EXPLAINS * math.sqrt(2 / n_slopes))
+
+    def constant(self, clipped_share: float) -> Noisy:
+        """Return the intercept without slopes, from the origin, with its noise."""
+        found, one = Slopes.of(self, clipped_share, intercept=True), self.white.one
+        square = float(one @ one)
+        return Noisy(np.asarray(found.constant @ one / square), np.sqrt(found.noise / (len(one) * square)))
+
     def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float]:
         """Return white coefficients, and the probability that slopes help.
 
         About a ``clipped_share`` of rows is clipped.
         """
-        family, white = self.family, self.white
+        found = Slopes.of(self, clipped_share, intercept=intercept)
+        if self.family.classes:
+            shrunk = james_stein(found.slopes[:, None], found.noise)[:, 0]
+            return shrunk.reshape(self.theta.shape), np.nan
+        family, squares, noise = self.family, found.squares, found.noise
+        kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
+        first, slope = _HELP[kind]
+        slopes_help = float(scipy.special.expit(first + slope * np.log(squares / noise)))
+        kept = posterior_kept(squares, noise, max(len(found.slopes) - intercept, 1))
+        constant = found.constant if family.is_linear else kept * found.constant
+        return constant + kept * found.slopes, slopes_help
+
+
+class Slopes(NamedTuple):
+    """The combination of released steps: the part along the intercept, and slopes orthogonal to it.
+
+    ``squares`` is the squared length of the slopes, ``noise`` the part of it that noise explains. For
+    classes, all is in ``slopes``, and noise is the variance of an entry.
+    """
+
+    constant: FloatArray
+    slopes: FloatArray
+    squares: float
+    noise: float
+
+    @classmethod
+    def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
+        family, white = state.family, state.white
         least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
-        known = float(np.mean(self.damping)) * np.maximum(white.curvature, least)
+        known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
-        points, steps = (np.array(each).reshape(len(each), -1) for each in (self.points, self.steps))
-        full = NewtonSteps(points, steps, np.array(self.step_stds), 1.0, self.theta.ravel())
+        points, steps = (np.array(each).reshape(len(each), -1) for each in (state.points, state.steps))
+        full = NewtonSteps(points, steps, np.array(state.step_stds), 1.0, state.theta.ravel())
         own = 0.0 if family.is_linear else _OWN_VARIANCE
         known = np.tile(known, int(np.prod(family.classes)))
-        middle, variance = combined(full, known, self.variance, own)
+        middle, variance = combined(full, known, state.variance, own)
         if family.classes:
-            shrunk = james_stein(middle[:, None], variance[0])[:, 0]
-            return shrunk.reshape(self.theta.shape), np.nan
+            return cls(np.zeros_like(middle), middle, np.nan, float(variance[0]))
         one = white.one / np.linalg.norm(white.one)
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
         slopes, resolved = middle - constant, white.curvature
-        explained = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
+        noise = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
         least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
         squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
-        kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
-        first, slope = _HELP[kind]
-        slopes_help = float(scipy.special.expit(first + slope * np.log(squares / explained)))
-        kept = posterior_kept(squares, explained, max(len(slopes) - intercept, 1))
-        return (constant if family.is_linear else kept * constant) + kept * slopes, slopes_help
+        return cls(constant, slopes, squares, noise)
 
 
 def _gain(curvatures: FloatArray, ridge: float) -> tuple[float, float]:
