@@ -19,10 +19,9 @@ less than the Δ/μ of Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻�
 **The origin.** The estimator works with (z_j − c_j x_d)/s_j, where x_d is the constant. The coefficients are
 the same, except for the intercept. Medians are found for all columns at once by a search of eleven counts, to
 six binary digits where units may lie. They need no unit to begin with. The unit of a linear model's response
-comes from the numbers of rows with 2^k ≤ |y − c| < 2^(k+1). Only numbers that stand out of the noise count,
-for 4^(k + ½) a row. A unit smaller than the declared one needs most rows to stand out: others might be rare
-and large. Means of rows follow, about the medians or about 0, clipped to a norm that is public or searched
-for. Each is shrunk by its noise. If a mean exceeds 2/3 of the norm about medians, noise misled their search,
+is the lowest power of two that at most about 0.3 of the |y − c| exceed. With few rows, the median of the
+response is found among 64 numbers within its bounds. Means of rows follow, about the medians or about 0,
+clipped to a norm that is public or searched for. Each is shrunk by its noise. If a mean exceeds 2/3 of the norm about medians, noise misled their search,
 and the center is 0.
 """
 
@@ -41,8 +40,8 @@ from dpalgos.central.preconditioned.plan import (
     MEDIANS,
     N_COUNT_CUTS,
     N_FEW_CENTERS,
-    N_LEVELS,
     N_FEW_UNITS,
+    N_LEVELS,
     N_UNITS,
     RESPONSES_ABOVE,
     WEIGHT,
@@ -119,7 +118,7 @@ class Start:
     std : float
         The standard deviation of its noise.
     center : float
-        Of the responses of a linear model, which are cut at ``largest`` about it.
+        The number about which responses of a linear model are cut, at ``largest``.
     has_no_slopes : bool
         Whether released steps show no slopes.
     """
@@ -203,9 +202,7 @@ class Start:
             return replace(self, has_no_slopes=True)
         value, std = released.value, float(released.std)
         largest = _WIDE * unit
-        return replace(
-            self, value=value, std=std, center=float(value), largest=largest, has_no_slopes=True
-        )
+        return replace(self, value=value, std=std, center=float(value), largest=largest, has_no_slopes=True)
 
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""
@@ -352,13 +349,15 @@ class Origin:
         return self.placed(columns, self.centers[columns] + self.units[columns] * means)
 
 
-def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
-    """Release the centers and the unit that the plan has; of models that are not linear, those of x alone."""
+def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Origin:
+    """Release the centers and the unit that the plan has; of models that are not linear, those of x alone.
+
+    ``few`` says whether a linear model has few rows.
+    """
     plan, d = spend.plan, rows.d
     columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
-    few = MEANS in plan and FAR_FROM_CENTERS not in plan and plan[MEANS].times > 1
-    if few and linear:
+    if few:
         origin = origin.placed(columns[-1:], np.array([_median_of_few(spend, rows)]))
     elif MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns

@@ -9,9 +9,11 @@ first, with Gaussian noise and a share by the public number of units. The rest i
 in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian, and the cost
 is the same (:meth:`dpalgos.core.spend.Spend.replan`).
 
-- Below 10 √(d + 1) for events, and else below 20 √(d + 1) or 50, a model with an intercept estimates the
-  intercept alone.
-- Below 15 √d, a linear model without an intercept takes five steps at public thresholds.
+- Below a limit, a model with an intercept estimates the intercept alone. The limit is 17 √(d + 1) and 30 for
+  linear models, 20 √(d + 1) and 50 for counts, and 10 √(d + 1) for events.
+- Below 40 √(d + 1) or 140, a linear model with an intercept has few rows. It takes eight steps at public
+  thresholds. Before them, it searches for the median and the unit of the response.
+- Below 15 √d, a linear model without an intercept has few rows.
 - From 30 √d, an interval is possible. It takes its shares first.
 - From 60 √d, rows may be whitened a second time, in place of the first step.
 - From 140, the center and the unit of a linear model's response are released.
@@ -119,8 +121,7 @@ LEMMAS: Lemmas = {
 }
 WITNESSES: Witnesses = {WEIGHT: _many_rows}
 
-_FEW_ROWS, _FEW_EVENTS = 17.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
-_FEWEST = 30.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
+_FEWEST = {"linear": (17.0, 30.0), "events": (10.0, 0.0), "counts": (20.0, 50.0)}  # nμ/√(d + 1), nμ of slopes
 _FEW = 40.0
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
@@ -242,8 +243,8 @@ def _scaled(shares: Shares, factor: float) -> Shares:
 
 def _shares_of_rows(numbers: Numbers) -> Shares:
     root = float(np.sqrt(numbers.d + 1))
-    limit = _FEW_EVENTS * root if numbers.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
-    if numbers.intercept and numbers.size < limit:
+    per_root, least = _FEWEST[_kind(numbers.family)]
+    if numbers.intercept and numbers.size < max(per_root * root, least):
         return intercept_alone(numbers)
     of_interval = _interval(numbers)
     plan = _life_table(numbers) | _intercept(numbers) | _origin(numbers)
@@ -265,6 +266,10 @@ def _shares_of_rows(numbers: Numbers) -> Shares:
         plan[STEP] = Share(steps, N_STEPS, INSTEAD_OF_STEPS)
     rest = 1 - _total(of_interval)
     return _scaled(plan, rest) | of_interval
+
+
+def _kind(family: Family) -> str:
+    return "linear" if family.is_linear else "events" if family.is_bounded else "counts"
 
 
 def _total(plan: Shares) -> float:

@@ -15,17 +15,18 @@ a predictor changes by several times the length of a step.
 
 **Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
 (:func:`dpalgos.models.newton_steps.combination_weights`). The slopes, orthogonal to the intercept, are shrunk
-to their posterior mean (:func:`dpalgos.models.shrinkage.posterior_kept`). They are never 0. For events and
+to their posterior mean (:func:`dpalgos.models.newton_steps.posterior_kept`). For events and
 counts, the change that steps made to the intercept is shrunk in the same way. The noise of a step stays in
 all later ones as far as they are damped. The ridge of a Newton step takes only a part of it.
 
 A is the squared length of the slopes, V the variance that noise explains. A direction below the floor of the
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
-resolved. Steps along such directions are short, and leave an error that V does not contain. The probability
-that slopes predict better than the intercept alone is 1/(1 + e^−u),
-
-    u = a + b log(A/V),   (a, b) fitted once on synthetic tables, for each kind of family
+resolved. Steps along such directions are short, and leave an error that V does not contain.
+Halfway, slopes of a model with an intercept are set to 0 if A < V (1 + ½ √(2/k)), k the number of slopes.
+Steps along a direction below the floor add up their noise. Therefore later steps count as leaving up to 0.7 of
+it. Slopes are also set to 0 if noise in the moments exceeds 1 and hides half of the directions.
+Columns then are far from their units.
 
 The matrix that whitens rows, from their released second moments. Nothing here reads a row.
 
@@ -45,7 +46,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
 from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITE, WHITENED_TWICE, Numbers, spectral_norm
 from dpalgos.core.record import Noisy
@@ -141,7 +141,9 @@ class Whitening:
         same = np.eye(len(moments))
         weight = self.doubt / (self.doubt + variance)
         known = axes @ (same + weight * (axes.T @ moments @ axes - same)) @ axes.T
-        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * spectral_norm(len(same), float(released.std))
+        floor = (
+            _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * spectral_norm(len(same), float(released.std))
+        )
         eigenvalues, vectors = np.linalg.eigh(known)
         inner = np.linalg.solve(self.coordinates[:-1, :-1], self.matrix @ vectors)
         least = (inner**2).sum(axis=0) / _LARGEST_GAIN**2
@@ -204,9 +206,9 @@ _LONGEST = 0.4  # step of counts
 _FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
-_EXPLAINS = 1.0  # standard deviations of the squared length of noise
+_LEAST_SURE, _EXPLAINS = 0.3, 0.5  # curvature of directions below the floor; standard deviations of A
+_LARGEST_NOISE, _RESOLVED = 1.0, 0.5  # of moments; a share of the directions
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
-_HELP = {"linear": (0.20, 0.60), "events": (0.97, 1.11), "counts": (0.28, 0.66)}  # (a, b)
 
 
 class Steps(NamedTuple):
@@ -394,7 +396,10 @@ class Steps(NamedTuple):
 
     def explains(self, clipped_share: float) -> bool:
         """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
-        slopes = Slopes.of(self, clipped_share, intercept=True)
+        white = self.white
+        if white.noise_std > _LARGEST_NOISE and float((white.curvature == 1).mean()) < _RESOLVED:
+            return False  # columns are far from the units that are declared
+        slopes = Slopes.of(self, clipped_share, intercept=True, least=_LEAST_SURE)
         n_slopes = max(len(slopes.slopes) - 1, 1)
         return slopes.squares > slopes.noise * (1 + _EXPLAINS * math.sqrt(2 / n_slopes))
 
@@ -404,22 +409,15 @@ class Steps(NamedTuple):
         square = float(one @ one)
         return Noisy(np.asarray(found.constant @ one / square), np.sqrt(found.noise / (len(one) * square)))
 
-    def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float]:
-        """Return white coefficients, and the probability that slopes help.
-
-        About a ``clipped_share`` of rows is clipped.
-        """
+    def estimate(self, clipped_share: float, *, intercept: bool) -> FloatArray:
+        """Return white coefficients. About a ``clipped_share`` of rows is clipped."""
         found = Slopes.of(self, clipped_share, intercept=intercept)
         if self.family.classes:
             shrunk = james_stein(found.slopes[:, None], found.noise)[:, 0]
-            return shrunk.reshape(self.theta.shape), np.nan
-        family, squares, noise = self.family, found.squares, found.noise
-        kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
-        first, slope = _HELP[kind]
-        slopes_help = float(scipy.special.expit(first + slope * np.log(squares / noise)))
-        kept = posterior_kept(squares, noise, max(len(found.slopes) - intercept, 1))
-        constant = found.constant if family.is_linear else kept * found.constant
-        return constant + kept * found.slopes, slopes_help
+            return shrunk.reshape(self.theta.shape)
+        kept = posterior_kept(found.squares, found.noise, max(len(found.slopes) - intercept, 1))
+        constant = found.constant if self.family.is_linear else kept * found.constant
+        return constant + kept * found.slopes
 
 
 class Slopes(NamedTuple):
@@ -435,9 +433,13 @@ class Slopes(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
+    def of(
+        cls, state: Steps, clipped_share: float, *, intercept: bool, least: float | None = None
+    ) -> "Slopes":
+        """Return the slopes of released steps; directions below the floor count at ``least``."""
         family, white = state.family, state.white
-        least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
+        usual = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
+        least = usual if least is None else least
         known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
@@ -452,7 +454,7 @@ class Slopes(NamedTuple):
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
         slopes, resolved = middle - constant, white.curvature
         noise = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
-        least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
+        least = _LEAST_OF_COUNTS if family.has_counts else min(least, _LEAST_CURVATURE)
         squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
         return cls(constant, slopes, squares, noise)
 
