@@ -21,8 +21,8 @@ the same, except for the intercept. Medians are found for all columns at once by
 six binary digits where units may lie. They need no unit to begin with. The unit of a linear model's response
 is the lowest power of two that at most about 0.3 of the |y − c| exceed. With few rows, the median of the
 response is found among 64 numbers within its bounds. Means of rows follow, about the medians or about 0,
-clipped to a norm that is public or searched for. Each is shrunk by its noise. If a mean exceeds 2/3 of the norm about medians, noise misled their search,
-and the center is 0.
+clipped to a norm that is public or searched for. Each is shrunk by its noise. If a mean exceeds 2/3 of the
+norm about medians, noise misled their search, and the center is 0.
 """
 
 from dataclasses import dataclass, replace

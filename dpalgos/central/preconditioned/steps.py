@@ -24,9 +24,9 @@ whitening varies less than a white one. The weight of its square is its released
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
 resolved. Steps along such directions are short, and leave an error that V does not contain.
 Halfway, slopes of a model with an intercept are set to 0 if A < V (1 + ½ √(2/k)), k the number of slopes.
-Steps along a direction below the floor add up their noise. Therefore later steps count as leaving up to 0.7 of
-it. Slopes are also set to 0 if noise in the moments exceeds 1 and hides half of the directions.
-Columns then are far from their units.
+Steps along a direction below the floor add up their noise. Therefore later steps count as leaving up to 0.7
+of it. Slopes are also set to 0 if noise in the moments exceeds 1 and hides half of the directions. Columns
+then are far from their units.
 
 The matrix that whitens rows, from their released second moments. Nothing here reads a row.
 
