@@ -115,6 +115,7 @@ from dpalgos.central.preconditioned.plan import (
     Numbers,
     is_overdispersed,
     largest_length,
+    mean_width,
     people_limit,
     public_threshold,
     row_search,
@@ -429,11 +430,14 @@ def _released_steps(
     for t in range(n_steps):
         step = STEP if spend.times_left(STEP) else LAST_STEP
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
+            width = mean_width(numbers)
             is_robust = is_overdispersed(numbers, start.unit, state.threshold)
-            if not is_robust and not state.explains(clipped_share):
+            if origin.is_far:
+                start = start.without_slopes(Noisy(intercept[-1], np.asarray(np.inf)), width * origin.unit)
+            elif not is_robust and not state.explains(clipped_share):
                 constant = state.constant(clipped_share)
                 constant = constant._replace(value=constant.value + intercept[-1])
-                start = start.without_slopes(constant, origin.unit)
+                start = start.without_slopes(constant, width * origin.unit)
         hides = start.hides_slopes(numbers)
         is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
         has_slopes = not hides and bool(state.points)

@@ -68,7 +68,6 @@ from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
 _NORMAL = 1.96
-_WIDE = 1.5  # units of the response
 _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes are worth their noise
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
@@ -84,6 +83,7 @@ _THRESHOLDS = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from center
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
 _FAR_RESPONSES = 0.3
 _BOUNDS, _CENTERED = 1.2, 0.6  # times √p: norms of rows at their bounds, and near means
+_FAR_MEAN = 0.6  # of the second norm: a mean about centers
 _ABOUT = 1.5  # times √p: norms of rows about medians
 _MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
 
@@ -196,12 +196,11 @@ class Start:
         encode, largest = self.family.encode, self.largest  # the first refuses what is no response
         return mean_of_sums(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
 
-    def without_slopes(self, released: Noisy, unit: float) -> "Start":
+    def without_slopes(self, released: Noisy, largest: float) -> "Start":
         """Return the start of a model whose steps show no slopes; a linear one has a released intercept."""
         if not self.family.is_linear:
             return replace(self, has_no_slopes=True)
         value, std = released.value, float(released.std)
-        largest = _WIDE * unit
         return replace(self, value=value, std=std, center=float(value), largest=largest, has_no_slopes=True)
 
     def after(self, again: Noisy) -> "Start":
@@ -321,10 +320,14 @@ def _typical_offset(spend: Spend, rows: Rows) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Released centers of the columns of [x, y], (d + 1,), and the released unit of y."""
+    """Released centers of the columns of [x, y], (d + 1,), and the released unit of y.
+
+    ``is_far`` says whether rows are far from their centers, so that columns are not in their units.
+    """
 
     centers: FloatArray
     unit: float = 1.0
+    is_far: bool = False
 
     @property
     def coordinates(self) -> FloatArray:
@@ -380,8 +383,11 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
             above = counts_above(rows, norms_of(vectors), candidates)
             threshold = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
             if not t and threshold == candidates[-1]:  # noise misled the search for medians
-                origin = replace(origin, centers=np.zeros_like(origin.centers))
+                origin = replace(origin, centers=np.zeros_like(origin.centers), is_far=linear)
         released = spend(MEANS, clipped_mean(rows, vectors, threshold))
+        if few and t:
+            square = float((released.value**2).sum() - len(columns) * released.std**2)
+            origin = replace(origin, is_far=square > (_FAR_MEAN * threshold) ** 2)
         noise = float(released.std**2) / np.maximum(released.value**2, _TINY)
         origin = origin.moved(columns, released.value * np.maximum(1 - noise, 0))
         if about_medians:

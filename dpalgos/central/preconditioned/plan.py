@@ -190,7 +190,7 @@ class Numbers:
     @property
     def may_omit_slopes(self) -> bool:
         """Whether the slopes are set to 0 if released steps show none."""
-        return self.intercept and not self.interval and not self.family.classes and self.d > 1
+        return self.intercept and not self.interval and not self.family.is_bounded and self.d > 1
 
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold of scores."""
@@ -364,6 +364,7 @@ _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a sear
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
+_WIDE, _WIDE_PER_SIZE = 1.5, 0.01  # noise of the mean is then 0.02 units or more
 _FEW_CLIP = 0.25  # times √d and the unit of the response
 _QUIET = 0.02  # times μ √n
 _RARE, _OFTEN = 0.25, 0.6  # events of a person
@@ -413,6 +414,11 @@ def is_overdispersed(numbers: Numbers, unit: float, threshold: float | None) -> 
     share = min(_target(numbers, _CLIPPED_SCORES) / numbers.n_rows, _MOST_SCORES)
     usual = numbers.root * float(scipy.special.ndtri(1 - share / 2))
     return threshold**2 > _OVERDISPERSED * unit * usual**2
+
+
+def mean_width(numbers: Numbers) -> float:
+    """Return the units about its center at which a linear response is cut before its mean is released."""
+    return max(_WIDE, numbers.size * _WIDE_PER_SIZE)
 
 
 def white_candidates(d: int) -> FloatArray:

@@ -23,10 +23,8 @@ A is the squared length of the slopes, V the variance that noise explains. A dir
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
 resolved. Steps along such directions are short, and leave an error that V does not contain.
-Halfway, slopes of a model with an intercept are set to 0 if A < V (1 + ½ √(2/k)), k the number of slopes.
-Steps along a direction below the floor add up their noise. Therefore later steps count as leaving up to 0.7
-of it. Slopes are also set to 0 if noise in the moments exceeds 1 and hides half of the directions. Columns
-then are far from their units.
+Halfway, slopes of a model with an intercept are set to 0 if A < V (1 − 0.3 √(2/k)), k the number of slopes.
+Slopes are also set to 0 if rows are far from their centers: columns then are far from their units.
 
 The matrix that whitens rows, from their released second moments. Nothing here reads a row.
 
@@ -206,8 +204,7 @@ _LONGEST = 0.4  # step of counts
 _FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
-_LEAST_SURE, _EXPLAINS = 0.3, 0.5  # curvature of directions below the floor; standard deviations of A
-_LARGEST_NOISE, _RESOLVED = 1.0, 0.5  # of moments; a share of the directions
+_EXPLAINS = -0.3  # standard deviations of A, in noise alone
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
 
@@ -396,10 +393,7 @@ class Steps(NamedTuple):
 
     def explains(self, clipped_share: float) -> bool:
         """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
-        white = self.white
-        if white.noise_std > _LARGEST_NOISE and float((white.curvature == 1).mean()) < _RESOLVED:
-            return False  # columns are far from the units that are declared
-        slopes = Slopes.of(self, clipped_share, intercept=True, least=_LEAST_SURE)
+        slopes = Slopes.of(self, clipped_share, intercept=True)
         n_slopes = max(len(slopes.slopes) - 1, 1)
         return slopes.squares > slopes.noise * (1 + _EXPLAINS * math.sqrt(2 / n_slopes))
 
@@ -433,13 +427,10 @@ class Slopes(NamedTuple):
     noise: float
 
     @classmethod
-    def of(
-        cls, state: Steps, clipped_share: float, *, intercept: bool, least: float | None = None
-    ) -> "Slopes":
-        """Return the slopes of released steps; directions below the floor count at ``least``."""
+    def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
+        """Return the slopes of released steps."""
         family, white = state.family, state.white
-        usual = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
-        least = usual if least is None else least
+        least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
         known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
@@ -454,7 +445,7 @@ class Slopes(NamedTuple):
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
         slopes, resolved = middle - constant, white.curvature
         noise = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
-        least = _LEAST_OF_COUNTS if family.has_counts else min(least, _LEAST_CURVATURE)
+        least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
         squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
         return cls(constant, slopes, squares, noise)
 
