@@ -148,7 +148,7 @@ _LATE = 0.8  # of the steps' share, for the last ones
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
-N_FEW_CENTERS, N_FEW_UNITS, N_UNITS = 64, 8, 32
+N_FEW_CENTERS, N_FEW_UNITS, N_UNITS = 64, 8, 64
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
 Shares = dict[str, Share]
@@ -365,7 +365,7 @@ _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 _WIDE, _WIDE_PER_SIZE = 1.5, 0.01  # noise of the mean is then 0.02 units or more
-_FEW_CLIP = 0.25  # times √d and the unit of the response
+_FEW_CLIP = 0.05, 0.25  # least and most times √d and the unit of the response
 _QUIET = 0.02  # times μ √n
 _RARE, _OFTEN = 0.25, 0.6  # events of a person
 _STOP, _RISE = 1.4, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
@@ -431,14 +431,15 @@ def public_threshold(numbers: Numbers) -> float:
 
     At the latter, noise is a tenth of the sampling error. It is the larger one at large budgets only.
 
-    For few rows of a linear model it is 0.25 √d units of the response.
+    For few rows of a linear model it is √d nμ/200 units of the response,
+    and between 0.05 √d and 0.25 √d.
 
     If the model is right, clipping does not bias these scores, and noise is in proportion to the threshold.
     Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
     if numbers.family.is_linear:
-        return _FEW_CLIP * numbers.root
+        return numbers.root * float(np.clip(numbers.size / 200, *_FEW_CLIP))
     of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
     of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
     low = _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2
