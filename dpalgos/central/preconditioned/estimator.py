@@ -391,7 +391,9 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
         above = counts_above(rows, norms_of(vectors), candidates)
         threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
-        spend.note(ROWS_BEYOND, threshold == candidates[-1])
+        spend.note(ROWS_BEYOND, origin.is_far or threshold == candidates[-1])
+    elif origin.is_far:
+        spend.note(ROWS_BEYOND, True)
     released = spend.symmetric(MOMENTS, clipped_moments(rows, vectors, threshold))
     white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:

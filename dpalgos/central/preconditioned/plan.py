@@ -366,7 +366,7 @@ _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 _WIDE, _WIDE_PER_SIZE = 1.5, 0.01  # noise of the mean is then 0.02 units or more
 _FEW_CLIP = 0.05, 0.25  # least and most times √d and the unit of the response
-_QUIET = 0.02  # times μ √n
+_QUIET, _LONG = 0.02, 5.0  # times μ √n; times √d
 _RARE, _OFTEN = 0.25, 0.6  # events of a person
 _STOP, _RISE = 1.4, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
 
@@ -429,7 +429,8 @@ def white_candidates(d: int) -> FloatArray:
 def public_threshold(numbers: Numbers) -> float:
     """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5), or 0.02 μ √n.
 
-    At the latter, noise is a tenth of the sampling error. It is the larger one at large budgets only.
+    At the latter, noise is a tenth of the sampling error. It is the larger one at large budgets only, and at
+    most 5 √d.
 
     For few rows of a linear model it is √d nμ/200 units of the response,
     and between 0.05 √d and 0.25 √d.
@@ -443,7 +444,8 @@ def public_threshold(numbers: Numbers) -> float:
     of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
     of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
     low = _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2
-    return float(of_limit * max(low, _QUIET * numbers.mu * np.sqrt(numbers.n_rows)))
+    quiet = min(_QUIET * numbers.mu * float(np.sqrt(numbers.n_rows)), _LONG * numbers.root)
+    return float(of_limit * max(low, quiet))
 
 
 def people_limit(numbers: Numbers) -> float | None:
