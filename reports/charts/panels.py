@@ -48,7 +48,7 @@ def draw_panels(
     scale = {"scale": {"x": "independent", "y": "independent"}}
     del chart["title"]
     drawn = {**top, "facet": facet, "columns": 3, "spec": chart, "resolve": scale}
-    alt = render_sentence("figure_of_panels", page=page, panels=panels)
+    alt = render_sentence("figure_of_panels", page=page)
     return draw_chart(drawn, "panels", alt, page.data_source)
 
 

@@ -61,7 +61,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         "notes": of.get("trust", {}).get("notes", ()),
         "risk": of.get("risk", {}).get("text", ""),
     }
-    sections = [*layout.sections, Section("trust", {**trust, **failures})]
+    sections = [Section("trust", {**trust, **failures}), *layout.sections]
     panels = list(filter(None, panels_of(errors, page)))
     methods = [
         Section("measured", {"text": of.get("trust", {}).get("measured", "")}),

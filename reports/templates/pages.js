@@ -9,7 +9,10 @@ for (const group of document.querySelectorAll(".filters")) {
       item.hidden = !chosen || !words.every((word) => (item.dataset.words ?? item.textContent.toLowerCase()).includes(word));
     }
   };
-  search?.addEventListener("input", apply);
+  search?.addEventListener("input", () => {
+    for (const part of document.querySelectorAll("details")) part.open ||= items.some((item) => part.contains(item));
+    apply();
+  });
   selects.forEach((select) => select.addEventListener("change", apply));
   apply();
 }

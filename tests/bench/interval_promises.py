@@ -131,7 +131,8 @@ def measured(case: Case, repetitions: int) -> dict[str, str]:
     slopes = slice(None, -1) if has_intercept else slice(None)
 
     def percent(part: slice) -> str:
-        return f"{100 * hits[:, part].sum() / max(there[:, part].sum(), 1):.1f}"
+        n_intervals = there[:, part].sum()
+        return f"{100 * hits[:, part].sum() / n_intervals:.1f}" if n_intervals else "–"
 
     cells = (
         f"`{name}`",
@@ -142,7 +143,7 @@ def measured(case: Case, repetitions: int) -> dict[str, str]:
         percent(slopes),
         percent(slice(-1, None)) if has_intercept else "–",
         f"{100 * (1 - there.mean()):.1f}",
-        f"{np.nanmean((upper - lower) / 2 / (1.96 * size)):.2f}",
+        f"{np.nanmean((upper - lower) / 2 / (1.96 * size)):.2f}" if there.any() else "–",
         f"{np.sqrt(np.mean(np.square(told)) / np.mean(np.square(plain))):.2f}",
         str(repetitions),
     )

@@ -181,16 +181,21 @@ SEARCH = """
 const chosen = page.querySelector(".filters").dataset.items;
 const items = () => [...page.querySelectorAll(chosen)].filter((item) => item.offsetParent);
 await pause(1000);
-const search = page.getElementById("search"), all = items().length;
+const folded = [...page.querySelectorAll("details")];
+const search = page.getElementById("search");
+folded.forEach((part) => (part.open = true));
+const all = items().length;
+folded.forEach((part) => (part.open = false));
 search.value = "glm_lowdim";
 search.dispatchEvent(new view.Event("input"));
-return [all, items().length];
+return [all, items().length, folded.every((part) => part.open)];
 """
 
 
 def test_a_search_leaves_the_claims_with_its_words(request, tmp_path):
-    whole, left = look(scorecard(request), 1100, tmp_path, SEARCH)
+    whole, left, is_open = look(scorecard(request), 1100, tmp_path, SEARCH)
     assert 0 < left < whole
+    assert is_open
 
 
 MENUS = "[...document.querySelectorAll('select')].filter((e) => e.offsetParent).map((e) => e.id || e.name)"
