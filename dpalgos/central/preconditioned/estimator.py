@@ -468,7 +468,8 @@ def _released_steps(
             threshold, before = longest, matrix
         elif SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
-            candidates, target = score_search(numbers, unit, state.threshold)
+            noise = spend.multiplier(SCORES_ABOVE)
+            candidates, target = score_search(numbers, unit, state.threshold, noise)
             candidates = white_candidates(numbers.d) if whitens else candidates
             if scores:
                 above = scores.counts_above(candidates)
