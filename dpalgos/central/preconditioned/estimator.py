@@ -468,8 +468,7 @@ def _released_steps(
             threshold, before = longest, matrix
         elif SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
-            noise = spend.multiplier(SCORES_ABOVE)
-            candidates, target = score_search(numbers, unit, state.threshold, noise)
+            candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates
             if scores:
                 above = scores.counts_above(candidates)

@@ -360,7 +360,6 @@ _WHITE_ROWS, WHITE = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d; the sec
 MOMENT_NOISE, _LEAST_ROWS = 0.2, 0.001
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
-_NOTICED = 1.5  # noise standard deviations of the smallest target of scores
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
@@ -393,18 +392,14 @@ def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:
     return np.sqrt(numbers.d + 1) * _ROWS, min(target, _MOST_ROWS * numbers.n_rows)
 
 
-def score_search(
-    numbers: Numbers, unit: float, last: float | None, noise_std: float
-) -> tuple[FloatArray, float]:
+def score_search(numbers: Numbers, unit: float, last: float | None) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of scores, near the ``last`` one, and how many are to exceed it.
 
-    ``unit`` is that of residuals, ``noise_std`` the noise of a count. Fewer rows than noise makes are not
-    sought: the threshold would rise by chance.
+    ``unit`` is that of residuals.
     """
     most = _MOST_ROWS if numbers.family.is_linear else _MOST_SCORES
     candidates = numbers.root * unit * _SCORES if last is None else last * _NEAR
-    target = max(_target(numbers, _CLIPPED_SCORES), _NOTICED * noise_std)
-    return candidates, min(target, most * numbers.n_rows)
+    return candidates, min(_target(numbers, _CLIPPED_SCORES), most * numbers.n_rows)
 
 
 def is_overdispersed(numbers: Numbers, unit: float, threshold: float | None) -> bool:
