@@ -185,8 +185,8 @@ def test_rows_of_high_leverage_count_in_full_at_a_large_budget():
     """They were shortened to 5 √d at any ε: the estimate then was one of weighted least squares."""
     rng = np.random.default_rng(6)
     X = np.column_stack([np.clip(rng.standard_t(2, (5000, 4)), -50, 50), np.ones(5000)])
-    y = np.clip(X[:, 0], -6, 6) + rng.standard_normal(5000)
+    y = X[:, 0] + rng.standard_normal(5000)
     best = np.linalg.lstsq(X, y, rcond=None)[0]
     found = answers(X, y, epsilon=1000.0, delta=1e-8, replicates=4, intercept=True).estimate
     own_error = 5 / 5000 * (y - X @ best).var()
-    assert ((X @ (found - best[:, None])) ** 2).mean() < 0.2 * own_error
+    assert ((X @ (found - best[:, None])) ** 2).mean() < 0.03 * own_error

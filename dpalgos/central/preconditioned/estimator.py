@@ -441,7 +441,7 @@ def _released_steps(
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
             width = mean_width(numbers)
             is_robust = is_overdispersed(numbers, start.unit, state.threshold)
-            if origin.is_far:
+            if origin.is_far or (family.is_linear and state.white.hides_columns):
                 start = start.without_slopes(Noisy(intercept[-1], np.asarray(np.inf)), width * origin.unit)
             elif not is_robust and not state.explains(clipped_share):
                 constant = state.constant(clipped_share)

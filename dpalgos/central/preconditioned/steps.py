@@ -132,6 +132,11 @@ class Whitening:
         return bool((variances > _LARGE).any() or (linear and (variances < _SMALL).any()))
 
     @property
+    def hides_columns(self) -> bool:
+        """Whether noise exceeds a unit, and hides many directions: columns then are far from their units."""
+        return self.noise_std > 1 and float((self.curvature == 1).mean()) < _RESOLVED
+
+    @property
     def unknown(self) -> FloatArray:
         """The directions with a doubt above 0.05, (d, k)."""
         return self.directions[:, self.doubt.diagonal() > UNKNOWN]
@@ -239,6 +244,7 @@ _LONGEST = 0.4  # step of counts
 _FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
+_RESOLVED = 0.7  # of the directions
 _EXPLAINS = -0.3  # standard deviations of A, in noise alone
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
