@@ -19,7 +19,7 @@ from dpalgos.typing import FloatArray, Number
 
 UNRESOLVED = "unresolved_directions"
 UNSURE_MEAN = "mean_response_unsure"
-SLOPES_HELP = "slopes_help"  # the probability that slopes predict better than the intercept alone
+
 UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
 PROPORTIONAL = "proportional_hazards"  # the p-value of that hypothesis
 OVERDISPERSED = "counts_overdispersed"

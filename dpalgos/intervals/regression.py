@@ -178,8 +178,8 @@ class ReleasedRegression:
     n_rows : float
     late_effect : float
         How far late follow-up moves effects if hazards are not proportional, in white coordinates. The end of
-        follow-up at a cumulative hazard depends on the coefficients, and the curvature is smaller by about
-        that part. Half-widths are larger by it.
+        follow-up at a cumulative hazard depends on the coefficients. Late residuals at that end make the
+        curvature smaller by about twice that part. Half-widths are larger by it.
     has_offset : bool
         Whether an offset, with a coefficient of 1, is before the coefficients.
     """
@@ -273,7 +273,7 @@ class ReleasedRegression:
     @property
     def _margin(self) -> float:
         curved = self.family.has_counts and not self.family.is_bounded
-        return (_CURVED_MARGIN if curved else 1.0) * (1 + self.late_effect) ** 2
+        return (_CURVED_MARGIN if curved else 1.0) * (1 + 2 * self.late_effect) ** 2
 
     def _error(self, free: FloatArray) -> CombinationError:
         rows = free @ (self.outer - self.shift.image)

@@ -36,11 +36,8 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     "centers of the columns": [(plan, "_origin", lambda _: {})],
     "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, *_: self.scales)],
     "the intercept again if events are few": [(intercept.Start, "hides_slopes", NEVER)],
-    "the intercept alone if rows are few": [
-        (plan, "_FEW_ROWS", 0.0),
-        (plan, "_FEW_EVENTS", 0.0),
-        (plan, "_FEWEST", 0.0),
-    ],
+    "the intercept alone if rows are few": [(plan, "_FEWEST", dict.fromkeys(plan._FEWEST, (0.0, 0.0)))],
+    "no slopes if steps show none": [(plan.Numbers, "may_omit_slopes", False)],
     "slopes shrunk to their posterior mean": [(steps, "posterior_kept", lambda *_: 1.0)],
     "the combination of steps": [(newton_steps, "combination_weights", last_alone)],
     "rows shortened to their reach": [(estimator, "_MAX_LENGTH", np.inf)],

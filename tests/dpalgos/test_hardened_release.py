@@ -30,7 +30,7 @@ def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
     sample = Sample(StreamedRows(lambda: [(X, y)])) if streamed else Sample(X, y)
     plan = release_plan("preconditioned_regression", 5000, 2, budget, streamed=streamed)
     small = release_plan("preconditioned_regression", 1000, 2, budget)
-    unit = "values by power of two"
+    unit = "responses far from their center"
     assert [unit in {event.label for event in each.events} for each in (plan, small)] == [True, False]
     # Released numbers say whether the rows are whitened again, in place of a step and at its cost.
     drawn, planned = (

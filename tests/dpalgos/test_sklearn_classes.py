@@ -209,7 +209,9 @@ def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
     np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
 
 
-@pytest.mark.parametrize(("unit", "wrong"), [(1, []), (1e4, ["unit"]), (1e-3, ["3 direction"])])
+@pytest.mark.parametrize(
+    ("unit", "wrong"), [(1, []), (1e4, ["a direction", "unit"]), (1e-3, ["3 direction"])]
+)
 def test_what_released_numbers_say_against_an_answer_is_said(unit, wrong):
     X, y, *_ = raw_table(2000)
     X, y = unit * (X - UNITS["center"]) / UNITS["scale"], (y - 1e6) / 2e5

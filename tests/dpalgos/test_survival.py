@@ -1057,13 +1057,17 @@ def test_intervals_cover_the_stated_target_if_hazards_are_not_proportional():
     formula, terms = "Surv(time, died) ~ x + arm", ["x", "arm"]
     cuts = 6 * np.linspace(0, 1, 13) ** 2  # the periods by which 4,000 persons are followed
     options = {"bounds": {"x": (-1, 1), "arm": (0, 1)}, "periods": cuts.tolist(), "delta": 1e-6}
-    far = phreg(formula, persons(100_000, 99), epsilon=1e6, random_state=0, hazard_limit=1.25, **options)
+    far = [
+        phreg(formula, persons(100_000, seed), epsilon=1e6, random_state=0, hazard_limit=1.25, **options)
+        for seed in range(1000, 1004)
+    ]
+    target = np.mean([fit.params[terms] for fit in far], axis=0)
     covered = []
-    for seed in range(40):
+    for seed in range(100):
         fit = phreg(formula, persons(4000, seed), epsilon=1.0, random_state=seed, **options)
         low, high = fit.conf_int().loc[terms].to_numpy().T
-        covered.append((low <= far.params[terms]) & (far.params[terms] <= high))
-    assert (np.mean(covered, axis=0) >= 0.87).all()  # .96 and .91 in 80 runs
+        covered.append((low <= target) & (target <= high))
+    assert (np.mean(covered, axis=0) >= 0.88).all(), np.mean(covered, axis=0)
 
 
 def test_events_in_a_small_part_of_one_period_give_a_caution():

@@ -164,9 +164,9 @@ class Project:
 
     def computed(self):
         """Which file each recorded result is in: another one where it was written again."""
-        files = (self.home / "cache").glob("*.parquet")
-        recorded = (path for path in files if (self.home / "cache" / "records" / path.stem).exists())
-        return {path.name: path.stat().st_ino for path in recorded}
+        files = sorted((self.home / "cache").glob("*.parquet"), key=lambda path: path.stat().st_mtime)
+        found = {path.name.partition(".")[0]: path.stat().st_ino for path in files}  # the last of each name
+        return {name: file for name, file in found.items() if (self.home / "cache/records" / name).exists()}
 
     def same_results(self, other):
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))

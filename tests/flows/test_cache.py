@@ -52,6 +52,15 @@ def is_found(name):
         _asked.reset(token)
 
 
+def test_two_clients_of_a_worker_get_the_results_of_their_own_runs(in_shared_store, tmp_path, monkeypatch):
+    """The times in two results of a block differ, and the second one replaced the first: a run failed."""
+    contents = [table_with_metadata(results_table([1.0, each]), MADE) for each in (2.0, 3.0)]
+    results = [stored("block", each) for each in contents]
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "client"))
+    for result, content in zip(results, contents, strict=True):
+        assert result.stored_path().read_bytes() == content
+
+
 @pytest.fixture
 def stocked(home):
     """A home with a current, an unused and a damaged result, and one that an older version left."""
@@ -68,7 +77,7 @@ def test_pruning_keeps_what_is_current(home, stocked):
     assert removed == 3
     assert freed > 0
     assert list(stored_results(home).values()) == [stocked["current"]]
-    assert [path.name for path in (home / "cache").glob("*.parquet")] == ["current.parquet"]
+    assert list((home / "cache").glob("*.parquet")) == [stocked["current"].path]
     assert prune(home, home.parent / "out", everything=True)[0] == 1
     assert stored_results(home) == {}
 

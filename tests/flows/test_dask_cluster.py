@@ -7,7 +7,7 @@ import time
 
 import psutil
 import pytest
-from small_project import processes_of, until
+from small_project import Project, processes_of, until
 
 from tests.builders import copied_project
 from tests.own_processes import end_with_parent, free_port
@@ -107,6 +107,20 @@ def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster,
     _, err = project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
     assert "all from the cache" in err
     assert project.same_results(long[0])
+
+
+def test_two_clients_of_one_worker_run_the_same_study(cluster, project, tmp_path_factory, undisturbed):
+    """The second result of a block replaced the first one at the address, and a run failed."""
+    cluster.work("a")
+    cluster.wait_for_workers(1)
+    other = Project(tmp_path_factory.mktemp("other"), "two")
+    other.environment |= {k: v for k, v in project.environment.items() if k.startswith(("AWS_", "DPCOST_S"))}
+    words = ("--profile", "smoke", "--engine", cluster.engine, "--out")
+    both = [(each, each.start("run", each.study, *words, each.out)) for each in (project, other)]
+    for each, process in both:
+        _, err = process.communicate(timeout=400)
+        assert process.returncode == 0, err
+        assert each.same_results(undisturbed)
 
 
 def test_a_run_that_is_frozen_for_longer_than_a_silence_goes_on(cluster, project, undisturbed):

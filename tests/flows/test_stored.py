@@ -114,7 +114,7 @@ def swap(one, other):
 def in_headline_first(home):
     """Return the names of the stored blocks, first those of the headline's panel, which exhibits follow."""
     panels = {
-        path.stem: pd.read_parquet(path)["panel"].iloc[0]
+        path.name.partition(".")[0]: pd.read_parquet(path)["panel"].iloc[0]
         for path in (home / "cache").glob("run_block-*.parquet")
     }
     return sorted(panels, key=lambda name: (panels[name] != "public", name))
@@ -128,9 +128,9 @@ FAULTS = ["gone", "cut", "empty", "flipped", "swapped"]
 def test_a_block_whose_file_or_record_is_damaged_is_computed_again_with_the_same_rows(ran, what, fault):
     results = ran.project.out / "small" / "results.parquet"
     before = results.read_bytes()
-    folder, suffix = ("cache", ".parquet") if what == "file" else ("cache/records", "")
+    place = "cache/{}.*" if what == "file" else "cache/records/{}"
     names = in_headline_first(ran.project.home)
-    first, second = (ran.project.home / folder / f"{name}{suffix}" for name in names[:2])
+    first, second = (one(ran.project.home, place.format(name)) for name in names[:2])
     content = first.read_bytes()
     half = content.index(b"cache/run_block") if what == "record" else len(content) // 2
     if fault == "gone":

@@ -46,8 +46,11 @@ def regressions(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         fit = ref.glm(family, "x + z", f[y], f, w, None, groups)
         limits = np.asarray(model.interval_)
         for k, term in enumerate(("x", "z", "Intercept")):
-            i, got = fit.names.index(term), (*np.ravel(model.coef_), *np.ravel(model.intercept_))[k]
-            yield Pair(f"{family} {term}", got, fit.beta[i], fit.se[i], np.ptp(limits[:, k]) / 2)
+            i, shrunk = fit.names.index(term), (*np.ravel(model.coef_), *np.ravel(model.intercept_))[k]
+            center, half = limits[:, k].mean(), np.ptp(limits[:, k]) / 2
+            yield Pair(f"{family} {term}", center, fit.beta[i], fit.se[i], half)
+            shown = np.nan if np.isnan(half) else shrunk
+            yield Pair(f"{family} {term}, shrunk", shown, fit.beta[i], fit.se[i], widths=False)
 
 
 def means(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:

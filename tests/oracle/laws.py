@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: their tolerance and widest interval, or that the interval covers."""
+    """A stated limit of some estimates: tolerance and widest interval, or that intervals cover."""
 
     tolerance: float = TOLERANCE
     widest: float = WIDEST
@@ -68,12 +68,13 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if not np.isfinite(pair.want):
         return "not determined" if pair.half < 2 * abs(pair.got) else "no interval"
     error, unit = abs(pair.got - pair.want), max(pair.se, 1e-6 * abs(pair.want), 1e-300)
-    allowed = pair.half if limit.covers else limit.tolerance * unit + pair.cell
+    allowed = max(pair.half, unit) if limit.covers else limit.tolerance * unit + pair.cell
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
-    if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want):
+    if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:
+        is_narrow = pair.half < NARROWEST * Z * pair.se
         is_wide = pair.half > limit.widest * Z * np.hypot(unit, pair.cell)
-        return "width" if pair.half < NARROWEST * Z * pair.se or (is_wide and not limit.covers) else "ok"
+        return "width" if is_narrow or is_wide else "ok"
     return "ok"
 
 
@@ -108,9 +109,8 @@ def moderate_faults(ask: Callable[[int], Outcome], limit_of: LimitOf) -> dict[st
     for name, pairs in by_name.items():
         if len(pairs) < SEEDS * 2 / 3:
             continue
-        got, half = np.array([(p.got, p.half) for p in pairs]).T
-        off = got - pairs[0].want
-        covered = np.mean(np.abs(off) <= half + 1e-12 * abs(pairs[0].want))
+        off, half, scale = np.array([(p.got - p.want, p.half, abs(p.want)) for p in pairs]).T
+        covered = np.mean(np.abs(off) <= half + 1e-12 * scale)
         text = f"{name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
         known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in pairs])
         if abs(off.mean()) > max(BIAS * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):

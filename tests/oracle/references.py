@@ -110,19 +110,29 @@ def glm(
 
 
 def robust(
-    X: np.ndarray, y: np.ndarray, whitening: np.ndarray, clip: float, w: np.ndarray, unit: np.ndarray
+    mean: Callable[[np.ndarray], np.ndarray],
+    U: np.ndarray,
+    y: np.ndarray,
+    clip: float,
+    w: np.ndarray,
+    unit: np.ndarray,
 ) -> np.ndarray:
     """Return the coefficients at which the mean of scores of white units, clipped to a norm, is zero.
 
-    The score of a unit, a row or a person, is the weighted sum of those of its rows.
+    The score of a unit, a row or a person, is the weighted sum of those of its rows. ``mean`` is exp, or the
+    identity.
     """
-    U, theta = X @ whitening, np.zeros(X.shape[1])
+    start = y if mean is np.asarray else np.log(np.maximum(y, 0.5))
+    theta = np.linalg.lstsq(U, start, rcond=None)[0]
     for _ in range(200):
-        residual, scores = y - U @ theta, np.zeros((unit.max() + 1, U.shape[1]))
+        fitted = mean(U @ theta)
+        residual, scores = y - fitted, np.zeros((unit.max() + 1, U.shape[1]))
         np.add.at(scores, unit, U * (w * residual)[:, None])
         v = w * np.minimum(1, clip / np.maximum(np.linalg.norm(scores, axis=1), 1e-300))[unit]
-        theta = theta + np.linalg.lstsq(U * np.sqrt(v)[:, None], np.sqrt(v) * residual, rcond=None)[0]
-    return whitening @ theta
+        slope = v if mean is np.asarray else v * fitted
+        step = np.linalg.pinv((U * slope[:, None]).T @ U) @ (U.T @ (v * residual))
+        theta = theta + step * min(1.0, 1 / max(float(np.linalg.norm(step)), 1e-12))
+    return np.asarray(theta)
 
 
 def person_periods(f: pd.DataFrame, cuts: list[float]) -> pd.DataFrame:

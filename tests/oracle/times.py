@@ -67,31 +67,34 @@ def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
     found = private.survival("Surv(t, e) ~ g", t.frame, **ask)
     f, table, last = named(t), found.curves(), t.periods[-1]
     middle = f.assign(t=f.t - 0.5 * f.e) if whole else f  # an event of a whole year is in its middle
+    copies = np.sqrt(2) if r.order == "duplicated" else 1.0  # a copy of a row is no news
+    shown: dict[str, int] = {}
     for group in t.levels["g"]:
         one, own, raw = table[table.group == group], middle[middle.g == group], f.t[f.g == group]
         if not len(own):
             continue
         S, se = ref.kaplan_meier(own.t, own.e, t.periods)
-        se = se * (np.sqrt(2) if r.order == "duplicated" else 1)  # a copy of a row is no news
+        shown[group] = int(one.survival.notna().sum())
         for k, (_, row) in list(enumerate(one.iterrows()))[1:]:
             at, count = f"{row.time:g} {group}", (raw >= row.time - 1e-9).sum()
-            std, widths = max(se[k], 1 / len(own)), 0.05 < S[k] < 0.95
+            std, widths = copies * max(se[k], 1 / len(own)), copies == 1 and 0.05 < S[k] < 0.95
             yield Pair(f"survival {at}", row.survival, S[k], std, half(row), widths=widths)
             yield Pair(f"at risk {at}", row.at_risk, count, 1.0, widths=False)
         if (until := found.shown_until) > 0:
             means = found.restricted_means(until).set_index("group").loc[group]
             mean, std = ref.restricted_mean(own.t, own.e, until)
-            std = max(std, until / len(own))
+            std = copies * max(std, until / len(own))
             yield Pair(f"restricted mean {group}", means["mean"], mean, std, half(means), widths=False)
-    if found.shown_until < last:
+    if not {*shown.values()} <= {0, len(t.periods)}:  # a curve ends before the last cut point
         return
+    middle, groups = middle[middle.g.map(shown).astype(int) > 0], [each for each in shown if shown[each]]
     cut = middle.assign(e=middle.e * (middle.t <= last), t=np.minimum(middle.t, last))
     want, got = ref.logrank(cut.t, cut.e, cut.g), float(np.sqrt(found.logrank().statistic))
     yield Pair("logrank", got, want, 1 + 0.1 * want, widths=False)
     ratios = found.hazard_ratios().set_index("group")
     grouped = ref.piecewise("g", f, t.periods, grouped=True) if whole else None
     beta, se = grouped.coefficients if grouped else ref.cox("g", cut, last)
-    for group in t.levels["g"][1:]:
+    for group in groups[1:]:
         log = np.log(ratios.loc[group, ["hazard_ratio", "ci_low", "ci_high"]].astype(float))
         name = f"g[T.{group}]"
-        yield Pair(f"log HR {group}", log.iloc[0], beta[name], se[name], half(log))
+        yield Pair(f"log HR {group}", log.iloc[0], beta[name], copies * se[name], half(log))

@@ -51,10 +51,15 @@ Overdispersed counts: clipped scores make the intercept too low. If the threshol
 of Poisson counts, the last three steps release the mean residual instead. It moves the intercept
 (:func:`dpalgos.central.preconditioned.intercept.moved_mean`). With an interval, only the last step does so.
 
-Few rows: below nμ = 20 √(d + 1), and below 50, a model with an intercept estimates the intercept alone, with
-Laplace noise. For events, the limit is 10 √(d + 1). Above it, slopes are shrunk to their posterior mean, but
-never to 0. ``diagnostics["slopes_help"]`` is the probability that slopes predict better than the intercept
-alone (:mod:`dpalgos.central.preconditioned.steps`).
+Few rows: below a public limit, a model with an intercept estimates the intercept alone, with Laplace noise.
+Above it, slopes are shrunk to their posterior mean. If the first half of the steps shows no slopes beyond
+noise, all slopes are 0. The rest of the budget then releases the mean response. With an interval, slopes are
+never set to 0 (:mod:`dpalgos.central.preconditioned.steps`).
+
+Large budgets: rows of linear models that are longer than 5 √d are shortened together with their responses.
+This length rises with the square root of nμ. Above 5 √d, rows are whitened again, clipped to the same length.
+The shortened rows are then white, and Newton steps converge. Thresholds of scores rise, too. Therefore the
+estimate tends to that of least squares or maximum likelihood.
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
@@ -111,6 +116,8 @@ from dpalgos.central.preconditioned.plan import (
     WITNESSES,
     Numbers,
     is_overdispersed,
+    largest_length,
+    mean_width,
     people_limit,
     public_threshold,
     row_search,
@@ -122,7 +129,7 @@ from dpalgos.central.preconditioned.queries import clipped_moments, counts_above
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
-from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, SLOPES_HELP, UNRESOLVED, UNSURE_MEAN, Noisy
+from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.slots import Gaussian as GaussianSlot
 from dpalgos.core.slots import Plan, gaussian_plan, laplace_plan
@@ -142,7 +149,7 @@ FIRST, ALL = "first", "all"  # events of a person that count
 _LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
 _MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
 _OF_TIME = 0.7  # of a white row's length, along the baseline hazard and functions of time
-_MAX_LENGTH = 5.0  # times √d: a rare column in a unit far too small costs no more than it explains
+_MAX_LENGTH = 5.0  # times √d, at least: a rare column in a unit far too small costs no more than it explains
 
 
 _INTERVALS = {
@@ -234,7 +241,6 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             if start.is_mean:
                 spend.note(UNSURE_MEAN, start.is_unsure)
             spend.note(UNRESOLVED, numbers.d - 1.0)
-            spend.note(SLOPES_HELP, 0.0)
             if self.interval is not None:
                 _keep_interval(spend, numbers, Interval.missing(numbers.d, 1, FEW))
             return intercept
@@ -251,16 +257,15 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             spend, numbers, rows, origin, start, state, intercept
         )
         is_constant = start.is_mean and (start.hides_slopes(numbers) or not state.points)
-        theta, slopes_help = state.theta, 0.0
+        theta = state.theta
         if not is_constant:
-            theta, slopes_help = state.estimate(clipped_share, intercept=numbers.intercept)
+            theta = state.estimate(clipped_share, intercept=numbers.intercept)
             theta = theta + _intercept_change(spend, score, state, start, theta)
         spend.note(UNRESOLVED, float((state.white.curvature < 1).sum()))
         if self.interval is not None:
             _keep_interval(spend, numbers, released_interval(spend, self.interval, numbers, score, state))
-        if start.is_mean:
+        if start.is_mean and not family.is_linear:
             spend.note(UNSURE_MEAN, start.is_unsure)
-        spend.note(SLOPES_HELP, slopes_help)
         if is_constant:
             return np.append(np.zeros(numbers.d - 1), start.predictor - start.offset)
         return score.coef(theta)
@@ -380,7 +385,8 @@ def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
 def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
     """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it."""
     linear = numbers.family.is_linear
-    origin = released_origin(spend, rows, linear=linear)
+    few = numbers.intercept and numbers.has_few_rows
+    origin = released_origin(spend, rows, linear=linear, few=few)
     coordinates = origin.coordinates
     vectors = joined_in(coordinates, with_response=linear)
     threshold = float(np.sqrt(numbers.d + 1))
@@ -388,7 +394,9 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
         above = counts_above(rows, norms_of(vectors), candidates)
         threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
-        spend.note(ROWS_BEYOND, threshold == candidates[-1])
+        spend.note(ROWS_BEYOND, origin.is_far or threshold == candidates[-1])
+    elif origin.is_far:
+        spend.note(ROWS_BEYOND, True)
     released = spend.symmetric(MOMENTS, clipped_moments(rows, vectors, threshold))
     white = Whitening.of(released, coordinates, numbers.d - 1 if numbers.intercept else None)
     if linear:
@@ -412,25 +420,41 @@ def _released_steps(
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family = numbers.family
-    max_length = _MAX_LENGTH * numbers.root if family.is_linear and not numbers.interval else np.inf
+    longest = largest_length(numbers.d, numbers.n_rows, spend.multiplier(STEP))
+    has_long_rows = longest > _MAX_LENGTH * numbers.root
+    longest = max(longest, _MAX_LENGTH * numbers.root)
+    max_length = longest if family.is_linear and not numbers.interval else np.inf
+    before = state.white.matrix
     score: ScoreFunction | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
-        public = public_threshold(numbers)
+        public = public_threshold(numbers) * (origin.unit if family.is_linear else 1.0)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
     n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
+    n_before = N_SEARCHES if SCORES_ABOVE in spend.plan else n_steps // 2
     pieces = rows.sample.pieces
     n_effects = numbers.d if pieces is None else numbers.d - 1 - len(pieces.time_columns)
     for t in range(n_steps):
         step = STEP if spend.times_left(STEP) else LAST_STEP
         if step is LAST_STEP and state.white.scale is None and 0 < n_effects < numbers.d:
             state, score = state.shortened(n_effects, _OF_TIME), None
+        if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
+            width = mean_width(numbers)
+            is_robust = is_overdispersed(numbers, start.unit, state.threshold)
+            if origin.is_far or (family.is_linear and state.white.hides_columns):
+                start = start.without_slopes(Noisy(intercept[-1], np.asarray(np.inf)), width * origin.unit)
+            elif not is_robust and not state.explains(clipped_share):
+                constant = state.constant(clipped_share)
+                constant = constant._replace(value=constant.value + intercept[-1])
+                start = start.without_slopes(constant, width * origin.unit)
         hides = start.hides_slopes(numbers)
         is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
         has_slopes = not hides and bool(state.points)
         if is_late and has_slopes and is_overdispersed(numbers, start.unit, state.threshold):
             break
-        whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
+        whitens = not hides and state.wants_whitening(
+            numbers, t, spend.multiplier(STEP), has_long_rows=has_long_rows
+        )
         scores, threshold, matrix = None, WHITE * numbers.root, state.white.matrix
         if not whitens:
             score = score or ScoreFunction(
@@ -440,13 +464,16 @@ def _released_steps(
                 intercept,
                 max_length,
                 numbers.row_length,
+                before if has_long_rows else None,
                 people_limit=people_limit(numbers),
                 hazard_limit=numbers.hazard_limit,
             )
             if step is LAST_STEP and score.limits is None:
                 score.fix_limits(state.theta)  # the interval's curvature takes them as constant
             scores = score.at(state.theta)
-        if SCORES_ABOVE in spend.plan and t < N_SEARCHES:
+        if whitens and has_long_rows:
+            threshold, before = longest, matrix
+        elif SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates

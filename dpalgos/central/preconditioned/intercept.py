@@ -19,11 +19,10 @@ less than the Δ/μ of Gaussian noise (14 Δ and 36 Δ at ε = 0.1, δ = 10⁻�
 **The origin.** The estimator works with (z_j − c_j x_d)/s_j, where x_d is the constant. The coefficients are
 the same, except for the intercept. Medians are found for all columns at once by a search of eleven counts, to
 six binary digits where units may lie. They need no unit to begin with. The unit of a linear model's response
-comes from the numbers of rows with 2^k ≤ |y − c| < 2^(k+1). Only numbers that stand out of the noise count,
-for 4^(k + ½) a row. A unit smaller than the declared one needs most rows to stand out: others might be rare
-and large. Means of rows follow, about the medians or about 0, clipped to a norm that is public or searched
-for. Each is shrunk by its noise. If a mean exceeds 2/3 of the norm about medians, noise misled their search,
-and the center is 0.
+is the lowest power of two that at most about 0.3 of the |y − c| exceed. With few rows, the median of the
+response is found among 64 numbers within its bounds. Means of rows follow, about the medians or about 0,
+clipped to a norm that is public or searched for. Each is shrunk by its noise. If a mean exceeds 2/3 of the
+norm about medians, noise misled their search, and the center is 0.
 """
 
 from dataclasses import dataclass, replace
@@ -35,13 +34,16 @@ from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
     FAR_FROM_CENTERS,
+    FAR_RESPONSES,
     LOGARITHM,
     MEANS,
     MEDIANS,
     N_COUNT_CUTS,
+    N_FEW_CENTERS,
+    N_FEW_UNITS,
     N_LEVELS,
+    N_UNITS,
     RESPONSES_ABOVE,
-    UNITS,
     WEIGHT,
     Numbers,
 )
@@ -60,7 +62,7 @@ from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import Bounded, histogram_sum
+from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray, IntArray
 
@@ -79,12 +81,14 @@ _CLIPPED_PART, _SURE_WEIGHT, _MOST_CLIPPED = 0.3, 0.15, 0.02  # next to a mean w
 _WIDEST = 2.0  # units of the response of a linear model
 _THRESHOLDS = np.geomspace(0.7, 64, N_LEVELS)  # times √p, of rows from centers
 _FAR_ROWS, _SEEN = 0.15, 3.0  # the share of rows that are clipped; standard deviations of a count
-_BOUNDS, _CENTERED = 2.0, 1.4  # times √p: norms of rows at their bounds, and near means
+_FAR_RESPONSES = 0.3
+_BOUNDS, _CENTERED = 1.2, 0.6  # times √p: norms of rows at their bounds, and near means
+_FAR_MEAN = 0.6  # of the second norm: a mean about centers
 _ABOUT = 1.5  # times √p: norms of rows about medians
 _MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
 
 # Candidates of medians, between 2^low and 2^high, by binary digits after the first.
-_LOWEST, _N_POWERS, _DIGITS = -24, 64, 5
+_LOWEST, _DIGITS = -24, 5
 _RANGES = (-22, -10, 2), (-10, 14, _DIGITS), (14, 40, 3)
 _SIZES = np.concatenate(
     [
@@ -93,14 +97,11 @@ _SIZES = np.concatenate(
     ]
 )
 _CENTERS = np.concatenate([-_SIZES[::-1], _SIZES])
-# The place of a number among powers of two, and among centers, by its first bits: sign, exponent, digits.
-_EXPONENTS = np.arange(1 << 11) - 1023 - _LOWEST + 1
-_POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
+# The place of a number among centers, by its first bits: sign, exponent, digits.
 _SIZE_PLACES = np.searchsorted(
     _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
 )
 _CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
-_MOST_ROWS, _STANDS_OUT = 0.5, 5.0  # of the rows, for a unit smaller than declared; standard deviations
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,6 +117,10 @@ class Start:
         The released mean, of responses cut at ``largest`` if they are counts, or the predictors of classes.
     std : float
         The standard deviation of its noise.
+    center : float
+        The number about which responses of a linear model are cut, at ``largest``.
+    has_no_slopes : bool
+        Whether released steps show no slopes.
     """
 
     family: Family
@@ -123,6 +128,8 @@ class Start:
     value: FloatArray
     std: float = np.nan
     largest: float = 1.0
+    center: float = 0.0
+    has_no_slopes: bool = False
 
     @property
     def mean(self) -> float:
@@ -140,7 +147,7 @@ class Start:
     @property
     def predictor(self) -> FloatArray:
         """The linear predictor at the mean, () or (K,)."""
-        if not self.is_mean:
+        if not self.is_mean or self.family.is_linear:
             return self.value
         if self.family.has_counts:
             return np.asarray(np.log(self.mean))
@@ -175,16 +182,26 @@ class Start:
 
         They are where m > k max(s, B √d/(nμ)): a score of d coordinates has √d times the noise of a number.
         """
-        if not self.is_mean or numbers.interval:
-            return False
+        if self.has_no_slopes or not self.is_mean or numbers.interval:
+            return self.has_no_slopes
         noise = max(self.std, self.largest * numbers.root / numbers.size)
         enough = _ENOUGH if self.family.has_counts else _ENOUGH_EVENTS
         return self.mean < enough * noise
 
     def query(self, rows: Rows) -> Bounded:
         """Return the mean of the cut responses."""
+        if self.family.is_linear:
+            low, high = self.center - self.largest, self.center + self.largest
+            return mean_within(rows, lambda block: np.clip(block.y, low, high), 2 * self.largest)
         encode, largest = self.family.encode, self.largest  # the first refuses what is no response
         return mean_of_sums(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
+
+    def without_slopes(self, released: Noisy, largest: float) -> "Start":
+        """Return the start of a model whose steps show no slopes; a linear one has a released intercept."""
+        if not self.family.is_linear:
+            return replace(self, has_no_slopes=True)
+        value, std = released.value, float(released.std)
+        return replace(self, value=value, std=std, center=float(value), largest=largest, has_no_slopes=True)
 
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""
@@ -303,10 +320,14 @@ def _typical_offset(spend: Spend, rows: Rows) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Released centers of the columns of [x, y], (d + 1,), and the released unit of y."""
+    """Released centers of the columns of [x, y], (d + 1,), and the released unit of y.
+
+    ``is_far`` says whether rows are far from their centers. Columns are then not in their units.
+    """
 
     centers: FloatArray
     unit: float = 1.0
+    is_far: bool = False
 
     @property
     def coordinates(self) -> FloatArray:
@@ -331,20 +352,25 @@ class Origin:
         return self.placed(columns, self.centers[columns] + self.units[columns] * means)
 
 
-def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
-    """Release the centers and the unit that the plan has; of models that are not linear, those of x alone."""
+def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Origin:
+    """Release the centers and the unit that the plan has; of models that are not linear, those of x alone.
+
+    ``few`` says whether a linear model has few rows.
+    """
     plan, d = spend.plan, rows.d
     columns = np.delete(np.arange(d + 1), d - 1) if linear else np.arange(d - 1)  # not the constant
     origin = Origin(np.zeros(d + 1))
-    if MEDIANS in plan:
+    if few:
+        origin = origin.placed(columns[-1:], np.array([_median_of_few(spend, rows)]))
+    elif MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
         counts = counts_by_place(rows, sought, _CENTER_PLACES)  # between which candidates medians lie
         first = spend.search(MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
         origin = origin.placed(sought, (_CENTERS[np.maximum(first - 1, 0)] + _CENTERS[first]) / 2)
-    if UNITS in plan:
-        origin = replace(origin, unit=_response_unit(spend, rows, origin.centers[-1]))
+    if FAR_RESPONSES in plan:
+        origin = replace(origin, unit=_response_unit(spend, rows, float(origin.centers[-1]), few=few))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
-    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan
+    about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan and not few
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         threshold = root * (_CENTERED if t else _BOUNDS)
@@ -357,8 +383,11 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
             above = counts_above(rows, norms_of(vectors), candidates)
             threshold = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
             if not t and threshold == candidates[-1]:  # noise misled the search for medians
-                origin = replace(origin, centers=np.zeros_like(origin.centers))
+                origin = replace(origin, centers=np.zeros_like(origin.centers), is_far=linear)
         released = spend(MEANS, clipped_mean(rows, vectors, threshold))
+        if few and t:
+            square = float((released.value**2).sum() - len(columns) * released.std**2)
+            origin = replace(origin, is_far=square > (_FAR_MEAN * threshold) ** 2)
         noise = float(released.std**2) / np.maximum(released.value**2, _TINY)
         origin = origin.moved(columns, released.value * np.maximum(1 - noise, 0))
         if about_medians:
@@ -367,16 +396,20 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool) -> Origin:
     return origin
 
 
-def _response_unit(spend: Spend, rows: Rows, center: float) -> float:
-    """Release the powers of two of the response, the last column, about its center; return its unit."""
-    counts = counts_by_place(rows, np.array([rows.d]), _POWER_PLACES, float(center) or None)[0]
-    released = spend(UNITS, histogram_sum.of(counts))
-    standing = np.where(released.value > _STANDS_OUT * released.std, released.value, 0.0)
-    n_standing = float(standing.sum())
-    if n_standing == 0:
-        return 1.0
-    mean = float(standing @ (2 * 4.0 ** (_LOWEST + np.arange(_N_POWERS)))) / n_standing
-    power = float(np.round(np.log2(mean) / 2))
-    if abs(power) == 1:  # a half and two count as right
-        return 1.0
-    return 2.0**power if power >= 0 or n_standing > _MOST_ROWS * rows.n else 1.0
+def _median_of_few(spend: Spend, rows: Rows) -> float:
+    """Release the median response within its bounds."""
+    step = 2 * _WIDEST / N_FEW_CENTERS
+    upper = np.linspace(step - _WIDEST, _WIDEST, N_FEW_CENTERS)
+    above = counts_above(rows, lambda block: block.y, upper)
+    return float(upper[spend.search(MEDIANS, above, 0.5 * rows.n)[0]]) - step / 2
+
+
+def _response_unit(spend: Spend, rows: Rows, center: float, *, few: bool) -> float:
+    """Return the lowest power of two that at most about a fifth of the responses exceed about a center."""
+    units = 2.0 ** (np.arange(2 - N_FEW_UNITS, 2) if few else np.arange(N_UNITS) - N_UNITS // 2)
+
+    def distances(block: Block) -> FloatArray:
+        return np.abs(block.y - center * block.X[:, -1] if center else block.y)
+
+    above = counts_above(rows, distances, units)
+    return float(units[spend.search(FAR_RESPONSES, above, _FAR_RESPONSES * rows.n)[0]])

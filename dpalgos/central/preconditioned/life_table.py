@@ -11,9 +11,9 @@ The slope b_1 and the curve b_2 are estimated with β. The baseline hazard diffe
 covariates change the risk sets, or change themselves: both are smooth in operational time.
 
 The hazards h_k that are used follow a smooth curve, exp(c_0 + c_1 φ_1 + c_2 φ_2) per unit of time, from all
-released numbers. Deviations of periods from it are kept as far as noise does not explain them. The slope and the
-curve are effects of the regression, too. So noise along them does no harm. Other noise would move the effects
-of covariates that follow time.
+released numbers. Deviations of periods from it are kept as far as noise does not explain them. The slope and
+the curve are effects of the regression, too. So noise along them does no harm. Other noise would move the
+effects of covariates that follow time.
 
 Sensitivity: a person's events by period are nonnegative numbers with a norm of at most 1. The time at risk
 lies in [0, 1] in each period, and is divided by √K

@@ -9,9 +9,11 @@ first, with Gaussian noise and a share by the public number of units. The rest i
 in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian, and the cost
 is the same (:meth:`dpalgos.core.spend.Spend.replan`).
 
-- Below 10 √(d + 1) for events, and else below 20 √(d + 1) or 50, a model with an intercept estimates the
-  intercept alone.
-- Below 15 √d, a linear model without an intercept takes five steps at public thresholds.
+- Below a limit, a model with an intercept estimates the intercept alone. The limit is 17 √(d + 1) and 30 for
+  linear models, 20 √(d + 1) and 50 for counts, and 10 √(d + 1) for events.
+- Below 40 √(d + 1) or 140, a linear model with an intercept has few rows. It takes eight steps at public
+  thresholds. Before them, it searches for the median and the unit of the response.
+- Below 15 √d, a linear model without an intercept has few rows.
 - From 30 √d, an interval is possible. It takes its shares first.
 - From 60 √d, rows may be whitened a second time, in place of the first step.
 - From 140, the center and the unit of a linear model's response are released.
@@ -37,7 +39,6 @@ from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
     curvature_sensitivity,
-    histogram_sum,
     interval,
     life_table_sensitivity,
     outer_product,
@@ -63,7 +64,7 @@ LOGARITHM = "mean logarithm"
 CONSTANT = "mean response"
 EXPOSURE = "mean exposure"
 MEDIANS = "values above a candidate center"
-UNITS = "values by power of two"
+FAR_RESPONSES = "responses far from their center"
 FAR_FROM_CENTERS = "rows far from centers"
 MEANS = "means about centers"
 
@@ -97,7 +98,7 @@ LEMMAS: Lemmas = {
     CONSTANT: interval,
     EXPOSURE: interval,
     MEDIANS: count,
-    UNITS: histogram_sum,
+    FAR_RESPONSES: count,
     FAR_FROM_CENTERS: count,
     MEANS: ball_mean,
     LIFE_TABLE: life_table_sensitivity,
@@ -120,8 +121,8 @@ LEMMAS: Lemmas = {
 }
 WITNESSES: Witnesses = {WEIGHT: _many_rows}
 
-_FEW_ROWS, _FEW_EVENTS = 20.0, 10.0  # the nμ/√(d + 1) from which slopes are estimated
-_FEWEST = 50.0  # the nμ from which they are, except for events: with fewer rows centers are too noisy
+_FEWEST = {"linear": (17.0, 30.0), "events": (10.0, 0.0), "counts": (20.0, 50.0)}  # nμ/√(d + 1), nμ of slopes
+_FEW = 40.0
 _NO_SEARCH = 15.0  # the nμ/√d from which thresholds are searched for, without an intercept
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 WHITENED_TWICE = 60.0  # the nμ/√d from which a first step may whiten
@@ -132,13 +133,14 @@ _WEIGHT = (300.0, 0.02, 0.05)  # with 1/10 of the rows' weight, a total is known
 _RATE, _EXPOSURE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
 _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
-_UNIT = (118.0, 0.01, 0.03)  # at the first, 6 % of the rows stand out
-_MEAN, _FEW_MEANS, _ONE_MEAN = (20.0, 0.02, 0.06), (10.0, 0.05, 0.3), (40.0, 0.01, 0.05)  # times √d
+_UNIT = (60.0, 0.01, 0.08)
+_MEAN, _ONE_MEAN = (20.0, 0.02, 0.06), (40.0, 0.01, 0.05)  # times √d
+_FEW_CENTER, _FEW_UNIT, _FEW_MEANS = 0.04, 0.05, 0.15
 _LIFE_TABLE = 0.03
 _FAR = 0.012  # for each round of means
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those that are released
 _ROWS_ABOVE, _SCORES_ABOVE = 0.0146, 0.0583
-_FEW_MOMENTS, _FEW_STEPS = 0.2, 5
+_FEW_MOMENTS, _FEW_STEPS = 0.25, 8
 # The second is of single events, whose steps start at the pooled hazard.
 _MOMENTS, _CURVATURE, _SCORE_MOMENTS = (0.1, 0.06), (0.04, 0.08), (0.015, 0.03)
 _N_EARLY, _LATE = (9, 4), (0.8, 0.92)  # steps before the last ones, and the share of these
@@ -147,6 +149,7 @@ _MOVED = 0.02  # of rows with a cell that was moved to a bound
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
 N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
+N_FEW_CENTERS, N_FEW_UNITS, N_UNITS = 64, 8, 64
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
 Shares = dict[str, Share]
@@ -176,6 +179,19 @@ class Numbers:
     @property
     def root(self) -> float:
         return float(np.sqrt(self.d))
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether a linear model has too few rows to search for thresholds."""
+        if not self.family.is_linear:
+            return False
+        few = max(_FEW * float(np.sqrt(self.d + 1)), _MANY) if self.intercept else _NO_SEARCH * self.root
+        return self.size < few
+
+    @property
+    def may_omit_slopes(self) -> bool:
+        """Whether the slopes are set to 0 if released steps show none."""
+        return self.intercept and not self.interval and not self.family.is_bounded and self.d > 1
 
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold of scores."""
@@ -228,13 +244,13 @@ def _scaled(shares: Shares, factor: float) -> Shares:
 
 def _shares_of_rows(numbers: Numbers) -> Shares:
     root = float(np.sqrt(numbers.d + 1))
-    limit = _FEW_EVENTS * root if numbers.family.is_bounded else max(_FEW_ROWS * root, _FEWEST)
-    if numbers.intercept and numbers.size < limit:
+    per_root, least = _FEWEST[_kind(numbers.family)]
+    if numbers.intercept and numbers.size < max(per_root * root, least):
         return intercept_alone(numbers)
     of_interval = _interval(numbers)
     plan = _life_table(numbers) | _intercept(numbers) | _origin(numbers)
     left = 1 - _total(plan)
-    if numbers.family.is_linear and not numbers.intercept and numbers.size < _NO_SEARCH * numbers.root:
+    if numbers.has_few_rows:
         return plan | {
             MOMENTS: Share(_FEW_MOMENTS * left),
             STEP: Share((1 - _FEW_MOMENTS) * left, _FEW_STEPS, INSTEAD_OF_STEPS),
@@ -252,6 +268,10 @@ def _shares_of_rows(numbers: Numbers) -> Shares:
         plan[STEP] = Share(steps, N_STEPS, INSTEAD_OF_STEPS)
     rest = 1 - _total(of_interval)
     return _scaled(plan, rest) | of_interval
+
+
+def _kind(family: Family) -> str:
+    return "linear" if family.is_linear else "events" if family.is_bounded else "counts"
 
 
 def _total(plan: Shares) -> float:
@@ -288,13 +308,17 @@ def _origin(numbers: Numbers) -> Shares:
     if not numbers.family.is_linear:
         enough = numbers.intercept and numbers.d > 1 and numbers.size >= RESOLVABLE * numbers.root
         return _means(numbers, 1, _ONE_MEAN) if enough else {}
-    units = {UNITS: Share(numbers.share(*_UNIT))}
+    units = {FAR_RESPONSES: Share(numbers.share(*_UNIT), counts_needed(N_UNITS))}
     if not numbers.intercept:
         return units if numbers.size >= _MANY else {}
-    if numbers.size < _MANY:
-        needed, least, most = _FEW_MEANS
-        return {MEANS: Share(numbers.share(needed * numbers.root, least, most), 2)}
-    few, n_counts = numbers.size < _MANY_PER_ROOT * numbers.root, counts_needed(N_CENTERS)
+    n_counts = counts_needed(N_CENTERS)
+    if numbers.has_few_rows:
+        return {
+            MEDIANS: Share(_FEW_CENTER, counts_needed(N_FEW_CENTERS)),
+            FAR_RESPONSES: Share(_FEW_UNIT, counts_needed(N_FEW_UNITS)),
+            MEANS: Share(_FEW_MEANS, 2),
+        }
+    few = numbers.size < _MANY_PER_ROOT * numbers.root
     needed = _MEDIAN * np.sqrt(n_counts * (1 if few else numbers.d))
     units = {MEDIANS: Share(numbers.share(needed, *_MEDIANS), n_counts), **units}
     if few:
@@ -335,19 +359,38 @@ _ROWS = np.concatenate([np.geomspace(0.5, 8, 16), 8 * np.sqrt(2.0) ** np.arange(
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
 _WHITE_ROWS, WHITE = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d; the second is the usual one
+MOMENT_NOISE, _LEAST_ROWS = 0.2, 0.001
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
 _OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
+_WIDE, _WIDE_PER_SIZE = 1.5, 0.01  # noise of the mean is then 0.02 units or more
+_FEW_CLIP = 0.05, 0.25  # least and most times √d and the unit of the response
+_QUIET, _LONG = 0.02, 5.0  # times μ √n; times √d
 _RARE, _OFTEN = 0.35, 0.7  # events of a person
 _STOP, _RISE = 1.25, 0.23  # the cumulative hazard at which follow-up stops if events are frequent
+
+
+def largest_length(d: int, n_rows: float, noise_multiplier: float) -> float:
+    """Return the length to which rows are clipped at most before their moments are released.
+
+    Noise of these moments then raises no eigenvalue by more than a tenth. The length rises with the square
+    root of nμ, without limit.
+    """
+    return float(np.sqrt(MOMENT_NOISE * n_rows / (noise_multiplier * np.sqrt(2) * spectral_norm(d, 1.0))))
+
+
+def spectral_norm(d: int, noise_std: float) -> float:
+    """Return about the spectral norm of the noise in moments: √(2d) of its diagonal standard deviation."""
+    return float(1.2 * np.sqrt(d) * noise_std)
 
 
 def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:
     """Return candidates of the threshold of rows z, and how many rows are to exceed it."""
     target = max(_target(numbers, _CLIPPED_ROWS), _DETECTABLE * noise_std)
+    target = max(target, _LEAST_ROWS * numbers.n_rows)
     return np.sqrt(numbers.d + 1) * _ROWS, min(target, _MOST_ROWS * numbers.n_rows)
 
 
@@ -375,25 +418,36 @@ def is_overdispersed(numbers: Numbers, unit: float, threshold: float | None) -> 
     return threshold**2 > _OVERDISPERSED * unit * usual**2
 
 
+def mean_width(numbers: Numbers) -> float:
+    """Return the units about its center at which a linear response is cut before its mean is released."""
+    return max(_WIDE, numbers.size * _WIDE_PER_SIZE)
+
+
 def white_candidates(d: int) -> FloatArray:
     """Return candidates of the threshold of white rows, (m,)."""
     return float(np.sqrt(d)) * _WHITE_ROWS
 
 
 def public_threshold(numbers: Numbers) -> float:
-    """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5).
+    """Return the threshold of scores whose residuals are bounded: 0.2 √d (nμ/√d)^(1/5), or 0.02 μ √n.
 
-    For few rows of a linear model it is √d max(0.07, nμ/200): noise moves a mean of d columns by √d C/(nμ).
+    At the latter, noise is a tenth of the sampling error. It is the larger one at large budgets only, and at
+    most 5 √d.
+
+    For few rows of a linear model it is √d nμ/200 units of the response,
+    and between 0.05 √d and 0.25 √d.
 
     If the model is right, clipping does not bias these scores, and noise is in proportion to the threshold.
     Therefore many are clipped: white rows have norms of about √d, and largest residuals of 1/2 to 1. If the
     model is wrong, clipped rows weigh less. Therefore the threshold rises with the number of rows.
     """
     if numbers.family.is_linear:
-        return numbers.root * max(0.07, numbers.size / 200)
+        return numbers.root * float(np.clip(numbers.size / 200, *_FEW_CLIP))
     of_limit = max(numbers.hazard_limit, 1.0) / _STOP if numbers.has_single_events else 1.0
     of_limit = np.sqrt(of_limit) if of_limit < 1 else of_limit
-    return float(of_limit * _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2)
+    low = _CLIP * numbers.root * (numbers.size / numbers.root) ** 0.2
+    quiet = min(_QUIET * numbers.mu * float(np.sqrt(numbers.n_rows)), _LONG * numbers.root)
+    return float(of_limit * max(low, quiet))
 
 
 def people_limit(numbers: Numbers) -> float | None:

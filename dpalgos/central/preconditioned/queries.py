@@ -105,13 +105,10 @@ def clipped_mean(rows: Rows, vectors: Vectors, threshold: float) -> Bounded:
     return ball_mean.of(rows.mean(lambda block: block.total(clipped(block))), threshold, rows.n)
 
 
-def counts_by_place(
-    rows: Rows, columns: IntArray, table: IntArray, center: float | None = None
-) -> FloatArray:
+def counts_by_place(rows: Rows, columns: IntArray, table: IntArray) -> FloatArray:
     """Return a histogram of columns of z = [x, y] without its first bin, (p, m); leading bits give the bin.
 
-    ``center`` times the constant, the last column of x, is subtracted first. A row has one place in each of
-    the p columns: each count of a column moves by at most 1.
+    A row has one place in each of the p columns: each count of a column moves by at most 1.
     """
     n_places, shift = int(table.max()) + 1, 65 - len(table).bit_length()
 
@@ -119,7 +116,7 @@ def counts_by_place(
         counts = []
         for column in columns:
             numbers = block.y if column == block.X.shape[1] else block.X[:, column]
-            numbers = np.ascontiguousarray(numbers if center is None else numbers - center * block.X[:, -1])
+            numbers = np.ascontiguousarray(numbers)
             counts.append(block.histogram(table[numbers.view(np.int64) >> shift], n_places)[1:])
         return np.array(counts)
 

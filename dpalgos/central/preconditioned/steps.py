@@ -15,17 +15,16 @@ a predictor changes by several times the length of a step.
 
 **Estimate.** θ̄ = Σ_t w_t (θ_t + step_t), with weights of least variance
 (:func:`dpalgos.models.newton_steps.combination_weights`). The slopes, orthogonal to the intercept, are shrunk
-to their posterior mean (:func:`dpalgos.models.shrinkage.posterior_kept`). They are never 0. For events and
+to their posterior mean (:func:`dpalgos.models.newton_steps.posterior_kept`). For events and
 counts, the change that steps made to the intercept is shrunk in the same way. The noise of a step stays in
 all later ones as far as they are damped. The ridge of a Newton step takes only a part of it.
 
 A is the squared length of the slopes, V the variance that noise explains. A direction below the floor of the
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
-resolved. Steps along such directions are short, and leave an error that V does not contain. The probability
-that slopes predict better than the intercept alone is 1/(1 + e^−u),
-
-    u = a + b log(A/V),   (a, b) fitted once on synthetic tables, for each kind of family
+resolved. Steps along such directions are short, and leave an error that V does not contain.
+Halfway, slopes of a model with an intercept are set to 0 if A < V (1 − 0.3 √(2/k)), k the number of slopes.
+Slopes are also set to 0 if rows are far from their centers: columns then are far from their units.
 
 The matrix that whitens rows, from their released second moments. Nothing here reads a row.
 
@@ -45,9 +44,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
-from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITE, WHITENED_TWICE, Numbers
+from dpalgos.central.preconditioned.plan import N_WHITENINGS, WHITE, WHITENED_TWICE, Numbers, spectral_norm
 from dpalgos.core.record import Noisy
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.families import Family
@@ -113,7 +111,7 @@ class Whitening:
         if ones is not None:
             weight = float(np.clip(moments[ones, ones] + _SURE * noise_std, _LEAST_WEIGHT, 1))
         moments, noise_std = moments / weight, noise_std / weight
-        floor = max(_floor(d, noise_std), _TINY)
+        floor = max(spectral_norm(d, noise_std), _TINY)
         eigenvalues, vectors = np.linalg.eigh(moments[:d, :d])
         raised = np.maximum(eigenvalues, max(floor, _LARGEST_GAIN**-2))
         return cls(
@@ -134,6 +132,11 @@ class Whitening:
         return bool((variances > _LARGE).any() or (linear and (variances < _SMALL).any()))
 
     @property
+    def hides_columns(self) -> bool:
+        """Whether noise exceeds a unit, and hides many directions: columns then are far from their units."""
+        return self.noise_std > 1 and float((self.curvature == 1).mean()) < _RESOLVED
+
+    @property
     def unknown(self) -> FloatArray:
         """The directions with a doubt above 0.05, (d, k)."""
         return self.directions[:, self.doubt.diagonal() > UNKNOWN]
@@ -144,7 +147,9 @@ class Whitening:
         same = np.eye(len(moments))
         weight = self.doubt / (self.doubt + variance)
         known = axes @ (same + weight * (axes.T @ moments @ axes - same)) @ axes.T
-        floor = _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * _floor(len(same), float(released.std))
+        floor = (
+            _SECOND_FLOOR * float(np.sqrt((weight**2).mean())) * spectral_norm(len(same), float(released.std))
+        )
         eigenvalues, vectors = np.linalg.eigh(known)
         inner = np.linalg.solve(self.coordinates[:-1, :-1], self.matrix @ vectors)
         least = (inner**2).sum(axis=0) / _LARGEST_GAIN**2
@@ -218,11 +223,6 @@ class Whitening:
         return np.linalg.solve(self.matrix, unit * coef), float(unit**2 * variance)
 
 
-def _floor(d: int, noise_std: float) -> float:
-    """Return about the spectral norm of the noise: √(2d) of its diagonal standard deviation."""
-    return float(1.2 * np.sqrt(d) * noise_std)
-
-
 def _doubt(
     variance: FloatArray, eigenvalues: FloatArray, raised: FloatArray, least: FloatArray | float
 ) -> FloatArray:
@@ -244,8 +244,9 @@ _LONGEST = 0.4  # step of counts
 _FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
+_RESOLVED = 0.7  # of the directions
+_EXPLAINS = -0.3  # standard deviations of A, in noise alone
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
-_HELP = {"linear": (0.20, 0.60), "events": (0.97, 1.11), "counts": (0.28, 0.66)}  # (a, b)
 
 
 class Steps(NamedTuple):
@@ -293,7 +294,9 @@ class Steps(NamedTuple):
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
-    def wants_whitening(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
+    def wants_whitening(
+        self, numbers: Numbers, t: int, noise_multiplier: float, *, has_long_rows: bool
+    ) -> bool:
         """Return whether step ``t`` whitens the rows again in its place.
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
@@ -303,8 +306,10 @@ class Steps(NamedTuple):
         After a whitening, it must be far too small. After a score, that must show more than noise in unknown
         directions. Otherwise a direction in which a rare group differs would be stretched for nothing.
         """
-        if t >= N_WHITENINGS:
+        if t >= N_WHITENINGS or numbers.has_few_rows:
             return False
+        if t == 0 and has_long_rows:
+            return True
         white, linear = self.white, numbers.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and numbers.interval)
         noise = noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows)
@@ -442,35 +447,63 @@ class Steps(NamedTuple):
         points, scores = np.array(self.points[-len(self.scores) :]), np.array(self.scores)
         return NewtonSteps(points, scores, np.array(self.stds), self.threshold, self.theta)
 
-    def estimate(self, clipped_share: float, *, intercept: bool) -> tuple[FloatArray, float]:
-        """Return white coefficients, and the probability that slopes help.
+    def explains(self, clipped_share: float) -> bool:
+        """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
+        slopes = Slopes.of(self, clipped_share, intercept=True)
+        n_slopes = max(len(slopes.slopes) - 1, 1)
+        return slopes.squares > slopes.noise * (1 + _EXPLAINS * math.sqrt(2 / n_slopes))
 
-        About a ``clipped_share`` of rows is clipped.
-        """
-        family, white = self.family, self.white
+    def constant(self, clipped_share: float) -> Noisy:
+        """Return the intercept without slopes, from the origin, with its noise."""
+        found, one = Slopes.of(self, clipped_share, intercept=True), self.white.one
+        square = float(one @ one)
+        return Noisy(np.asarray(found.constant @ one / square), np.sqrt(found.noise / (len(one) * square)))
+
+    def estimate(self, clipped_share: float, *, intercept: bool) -> FloatArray:
+        """Return white coefficients. About a ``clipped_share`` of rows is clipped."""
+        found = Slopes.of(self, clipped_share, intercept=intercept)
+        if self.family.classes:
+            shrunk = james_stein(found.slopes[:, None], found.noise)[:, 0]
+            return shrunk.reshape(self.theta.shape)
+        kept = posterior_kept(found.squares, found.noise, max(len(found.slopes) - intercept, 1))
+        constant = found.constant if self.family.is_linear else kept * found.constant
+        return constant + kept * found.slopes
+
+
+class Slopes(NamedTuple):
+    """The combination of released steps: the part along the intercept, and slopes orthogonal to it.
+
+    ``squares`` is the squared length of the slopes, ``noise`` the part of it that noise explains. For
+    classes, all is in ``slopes``, and noise is the variance of an entry.
+    """
+
+    constant: FloatArray
+    slopes: FloatArray
+    squares: float
+    noise: float
+
+    @classmethod
+    def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
+        """Return the slopes of released steps."""
+        family, white = state.family, state.white
         least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
-        known = float(np.mean(self.damping)) * np.maximum(white.curvature, least)
+        known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
-        points, steps = (np.array(each).reshape(len(each), -1) for each in (self.points, self.steps))
-        full = NewtonSteps(points, steps, np.array(self.step_stds), 1.0, self.theta.ravel())
+        points, steps = (np.array(each).reshape(len(each), -1) for each in (state.points, state.steps))
+        full = NewtonSteps(points, steps, np.array(state.step_stds), 1.0, state.theta.ravel())
         own = 0.0 if family.is_linear else _OWN_VARIANCE
         known = np.tile(known, int(np.prod(family.classes)))
-        middle, variance = combined(full, known, self.variance, own)
+        middle, variance = combined(full, known, state.variance, own)
         if family.classes:
-            shrunk = james_stein(middle[:, None], variance[0])[:, 0]
-            return shrunk.reshape(self.theta.shape), np.nan
+            return cls(np.zeros_like(middle), middle, np.nan, float(variance[0]))
         one = white.one / np.linalg.norm(white.one)
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
         slopes, resolved = middle - constant, white.curvature
-        explained = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
+        noise = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
         least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
         squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
-        kind = "linear" if family.is_linear else "counts" if family.has_counts else "events"
-        first, slope = _HELP[kind]
-        slopes_help = float(scipy.special.expit(first + slope * np.log(squares / explained)))
-        kept = posterior_kept(squares, explained, max(len(slopes) - intercept, 1))
-        return (constant if family.is_linear else kept * constant) + kept * slopes, slopes_help
+        return cls(constant, slopes, squares, noise)
 
 
 def _gain(curvatures: FloatArray, ridge: float) -> tuple[float, float]:
