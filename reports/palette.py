@@ -14,16 +14,7 @@ from dataclasses import dataclass
 
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#c48500", "#3c99d2", "#8f9300")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
-SYMBOLS = dict(
-    zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True)
-)  # in text, filled and hollow
 SOLID, PRINTED_DASH, ZERO_DOTS, LIMIT_DASH = (1, 0), (6, 3), (1, 3), (8, 3, 2, 3)
-DASHES = {
-    SOLID: "──",
-    PRINTED_DASH: "╌╌",
-    ZERO_DOTS: "┈┈",
-    LIMIT_DASH: "─·─",
-}  # in text
 GUIDE_DASHES = (SOLID, LIMIT_DASH, ZERO_DOTS)  # of lines of theory
 
 
@@ -51,11 +42,6 @@ class Look:
     shape: str
     fill: str
     width: float = 2.0
-
-    @property
-    def symbol(self) -> str:
-        """How the line is named in text: its points, filled or hollow, or its dashes where it has none."""
-        return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else DASHES[self.dash]
 
 
 def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Look:

@@ -7,7 +7,7 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,24 @@ SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
 class TableCell:
     """A cell of a table.
 
-    ``note`` is shown below the text, and ``title`` where the pointer rests. ``flags`` are letters of the
-    table's key. ``kind`` is "best", "worse", "missing" or "flagged". ``color`` is that of an estimator, whose
-    mark is ``hollow`` with the paper's calibration.
+    ``note`` is shown below the text, and ``title`` where the pointer rests. ``kind`` is "best", "worse",
+    "missing" or "flagged". ``color`` is that of an estimator, whose mark is ``hollow`` with the paper's
+    calibration.
     """
 
     text: str
     note: str = ""
     kind: str = ""
     title: str = ""
-    flags: str = ""
     color: str = ""
     hollow: bool = False
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table whose first ``n_labels`` columns are words; its ``key`` explains letters next to numbers.
+    """A table whose first ``n_labels`` columns are words.
 
-    ``notes`` are a legend below it; ``links`` are addresses of columns. On a phone the cells of a ``stacked``
+    ``notes`` are a legend below it. On a phone the cells of a ``stacked``
     table stand below each other.
     """
 
@@ -51,9 +50,7 @@ class PageTable:
     rows: Sequence[Sequence[str | TableCell]]
     caption: str = ""
     n_labels: int = 1
-    key: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
-    links: Mapping[str, str] = field(default_factory=dict)
     stacked: bool = False
 
     @property

@@ -213,7 +213,6 @@ def environment(**options: Any) -> Environment:
         error_bar=error_bar, duration=duration, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),
-        between_rows=lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}"))),
     )  # fmt: skip
     env.tests["finite"] = math.isfinite
     return env

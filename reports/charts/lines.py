@@ -76,8 +76,7 @@ def chart_of_rows(
     strokes = {**at, **color, "strokeDash": field("dash:N", scale=None), "detail": line}
     strokes["strokeWidth"] = field("width:Q", scale=None)
     styles = {
-        name: {"color": look.color, "dash": look.dash, "width": look.width, "symbol": look.symbol}
-        for name, look in looks.items()
+        name: {"color": look.color, "dash": look.dash, "width": look.width} for name, look in looks.items()
     }
     drawn: list[Chart] = [
         {"calculate": f"datum.line ? styles[datum.line].{each} : null", "as": each} for each in _STYLES
