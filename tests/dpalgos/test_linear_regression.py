@@ -76,7 +76,7 @@ def skewed(rng):
 
 
 def no_signal(rng):
-    """An answer is hardly worse than a constant."""
+    """An estimate is hardly worse than a constant."""
     X = rng.standard_normal((8192, 33))
     y = 0.02 * X[:, 0] + rng.standard_normal(8192)
     return X, y, 2 * (1 - np.var(y - X @ np.linalg.lstsq(X, y)[0]) / y.var())

@@ -113,6 +113,7 @@ from dpalgos.central.preconditioned.plan import (
     WEIGHT,
     WHITE,
     WHITE_MOMENTS,
+    WHITENED_TWICE,
     WITNESSES,
     Numbers,
     is_overdispersed,
@@ -441,9 +442,10 @@ def _released_steps(
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
             width = mean_width(numbers)
             is_robust = is_overdispersed(numbers, start.unit, state.threshold)
-            if origin.is_far or (family.is_linear and state.white.hides_columns):
+            is_whitened_once = family.is_linear or numbers.size < WHITENED_TWICE * numbers.root
+            if origin.is_far or (is_whitened_once and state.white.hides_columns):
                 start = start.without_slopes(Noisy(intercept[-1], np.asarray(np.inf)), width * origin.unit)
-            elif not is_robust and not state.explains(clipped_share):
+            elif not family.is_bounded and not is_robust and not state.explains(clipped_share):
                 constant = state.constant(clipped_share)
                 constant = constant._replace(value=constant.value + intercept[-1])
                 start = start.without_slopes(constant, width * origin.unit)

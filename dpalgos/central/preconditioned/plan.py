@@ -191,7 +191,7 @@ class Numbers:
     @property
     def may_omit_slopes(self) -> bool:
         """Whether the slopes are set to 0 if released steps show none."""
-        return self.intercept and not self.interval and not self.family.is_bounded and self.d > 1
+        return self.intercept and not self.interval and not self.family.classes and self.d > 1
 
     def row_clip(self, threshold: float) -> float:
         """Return the length over √d to which rows are shortened at a threshold of scores."""
