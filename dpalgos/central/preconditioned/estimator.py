@@ -440,15 +440,7 @@ def _released_steps(
         if step is LAST_STEP and state.white.scale is None and 0 < n_effects < numbers.d:
             state, score = state.shortened(n_effects, _OF_TIME), None
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
-            width = mean_width(numbers)
-            is_robust = is_overdispersed(numbers, start.unit, state.threshold)
-            is_whitened_once = family.is_linear or numbers.size < WHITENED_TWICE * numbers.root
-            if origin.is_far or (is_whitened_once and state.white.hides_columns):
-                start = start.without_slopes(Noisy(intercept[-1], np.asarray(np.inf)), width * origin.unit)
-            elif not family.is_bounded and not is_robust and not state.explains(clipped_share):
-                constant = state.constant(clipped_share)
-                constant = constant._replace(value=constant.value + intercept[-1])
-                start = start.without_slopes(constant, width * origin.unit)
+            start = _omitted_slopes(numbers, origin, start, state, clipped_share, intercept[-1])
         hides = start.hides_slopes(numbers)
         is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
         has_slopes = not hides and bool(state.points)
@@ -502,6 +494,21 @@ def _released_steps(
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
     assert score is not None
     return score, state, start, clipped_share
+
+
+def _omitted_slopes(
+    numbers: Numbers, origin: Origin, start: Start, state: Steps, clipped_share: float, intercept: FloatArray
+) -> Start:
+    """Return a start without slopes if columns are far from their units, or released steps show no slopes."""
+    width, linear = mean_width(numbers), numbers.family.is_linear
+    is_robust = is_overdispersed(numbers, start.unit, state.threshold)
+    is_whitened_once = linear or numbers.size < WHITENED_TWICE * numbers.root
+    if origin.is_far or (is_whitened_once and state.white.hides_columns):
+        return start.without_slopes(Noisy(intercept, np.asarray(np.inf)), width * origin.unit)
+    if numbers.family.is_bounded or is_robust or state.explains(clipped_share):
+        return start
+    constant = state.constant(clipped_share)
+    return start.without_slopes(constant._replace(value=constant.value + intercept), width * origin.unit)
 
 
 def _intercept_change(
