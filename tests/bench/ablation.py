@@ -29,7 +29,7 @@ def last_alone(steps: Any, *_: float) -> np.ndarray:
     return np.append(np.zeros(len(steps.points) - 1), 1.0)
 
 
-NEVER = lambda *_: False  # noqa: E731
+NEVER = lambda *_, **__: False  # noqa: E731
 PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     "a second whitening": [(steps.Steps, "wants_whitening", NEVER)],
     "further whitenings in wrong units": [(steps, "N_WHITENINGS", 1)],

@@ -37,7 +37,9 @@ def found(*inputs, damage=lambda path: None):
     with home():
         made = file_of(1).write(b"{}")
         damage(made.path)
-        return Written(((file_of(*inputs).name, made.files[0][1]),)).is_whole()
+        (name, content), *_ = made.files
+        other = name.replace(Path(file_of(1).name).stem, Path(file_of(*inputs).name).stem)
+        return Written(((other, content),)).is_whole()
 
 
 def rewritten():

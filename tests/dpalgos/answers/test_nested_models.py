@@ -277,12 +277,14 @@ def costs_of_arms(seed, n=4000):
 def test_a_mean_by_group_is_the_mean_or_has_another_name():
     public = {"bounds": {"cost": (0, 100)}, "levels": {"arm": ["a", "b"]}, "epsilon": 3.0, "delta": 1e-6}
     true = costs_of_arms(0, 10**6).groupby("arm").cost.mean()
-    covered = []
+    covered, shown = [], []
     for seed in range(1, 21):
         target = {"interval_target": "least squares", "random_state": seed}
         means = private.ols("cost ~ arm", costs_of_arms(seed), **public, **target).marginal_means("arm")
         covered.append((means.mean_ci_lower < true) & (true < means.mean_ci_upper))
-    assert np.mean(covered) > 0.85
+        shown.append(means.mean_ci_lower.notna())
+    assert np.mean(shown) > 0.75  # the others are withheld: clipping may have biased them
+    assert np.sum(covered) > 0.9 * np.sum(shown)
     robust = private.ols("cost ~ arm", costs_of_arms(0), **public, random_state=0)
     assert "mean" not in robust.marginal_means("arm")
     assert "mean" not in robust.predict(costs_of_arms(0).head(), interval=0.95)
