@@ -442,7 +442,8 @@ def _released_steps(
             width = mean_width(numbers)
             is_robust = is_overdispersed(numbers, start.unit, state.threshold)
             if origin.is_far:
-                start = start.without_slopes(Noisy(intercept[-1], np.asarray(np.inf)), width * origin.unit)
+                far = Noisy(intercept[-1] - start.offset, np.asarray(np.inf))
+                start = start.without_slopes(far, width * origin.unit)
             elif not is_robust and not state.explains(clipped_share):
                 constant = state.constant(clipped_share)
                 constant = constant._replace(value=constant.value + intercept[-1])
