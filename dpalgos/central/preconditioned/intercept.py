@@ -333,7 +333,7 @@ def _typical_offset(spend: Spend, rows: Rows) -> float:
 class Origin:
     """Released centers of the columns of [x, y], (d + 1,), and the released unit of y.
 
-    ``is_far`` says whether rows are far from their centers, so that columns are not in their units.
+    ``is_far`` says whether rows are far from their centers. Columns are then not in their units.
     """
 
     centers: FloatArray
