@@ -544,6 +544,29 @@ def test_no_person_that_is_admitted_shows(family, counting, interval):
         assert_no_person_shows(rng, family, counting, interval)
 
 
+@pytest.mark.parametrize("counting", COUNTING)
+def test_a_person_of_little_weight_moves_a_mean_response_far_from_zero_by_its_sensitivity(counting):
+    """Without slopes, the mean response is released about its center."""
+    n, rng, largest = 300, np.random.default_rng(5), {}
+    keywords = {"epsilon": 1.0, "delta": 1e-5, "intercept": True} | counting
+    estimator = dpalgos.get_estimator("preconditioned_regression").for_unit(people=True)
+    params = estimator.parameters.build(estimator.name, keywords)
+    for _ in range(6):
+        X, y = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)]), 1e3 + rng.normal(size=n)
+        people, before = np.r_[np.arange(n - 3), np.zeros(3, dtype=int)], None
+        for n_rows, weight in ((4, 2.0), (1, 1e-9)):
+            used = (people != 0) | (np.cumsum(people == 0) <= n_rows)
+            weights = np.where(people == 0, weight, 1.0)[used] if "max_weight" in counting else None
+            sample = Sample(X[used], y[used], user_ids=people[used], row_weights=weights)
+            run, _ = recorded(estimator, params, sample, before)
+            if before is not None:
+                for label, moved in largest_moves(before, run).items():
+                    largest[label] = max(largest.get(label, 0.0), moved)
+            before = run
+    assert "mean response" in largest
+    assert max(largest.values()) <= 1 + 1e-9, largest
+
+
 @pytest.mark.parametrize(
     "ids", [[1, "1", 2, 3], ["1", 1.0, "2", "3"], [1, 2.5, 3, 4], [1, None, 2, 3], [True, 1, 2, 3]]
 )

@@ -290,6 +290,16 @@ def test_of_few_rows_the_answer_is_the_constant_alone(family, n):
     assert error < 1.1
 
 
+def test_a_line_without_slopes_has_an_intercept_next_to_its_offset():
+    n, rng = 3000, np.random.default_rng(0)
+    offset = np.clip(rng.normal(9, 0.5, n), 0, 10)
+    X, y = with_one(offset, *rng.normal(size=(3, n))), offset + 5 + rng.normal(size=n)
+    asked = {"family": "gaussian", "intercept": True, "offset_bounds": (0.0, 10.0)}
+    found = np.array([answers(X, y, seed=seed, **asked).estimate for seed in range(6)])
+    assert (found[:, 1:-1] == 0).all(axis=1).sum() >= 2
+    np.testing.assert_allclose(found[:, -1], 5, atol=0.2)
+
+
 def test_of_few_rows_a_line_is_its_mean():
     rng, n = np.random.default_rng(34), 300
     X = with_one(rng.standard_normal((n, 4)))

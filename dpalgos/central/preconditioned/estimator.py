@@ -59,7 +59,8 @@ never set to 0 (:mod:`dpalgos.central.preconditioned.steps`).
 Large budgets: rows of linear models that are longer than 5 √d are shortened together with their responses.
 This length rises with the square root of nμ. Above 5 √d, rows are whitened again, clipped to the same length.
 The shortened rows are then white, and Newton steps converge. Thresholds of scores rise, too. Therefore the
-estimate tends to that of least squares or maximum likelihood.
+estimate tends to that of least squares, and of maximum likelihood for events. For counts, rows of high
+leverage keep an influence that is smaller than in maximum likelihood.
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
@@ -504,7 +505,8 @@ def _omitted_slopes(
     is_robust = is_overdispersed(numbers, start.unit, state.threshold)
     is_whitened_once = linear or numbers.size < WHITENED_TWICE * numbers.root
     if origin.is_far or (is_whitened_once and state.white.hides_columns):
-        return start.without_slopes(Noisy(intercept, np.asarray(np.inf)), width * origin.unit)
+        far = Noisy(intercept - start.offset, np.asarray(np.inf))
+        return start.without_slopes(far, width * origin.unit)
     if numbers.family.is_bounded or is_robust or state.explains(clipped_share):
         return start
     constant = state.constant(clipped_share)

@@ -118,7 +118,7 @@ class Start:
     std : float
         The standard deviation of its noise.
     center : float
-        The number about which responses of a linear model are cut, at ``largest``.
+        The intercept about which residuals of a linear model are cut, at ``largest``.
     has_no_slopes : bool
         Whether released steps show no slopes.
     """
@@ -147,7 +147,9 @@ class Start:
     @property
     def predictor(self) -> FloatArray:
         """The linear predictor at the mean, () or (K,)."""
-        if not self.is_mean or self.family.is_linear:
+        if self.family.is_linear:
+            return np.asarray(self.value + self.offset * self.has_no_slopes)
+        if not self.is_mean:
             return self.value
         if self.family.has_counts:
             return np.asarray(np.log(self.mean))
@@ -189,15 +191,24 @@ class Start:
         return self.mean < enough * noise
 
     def query(self, rows: Rows) -> Bounded:
-        """Return the mean of the cut responses."""
+        """Return the mean of the cut responses; of a linear model, of residuals about the center.
+
+        Residuals have 0 in the middle. A person of little weight adds nearly 0, not nearly the center.
+        """
         if self.family.is_linear:
-            low, high = self.center - self.largest, self.center + self.largest
-            return mean_within(rows, lambda block: np.clip(block.y, low, high), 2 * self.largest)
+            return mean_within(rows, self._residuals, 2 * self.largest)
         encode, largest = self.family.encode, self.largest  # the first refuses what is no response
         return mean_of_sums(rows, lambda block: np.clip(encode(block.y)[..., 0], 0, largest), largest)
 
+    def _residuals(self, block: Block) -> FloatArray:
+        residuals = block.y - block.offset - self.center * block.X[:, -1]
+        return np.clip(residuals, -self.largest, self.largest)
+
     def without_slopes(self, released: Noisy, largest: float) -> "Start":
-        """Return the start of a model whose steps show no slopes; a linear one has a released intercept."""
+        """Return the start of a model whose steps show no slopes; a linear one has a released intercept.
+
+        The value is then that coefficient, next to which rows have their offsets.
+        """
         if not self.family.is_linear:
             return replace(self, has_no_slopes=True)
         value, std = released.value, float(released.std)
@@ -206,7 +217,7 @@ class Start:
     def after(self, again: Noisy) -> "Start":
         """Return the precision-weighted mean of this release and another one."""
         precision, other = self.std**-2, float(again.std) ** -2
-        value = (precision * self.value + other * again.value) / (precision + other)
+        value = (precision * self.value + other * (again.value + self.center)) / (precision + other)
         return replace(self, value=value, std=float((precision + other) ** -0.5))
 
 
