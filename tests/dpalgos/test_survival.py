@@ -1027,7 +1027,7 @@ def test_without_noise_a_hazard_ratio_is_that_of_cox_regression_for_any_baseline
 
 
 def test_a_hazard_that_is_not_proportional_gives_a_caution():
-    cautions = []
+    cautions, wider = [], []
     for seed, late in product(range(4), (1 / 1.5, 3.0)):
         rng, n = np.random.default_rng(seed), 6000
         arm, spent = rng.integers(0, 2, n), rng.exponential(1, n)
@@ -1039,7 +1039,9 @@ def test_a_hazard_that_is_not_proportional_gives_a_caution():
         options = {"bounds": {"time": (0, 6), "arm": (0, 1)}, "epsilon": 1.0, "delta": 1e-6}
         result = phreg("Surv(time, died) ~ arm", frame, random_state=seed, **options)
         cautions.append(any("proportional" in each for each in result.cautions))
+        wider.append(result.model.released.late_effect > 0)
     assert cautions == [True, False] * 4
+    assert wider == cautions
 
 
 @pytest.mark.slow
