@@ -56,6 +56,11 @@ class Cluster:
         with self.client() as client:
             client.wait_for_workers(count, timeout=200)
 
+    def run(self, project, profile):
+        """Start a run of a project on this cluster; return its process."""
+        options = ("--profile", profile, "--engine", self.engine, "--out", project.out)
+        return project.start("run", project.study, *options)
+
     def kill(self, name):
         process = self.processes.pop(name)
         for each in [*psutil.Process(process.pid).children(recursive=True), process]:
@@ -90,8 +95,7 @@ def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster,
     for name in "abc":
         cluster.work(name)
     cluster.wait_for_workers(3)
-    run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
-    process = project.start(*run)
+    process = cluster.run(project, "paper")
     until(lambda: any(blocks_of(cluster).values()) or process.poll() is not None, 400)
     cluster.kill("worker-a")
     _, err = process.communicate(timeout=400)
@@ -115,8 +119,7 @@ def test_two_clients_of_one_worker_run_the_same_study(cluster, project, tmp_path
     cluster.wait_for_workers(1)
     other = Project(tmp_path_factory.mktemp("other"), "two")
     other.environment |= {k: v for k, v in project.environment.items() if k.startswith(("AWS_", "DPCOST_S"))}
-    words = ("--profile", "smoke", "--engine", cluster.engine, "--out")
-    both = [(each, each.start("run", each.study, *words, each.out)) for each in (project, other)]
+    both = [(each, cluster.run(each, "smoke")) for each in (project, other)]
     for each, process in both:
         _, err = process.communicate(timeout=400)
         assert process.returncode == 0, err
@@ -126,9 +129,7 @@ def test_two_clients_of_one_worker_run_the_same_study(cluster, project, tmp_path
 def test_a_run_that_is_frozen_for_longer_than_a_silence_goes_on(cluster, project, undisturbed):
     cluster.work("a")
     cluster.wait_for_workers(1)
-    process = project.start(
-        *("run", project.study, "--profile", "smoke", "--engine", cluster.engine, "--out", project.out)
-    )
+    process = cluster.run(project, "smoke")
     stored = cluster.folder / "a" / "home" / "cache"
     until(lambda: list(stored.glob("prepare-*.npz")) or process.poll() is not None, 400)
     frozen = processes_of(project.home)
@@ -145,8 +146,7 @@ def test_a_run_that_is_frozen_for_longer_than_a_silence_goes_on(cluster, project
 def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undisturbed):
     cluster.work("a")
     cluster.wait_for_workers(1)
-    run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
-    process = project.start(*run)
+    process = cluster.run(project, "paper")
     stored = cluster.folder / "a" / "home" / "cache"
     until(lambda: list(stored.glob("prepare-*.npz")) or process.poll() is not None, 400)
     cluster.kill("scheduler")

@@ -459,7 +459,7 @@ def _released_steps(
                 intercept,
                 max_length,
                 numbers.row_length,
-                before if has_long_rows else None,
+                before if has_long_rows and max_length < np.inf else None,
                 people_limit=people_limit(numbers),
                 hazard_limit=numbers.hazard_limit,
             )

@@ -85,9 +85,10 @@ class LifeTable:
         K, least = len(self.events), max(self.std, _LEAST_EVENTS)
         at_risk, lengths = np.maximum(self.at_risk, least), self.lengths / self.lengths.sum()
         rate = max(float(np.maximum(self.events, 0).sum()), least) / float(at_risk @ lengths)
+        of_time = functions_of(lengths)
 
         def smooth(curve: FloatArray) -> FloatArray:
-            even = lengths * np.exp(_limited(functions_of(lengths) @ curve[1:]))
+            even = lengths * np.exp(_limited(of_time @ curve[1:]))
             columns = functions_of(even / even.sum())
             return np.asarray(rate * lengths * np.exp(_limited(curve[0] + columns @ curve[1:])))
 

@@ -189,12 +189,14 @@ class Whitening:
         """The mean squared length of a white row."""
         return float(len(self.matrix) if self.scale is None else (self.scale**2).sum())
 
+    def unscaled(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients (d,) of white rows of variance 1."""
+        return theta if self.scale is None else np.asarray(self.scale @ theta)
+
     def normal_curvature(self, family: Family, theta: FloatArray, origin: float, clip: float) -> FloatArray:
         """Return the curvature (d, d) of normal rows of variance 1 at θ."""
-        center = self.mean_row
-        if self.scale is not None:
-            theta, center = self.scale @ theta, np.linalg.solve(self.scale, center)
-        return normal_curvature(family, theta, center, origin, clip)
+        center = self.mean_row if self.scale is None else np.linalg.solve(self.scale, self.mean_row)
+        return normal_curvature(family, self.unscaled(theta), center, origin, clip)
 
     @property
     def one(self) -> FloatArray:
@@ -352,8 +354,8 @@ class Steps(NamedTuple):
         std, here = float(released.std), self._normal_curvature(self.theta)
         scales = self._scales(released, here)
         step, gain, taken = self._replace(scales=scales).newton_step(released, here)
-        of_white = step if self.white.scale is None else self.white.scale @ step
-        length = max(float(np.linalg.norm(of_white)) / _LONGEST, 1.0) if self.family.has_counts else 1.0
+        length = float(np.linalg.norm(self.white.unscaled(step)))
+        length = max(length / _LONGEST, 1.0) if self.family.has_counts else 1.0
         return self._replace(
             theta=self.theta + step / length,
             points=(*self.points, self.theta),
@@ -436,7 +438,7 @@ class Steps(NamedTuple):
     def mean_at(self, theta: FloatArray) -> float:
         """Return the mean count of normal rows at θ, (d,)."""
         middle = float(self.white.mean_row @ theta)
-        of_white = theta if self.white.scale is None else self.white.scale @ theta
+        of_white = self.white.unscaled(theta)
         variance = max(float(of_white @ of_white) - middle**2, 0.0)
         return float(np.exp(np.clip(middle + variance / 2 + float(self.origin), -_FARTHEST, _FARTHEST)))
 
