@@ -27,6 +27,7 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.follow_up import FollowUpOfRows
 from dpalgos.rows.partitions import total_of
 from dpalgos.rows.products import clip_rows_l2, products_of_columns, row_products, sums_by_unit, truncate
 from dpalgos.rows.sample import Sample
@@ -65,6 +66,7 @@ class Block:
     offset: FloatArray | float = 0.0
     moved: IntArray | None = None
     whole: FloatArray | None = None
+    follow_up: FollowUpOfRows | None = None
     derived: Any = None
 
     @property
@@ -455,6 +457,7 @@ def _block(
         offset=offset,
         moved=None if sample.moved is None else sample.moved[rows],
         whole=None if units is None or units.whole is None else units.whole[rows],
+        follow_up=None if sample.follow_up is None else sample.follow_up.taken(rows),
     )
 
 

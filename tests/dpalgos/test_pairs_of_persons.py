@@ -83,8 +83,7 @@ class Question:
             self.design, rows, codes, is_clipped=moved, row_weights=weights if self.has_weights else None
         )
         before = Rows.of_sample(self.estimator.covariates(self.estimator.with_units(Sample(**own))))
-        pieces = replace(before.sample.pieces, is_late=self.table.is_late)
-        sample = before.sample.with_effects(self.table.effects(pieces), pieces)
+        sample = before.sample.with_follow_up(self.table.applied(before.sample.follow_up))
         return before, replace(before, sample=sample)
 
     def queries(self):
@@ -111,28 +110,26 @@ class Question:
                 people_limit=2.0 if self.is_all else None,
                 hazard_limit=numbers.hazard_limit,
             )
-            scores, late = score.at(theta), rows.sample.pieces.is_late[rows.sample.pieces.period]
+            scores = score.at(theta)
             curvature = scores.curvature(clip)
             return {
-                "life table": life_table(before, before.sample.pieces),
+                "life table": life_table(before, before.sample.follow_up),
                 "mean response": start.query(rows),
                 "moments": queries.clipped_moments(rows, joined, threshold),
                 "white moments": queries.clipped_moments(rows, queries.rows_in(whitening), threshold),
                 "means": queries.clipped_mean(rows, joined, threshold),
                 "score": scores.clipped_mean(clip),
-                "late score": score.at(theta, late).clipped_mean(clip),
+                "late score": score.at(theta, rows.sample.follow_up.late).clipped_mean(clip),
                 "score moments": scores.clipped_moments(clip),
                 "curvature": curvature.clipped_mean(largest),
                 "far rows": scores.far_rows(1.0),
-                "exposure": queries.mean_of_sums(
-                    rows, lambda block: np.exp(block.offset - rows.sample.offset_bounds[1]), 1.0
-                ),
+                "exposure": intercept.mean_exposure(rows),
                 **({"residual": scores.residual_moments(threshold)} if self.is_all else {}),
                 **{
                     f"counts of {name}": (np.abs, count)
                     for name, count in {
                         "rows": queries.counts_above(
-                            rows, queries.norms_of(queries.rows_in(whitening)), np.array([0.5, 1, 2.0])
+                            rows, queries.rows_in(whitening).lengths, np.array([0.5, 1, 2.0])
                         ),
                         "curvatures": curvature.counts_above(np.array([0.01, 0.1, 1.0])),
                         "responses": queries.counts_above(rows, lambda block: block.y, np.array([0.5, 1.5])),

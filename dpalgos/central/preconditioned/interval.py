@@ -41,7 +41,7 @@ only:
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
-  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late pieces have
+  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late rows have
   less curvature than whitening predicts.
 """
 
@@ -165,12 +165,11 @@ def _late_scores(
     Follow-up begins with the later half of the events, and stops at the limit c as in the whole score. If
     hazards are proportional, the mean is 0 at the true coefficients.
     """
-    pieces = score.pieces
-    assert pieces is not None
-    assert pieces.is_late is not None
-    late = spend(LATE_SCORE, score.at(theta, pieces.is_late[pieces.period]).clipped_mean(released.clip))
+    follow_up = score.follow_up
+    assert follow_up is not None
+    late = spend(LATE_SCORE, score.at(theta, follow_up.late).clipped_mean(released.clip))
     d = len(theta)
-    effects = released.outer[: d - 1 - len(pieces.time_columns)]
+    effects = released.outer[: d - 1 - len(follow_up.time_columns)]
     lever = effects @ released.curvature.inverse()
     noise = float(late.std) ** 2 + released.center.score_std**2 / 2
     variance = _OF_LATE * released.moments / released.n_rows + noise * np.eye(d)
