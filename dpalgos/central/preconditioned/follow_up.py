@@ -95,7 +95,8 @@ class FollowUp:
         A ``response`` is 0 without an event, 1 plus a part with one, or the number of events without a limit.
         """
         times = block.follow_up or FollowUpOfRows.of_one_period(len(predictor), block.X.shape[1])
-        times = replace(times, begin=np.maximum(times.begin, since), end=np.maximum(times.end, since))
+        if since:
+            times = replace(times, begin=np.maximum(times.begin, since), end=np.maximum(times.end, since))
         density = times.parts * self._mean(times.functions @ slopes)
         rate = self._mean(predictor) * times.per_exposure
         hazards = np.append(0.0, np.cumsum(density))
@@ -151,6 +152,10 @@ class FollowUp:
         if order is not None:
             codes, hazards = codes[order], hazards[order]
         first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        if order is None and len(first) == len(codes):
+            found = self._hazard[codes]
+            self._hazard[codes] = found + hazards
+            return found
         sizes = np.diff(np.append(first, len(codes)))
         before = np.empty(len(codes))
         for low, high in pairwise(_SIZES):

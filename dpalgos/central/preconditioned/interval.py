@@ -148,6 +148,7 @@ def released_interval(
         clip=steps.threshold,
         n_rows=n_rows,
     )
+    del scores  # as large as the rows
     if LATE_SCORE in spend.plan:
         chance, late_effect = _late_scores(spend, score, released, center.theta)
         spend.note(PROPORTIONAL, chance)
