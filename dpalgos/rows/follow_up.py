@@ -1,8 +1,7 @@
 """The follow-up of rows within public periods.
 
 A place is a time in periods: the number of periods before it, and the part of its own period. Functions of
-time have one value in each period. Their integrals from one place to another follow from K + 1 sums, however
-many periods a row spans.
+time have one value in each period. Their integrals follow from K² sums, however many periods a row spans.
 """
 
 from dataclasses import dataclass, replace
@@ -54,7 +53,7 @@ class FollowUpOfRows:
     ) -> "FollowUpOfRows":
         """Return follow-up before a life table is released."""
         functions = np.zeros((len(lengths), len(time_columns)))
-        exposure = np.diff(integrals(lengths[:, None], np.stack([begin, end])), axis=0)[0, :, 0]
+        exposure = integrals(lengths[:, None], begin, end)[:, 0]
         return cls(
             begin=begin,
             end=end,
@@ -88,9 +87,7 @@ class FollowUpOfRows:
     @property
     def hazard_ratios(self) -> FloatArray:
         """The part of the pooled cumulative hazard of each row over its part of time, (n,)."""
-        parts = self.parts[:, None]
-        hazards = integrals(parts, self.end) - integrals(parts, self.begin)
-        return np.asarray(hazards[:, 0] * self.per_exposure)
+        return np.asarray(integrals(self.parts[:, None], self.begin, self.end)[:, 0] * self.per_exposure)
 
     @cached_property
     def means(self) -> FloatArray:
@@ -103,10 +100,8 @@ class FollowUpOfRows:
         return self._over_time(products_of(self.functions)) - products_of(self.means)
 
     def _over_time(self, values: FloatArray) -> FloatArray:
-        sums = self.lengths[:, None] * values
-        return np.asarray(
-            (integrals(sums, self.end) - integrals(sums, self.begin)) * self.per_exposure[:, None]
-        )
+        sums = integrals(self.lengths[:, None] * values, self.begin, self.end)
+        return np.asarray(sums * self.per_exposure[:, None])
 
     def typical_lengths(self, vectors: FloatArray, columns: FloatArray) -> FloatArray:
         """Return lengths of vectors (n, k) plus functions times columns (B, k), by mean squares, (n,).
@@ -119,13 +114,20 @@ class FollowUpOfRows:
         return np.asarray(np.hypot(row_lengths(vectors + middle), np.sqrt(max(square, 0.0))))
 
 
-def integrals(values: FloatArray, places: FloatArray) -> FloatArray:
-    """Return the integrals (…, m) up to places (…,) of functions with values (K, m) in the periods."""
-    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
-    period = np.minimum(places.astype(np.int32), len(values) - 1)
-    found = values.take(period, axis=0)
-    found *= (places - period)[..., None]
-    found += sums.take(period, axis=0)
+def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatArray:
+    """Return the integrals (n, m) from places to places (n,) of functions with values (K, m) in the periods.
+
+    Of positive values, only positive numbers are added. So ratios of integrals are means up to rounding.
+    """
+    K = len(values)
+    first, last = (np.minimum(places.astype(np.int32), K - 1) for places in (begin, end))
+    between = np.zeros((K, K, values.shape[1]))  # of the periods between two
+    for k in range(K - 2):
+        between[k, k + 2 :] = np.cumsum(values[k + 1 : -1], axis=0)
+    found = values.take(first, axis=0)
+    found *= (np.minimum(end, first + 1) - begin)[:, None]
+    found += between.reshape(K * K, -1).take(first * K + last, axis=0)
+    found += values.take(last, axis=0) * np.where(last > first, end - last, 0.0)[:, None]
     return found
 
 

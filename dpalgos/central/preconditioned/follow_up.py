@@ -58,7 +58,7 @@ class Followed:
         """The covariances of φ by information, (n, B²)."""
         both = products_of(self.follow_up.functions)
         sums = self.density[:, None] * both
-        found = integrals(sums, self.stop) - integrals(sums, self.follow_up.begin)
+        found = integrals(sums, self.follow_up.begin, self.stop)
         found *= self.rate[:, None]
         found[self.events] += self.known[:, None] * both[self.follow_up.last_period[self.events]]
         return found * _inverse(self.information[:, 0])[:, None] - products_of(self.means)
@@ -98,33 +98,30 @@ class FollowUp:
         if since:
             times = replace(times, begin=np.maximum(times.begin, since), end=np.maximum(times.end, since))
         density = times.parts * self._mean(times.functions @ slopes)
-        rate = self._mean(predictor) * times.per_exposure
-        hazards = np.append(0.0, np.cumsum(density))
-        first = integrals(density[:, None], times.begin)[:, 0]
-        total = rate * (integrals(density[:, None], times.end)[:, 0] - first)
-        left = self._limit - self._before(block, total) if np.isfinite(self._limit) else np.inf
+        rate, is_limited = self._mean(predictor) * times.per_exposure, np.isfinite(self._limit)
+        total = rate * integrals(density[:, None], times.begin, times.end)[:, 0]
+        left = self._limit - self._before(block, total) if is_limited else np.inf
         left = np.broadcast_to(np.maximum(left, 0.0), len(rate))
         events = np.flatnonzero((response > 0) & (times.end > times.begin))
         stop, before = times.end.copy(), total.copy()
-        if np.isfinite(self._limit) and len(events):
-            within = times.end[events] - np.maximum(times.begin[events], times.last_period[events])
-            stop[events] -= np.clip(response[events] - 1, 0.0, 1.0) * within
-            at_stop = integrals(density[:, None], stop[events])[:, 0]
-            before[events] = rate[events] * (at_stop - first[events])
-        over = np.flatnonzero(before > left)
-        at_limit = first[over] + left[over] / rate[over]
-        stop[over] = np.minimum(np.interp(at_limit, hazards, np.arange(len(hazards))), stop[over])
+        if is_limited:  # the time before the last part, in which the event happened
+            begin, end = times.begin[events], times.end[events]
+            within = end - np.maximum(begin, times.last_period[events])
+            stop[events] = np.maximum(end - np.clip(response[events] - 1, 0.0, 1.0) * within, begin)
+            before[events] = rate[events] * integrals(density[:, None], begin, stop[events])[:, 0]
+        over, places = np.flatnonzero(before > left), np.arange(len(density) + 1)
+        hazards, begin = np.append(0.0, np.cumsum(density)), times.begin[over]
+        at_limit = np.interp(begin, places, hazards) + left[over] / rate[over]
+        stop[over] = np.clip(np.interp(at_limit, hazards, places), begin, stop[over])
         with_functions = density[:, None] * np.column_stack([np.ones(len(density)), times.functions])
-        spent = integrals(with_functions, stop) - integrals(with_functions, times.begin)
-        spent *= rate[:, None]
+        spent = rate[:, None] * integrals(with_functions, times.begin, stop)
         residual, information = -spent, spent
-        a, kept = total[events] - before[events], left[events] - before[events]
+        a = total[events] - before[events]
         is_long, far = a > _LEAST, np.clip(a, _LEAST, 700.0)
-        kept = np.clip(kept, 0.0, a)
+        kept = np.clip(left[events] - before[events], 0.0, a)
         per_hazard = kept / np.expm1(far)
-        seen = np.where(is_long, per_hazard, (total[events] <= left[events]).astype(float))
-        if not np.isfinite(self._limit):
-            seen = response[events]
+        alone = (total[events] <= left[events]).astype(float) if is_limited else response[events]
+        seen = np.where(is_long, per_hazard, alone)
         known = np.where(is_long, per_hazard * np.maximum(far / -np.expm1(-far) - 1, 0.0), 0.0)
         at_event = np.column_stack([np.ones(len(events)), times.functions[times.last_period[events]]])
         residual[events] += seen[:, None] * at_event
