@@ -117,7 +117,7 @@ class FollowUpOfRows:
 def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatArray:
     """Return the integrals (n, m) from places to places (n,) of functions with values (K, m) in the periods.
 
-    Of positive values, only positive numbers are added. So ratios of integrals are means up to rounding.
+    If values are positive, only positive numbers are added. So ratios of integrals are means up to rounding.
     """
     K = len(values)
     first, last = (np.minimum(places.astype(np.int32), K - 1) for places in (begin, end))
