@@ -1,6 +1,6 @@
 """Events: the releases of a private run, planned or made, with their noise and their privacy cost.
 
-One class says of a kind of release how its noise is drawn, what it costs, and how a witness checks it. A plan
+A class is a kind of release: how its noise is drawn, what it costs, and how a witness checks it. A plan
 maps labels to events whose sensitivity is not known yet (:mod:`dpalgos.core.plans`). The record of a run has
 one event for each release, with its sensitivity. The privacy cost depends on the ratio of noise to
 sensitivity only.
@@ -455,7 +455,7 @@ class Selection(Proved):
         return 2.0 if self.by == "peeling" else 8.0
 
     def scaled(self, factor: float) -> Self:
-        """Return the event with more noise; ε as the noise scale 2/ε rounds it, so that a run proves it."""
+        """Return the event with its noise multiplied by a factor; ε as the noise scale 2/ε rounds it."""
         return replace(self, epsilon=2 / (2 / (self.epsilon / factor)))
 
     def with_rho(self, rho: float) -> Self:
