@@ -278,19 +278,14 @@ class SampledGaussian(Event):
 
 
 @dataclass(frozen=True)
-class Proved(Event):
-    """A mechanism whose guarantee is proved as a whole: (``epsilon``, ``delta``), ``count`` times.
+class Pure(Event):
+    """A release that is ``epsilon``-differentially private, ``count`` times, adaptively.
 
-    It is ε-DP except for an event of probability δ (Kairouz, Oh & Viswanath 2015). Each of the ``count``
-    charges of one release costs ρ = ε²/``rho_divisor`` of zero-concentrated DP. Subclasses know the law of
-    their noise.
+    Each of the ``count`` charges of a release costs ρ = ε²/``rho_divisor`` of zero-concentrated DP.
     """
 
     epsilon: float
-    delta: float = field(default=0.0, kw_only=True)
     count: int = field(default=1, kw_only=True)
-
-    has_scale: ClassVar[bool] = False
 
     @property
     def rho_divisor(self) -> float:
@@ -300,59 +295,34 @@ class Proved(Event):
     def n_charges(self) -> int:
         return self.times * self.count
 
-    @property
-    def has_exact_sampler(self) -> bool:
-        return self.is_failure  # it releases nothing
-
-    @property
-    def is_failure(self) -> bool:
-        return self.epsilon == 0
-
-    @property
-    def is_unprotected(self) -> bool:
-        return self.epsilon == inf
-
     def renyi(self, orders: FloatArray) -> FloatArray:
         once = np.minimum(orders * self.epsilon**2 / self.rho_divisor, self.epsilon)
         return np.asarray(self.n_charges * once)
 
     @property
     def dominating(self) -> "Dominating | None":
-        return Proved(self.epsilon, times=self.n_charges)
+        return Pure(self.epsilon, times=self.n_charges)
 
     @property
     def rho(self) -> float:
-        return super().rho if self.is_unprotected else self.n_charges * self.epsilon**2 / self.rho_divisor
+        return self.n_charges * self.epsilon**2 / self.rho_divisor
 
     @property
     def pure_epsilon(self) -> float:
         return self.n_charges * self.epsilon
 
-    @property
-    def failure(self) -> float:
-        return self.n_charges * self.delta
-
     def scaled(self, factor: float) -> Self:
-        return replace(self, epsilon=self.epsilon / factor) if self.has_scale else self
-
-
-def failure(delta: float) -> Proved:
-    """Return the event that with probability at most ``delta`` the other events of a run do not hold."""
-    return Proved(0.0, delta=delta)
-
-
-UNPROTECTED = Proved(inf)  # sensitivities that other events of the run state may be wrong
+        return replace(self, epsilon=self.epsilon / factor)
 
 
 @dataclass(frozen=True)
-class Laplace(Proved):
+class Laplace(Pure):
     """Laplace noise of scale sensitivity/``epsilon`` on each entry, for an ℓ1 sensitivity.
 
     With ``count`` = k > 1, each of k entries is charged ``epsilon``, and the sensitivity is in ℓ∞.
     """
 
     is_additive: ClassVar[bool] = True
-    has_scale: ClassVar[bool] = True
 
     @property
     def norm(self) -> float:
@@ -377,7 +347,7 @@ class Laplace(Proved):
 
 
 @dataclass(frozen=True)
-class Cube(Proved):
+class Cube(Pure):
     """Noise of density ∝ e^(−ε ‖z‖∞ / sensitivity), for a sensitivity in ℓ∞.
 
     It is the K-norm mechanism of the cube (Hardt & Talwar 2010). Its variance per entry of k numbers is
@@ -385,11 +355,6 @@ class Cube(Proved):
     """
 
     is_additive: ClassVar[bool] = True
-    has_scale: ClassVar[bool] = True
-
-    @property
-    def has_exact_sampler(self) -> bool:
-        return True
 
     @property
     def noise_scale(self) -> FloatArray | None:
@@ -406,7 +371,7 @@ class Cube(Proved):
 
 
 @dataclass(frozen=True)
-class RandomReport(Proved):
+class RandomReport(Pure):
     """Each person of a group sent one random vector of ``size`` entries instead of a private one.
 
     The ℓ2 norm of a private vector is at most ``radius``. A report whose component along the private vector
@@ -421,9 +386,16 @@ class RandomReport(Proved):
     def norm(self) -> float:
         return 2.0
 
+    @property
+    def has_exact_sampler(self) -> bool:
+        return False
+
+    def scaled(self, factor: float) -> Self:
+        return self
+
 
 @dataclass(frozen=True)
-class Selection(Proved):
+class Selection(Pure):
     """The ``count`` largest scores, or magnitudes of scores ``by_magnitude``, one after the other, in order.
 
     The sensitivity is the maximum change of a score between neighbors. The log-probability ratios of each
@@ -443,8 +415,6 @@ class Selection(Proved):
     by_magnitude: bool = field(default=False, kw_only=True)
     by: str = field(default="gumbel", kw_only=True)
     support: tuple[float, ...] = field(default=(), kw_only=True)
-
-    has_scale: ClassVar[bool] = True
 
     @property
     def has_exact_sampler(self) -> bool:
@@ -499,4 +469,48 @@ class Sketch(Event):
         return self.n_charges * self.n_rows * total
 
 
-Dominating = Gaussian | SampledGaussian | Proved  # what has a known distribution of losses
+@dataclass(frozen=True)
+class Proved(Pure):
+    """A mechanism whose guarantee is proved as a whole: (``epsilon``, ``delta``), without a sensitivity.
+
+    It is ε-DP except for an event of probability δ (Kairouz, Oh & Viswanath 2015).
+    """
+
+    delta: float = 0.0
+
+    @property
+    def has_exact_sampler(self) -> bool:
+        return self.is_failure
+
+    @property
+    def is_failure(self) -> bool:
+        return self.epsilon == 0
+
+    @property
+    def is_unprotected(self) -> bool:
+        return self.epsilon == inf
+
+    @property
+    def rho(self) -> float:
+        return super(Pure, self).rho if self.is_unprotected else super().rho
+
+    @property
+    def failure(self) -> float:
+        return self.n_charges * self.delta
+
+    def once(self, label: str, sensitivity: Number | None = None) -> Self:
+        return super().once(label)
+
+    def scaled(self, factor: float) -> Self:
+        return self
+
+
+def failure(delta: float) -> Proved:
+    """Return the event that with probability at most ``delta`` the other events of a run do not hold."""
+    return Proved(0.0, delta)
+
+
+UNPROTECTED = Proved(inf)  # sensitivities that other events of the run state may be wrong
+
+
+Dominating = Gaussian | SampledGaussian | Pure  # what has a known distribution of losses

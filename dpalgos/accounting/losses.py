@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Dominating, Gaussian, Proved, SampledGaussian
+from dpalgos.accounting.events import Dominating, Gaussian, Pure, SampledGaussian
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def pld_epsilon(events: tuple[Dominating, ...], delta: float) -> float:
     A pure event is dominated by randomized response at its ε. A Gaussian event is dominated by a standard
     normal shifted by 1/z. The module states the pair for random samples. Pure events alone need no grid.
     """
-    pure = tuple(event for event in events if isinstance(event, Proved))
+    pure = tuple(event for event in events if isinstance(event, Pure))
     if len(pure) == len(events) and math.prod(event.n_charges + 1 for event in pure) <= _MOST_POINTS:
         return _pure_epsilon(pure, delta)
     with np.errstate(over="ignore"):
@@ -82,7 +82,7 @@ def _losses(event: Dominating, interval: float) -> "PrivacyLossDistribution":
     return pld.PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, interval)
 
 
-def _pure_epsilon(events: tuple[Proved, ...], delta: float) -> float:
+def _pure_epsilon(events: tuple[Pure, ...], delta: float) -> float:
     """Return the smallest ε with Σ p (1 − e^(ε − loss))⁺ ≤ δ; that sum is its largest partial sum."""
     losses, log_masses = np.zeros(1), np.zeros(1)
     for event in events:
@@ -96,7 +96,7 @@ def _pure_epsilon(events: tuple[Proved, ...], delta: float) -> float:
     return float(np.max(values, where=beyond > 0, initial=0.0))
 
 
-def _randomized_responses(event: Proved) -> tuple[FloatArray, FloatArray]:
+def _randomized_responses(event: Pure) -> tuple[FloatArray, FloatArray]:
     """Return the possible total losses of pure releases, and their log probabilities."""
     epsilon, count = event.epsilon, event.n_charges
     ups = np.arange(count + 1)
@@ -118,13 +118,13 @@ def _interval(events: tuple[Dominating, ...]) -> float:
 
 
 def _mean_loss(event: Dominating) -> float:
-    if isinstance(event, Proved):
+    if isinstance(event, Pure):
         return event.n_charges * event.epsilon * float(np.tanh(event.epsilon / 2))
     return event.rho if isinstance(event, Gaussian) else 0.0
 
 
 def _spread(event: Dominating) -> float:
-    if isinstance(event, Proved):
+    if isinstance(event, Pure):
         return event.n_charges * event.epsilon
     if isinstance(event, SampledGaussian):
         return event.times * _loss_deviation(event) ** 2 + 10 / event.noise_multiplier

@@ -183,5 +183,9 @@ def _joined_event(events: Sequence[Event]) -> Event:
     first = events[0]
     if first.sensitivity is None:
         return first
+    return replace(first, sensitivity=_joined_sensitivity(events))
+
+
+def _joined_sensitivity(events: Sequence[Event]) -> Number:
     stated = [np.ravel(np.asarray(event.sensitivity, dtype=float)) for event in events]
-    return replace(first, sensitivity=plain_sensitivity(np.concatenate(stated)))
+    return plain_sensitivity(np.concatenate(stated))

@@ -239,7 +239,7 @@ class Spend:
         """
         slot = self._take(label)
         if sensitivity is None and slot.sensitivity is None:
-            sensitivity = 1.0
+            sensitivity = 1.0  # which a mechanism that is proved as a whole leaves out
         planned = slot.once(quantity(label), sensitivity)
         if proved is not None and not is_within(proved, planned):
             raise RuntimeError(f"the release {label!r} must be charged as {planned}, got {proved}")

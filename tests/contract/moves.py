@@ -13,7 +13,7 @@ def releases(spend):
 
 def excess(event, value, other):
     """How far private values lie apart, by replicate, in units of the declared sensitivity."""
-    if type(event) is kinds.Proved:
+    if isinstance(event, kinds.Proved):
         return np.zeros(1)  # private as a whole, not by noise that covers a sensitivity; has tests of its own
     if isinstance(event, kinds.Sketch):
         inverse = np.linalg.inv(np.linalg.cholesky(value))

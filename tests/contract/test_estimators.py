@@ -319,8 +319,8 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
         for label, moved in largest_moves(first, second).items():
             reached[label] = max(reached.get(label, 0.0), moved)
     events = [event for event, _ in releases(record(estimator, calibration, *problem(6)))]
-    others = kinds.Sketch, kinds.Proved  # a sketch is bounded by its ridge, see above
-    additive = {event.label for event in events if type(event) not in others}
+    others = kinds.Sketch | kinds.Proved  # a sketch is bounded by its ridge, see above
+    additive = {event.label for event in events if not isinstance(event, others)}
     assert set(reached) >= additive
     nearly = EXCEPTIONS["nearly_attained"].get(estimator.label, {})
     least = {label: nearly.get(label, 0.99) for label in additive}
@@ -373,7 +373,7 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
         (event,), published = release.events, release.published
         if published.dtype.kind == "i":
             check_selection(event, release.value, published, recorded.open_to.get(k), rng)
-        elif type(event) in (kinds.Selection, kinds.Proved, kinds.RandomReport):
+        elif isinstance(event, kinds.Selection | kinds.Proved | kinds.RandomReport):
             continue
         elif isinstance(event, kinds.Sketch):
             second_moment = np.einsum("rkp,rkq->pq", published, published) / (len(published) * event.n_rows)

@@ -22,7 +22,7 @@ def epsilon_of(events, delta):
     return max(_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None})
 
 
-PURE = ("Proved", "Laplace", "Cube", "RandomReport", "Selection", "BinSelection")
+PURE = ("Pure", "Proved", "Laplace", "Cube", "RandomReport", "Selection", "BinSelection")
 
 
 def charges(event):

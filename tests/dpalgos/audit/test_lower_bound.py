@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos.accounting.events import Cube, Gaussian, Laplace, Proved, Relation, Selection
+from dpalgos.accounting.events import Cube, Gaussian, Laplace, Relation, Selection
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit.drawn_noise import DrawnNoise
@@ -116,7 +116,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             uniforms = ndtr(noise.normal(len(which)))[:, 0]
             return np.digitize(uniforms, [best, best + middle]).astype(float)
 
-        spend.start({"choice": Proved(random_stopping.cost(each))}, {})
+        spend.start({"choice": random_stopping.cost(each)}, {})
         stop = 1e-5 if capped else 1 / 100
         draw = partial(random_stopping.stopped_at_random, spend.noise, 1, scores, stop_probability=stop)
         return spend.release("choice", np.zeros((1, sample.n_replicates)), draw)
