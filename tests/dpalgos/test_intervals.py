@@ -11,10 +11,10 @@ import dpalgos
 from dpalgos import formula
 from dpalgos import interval as reasons
 from dpalgos.accounting.composition import budget_shares
+from dpalgos.accounting.events import Cube, Gaussian
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from dpalgos.coefficients import guarantee_of
 from dpalgos.core.hardened_noise import SecureSpend
-from dpalgos.core.slots import Cube, Gaussian
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of

@@ -8,8 +8,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.preconditioned import PreconditionedRegression, plan
 from dpalgos.central.preconditioned.intercept import released_origin
 from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
+from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Share, gaussian_plan
 from dpalgos.core.spend import counts_needed
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, seeded

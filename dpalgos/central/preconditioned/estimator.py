@@ -86,6 +86,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos import goodness
+from dpalgos.accounting.events import Gaussian as GaussianRelease
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.central.preconditioned.intercept import (
@@ -131,10 +132,9 @@ from dpalgos.central.preconditioned.queries import clipped_moments, counts_above
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
+from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian as GaussianSlot
-from dpalgos.core.slots import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
@@ -358,7 +358,7 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(
-            self.plan(n, d).get(CONSTANT), GaussianSlot
+            self.plan(n, d).get(CONSTANT), GaussianRelease
         )
         return super().formulas(n, d) | {CONSTANT: (histogram if of_shares else interval).formula}
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from dpalgos.accounting.events import Gaussian, Laplace
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -59,7 +60,6 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family

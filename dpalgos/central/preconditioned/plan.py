@@ -30,7 +30,7 @@ import numpy as np
 import scipy
 
 from dpalgos.core.estimator import Witnesses
-from dpalgos.core.slots import Share
+from dpalgos.core.plans import Share
 from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
