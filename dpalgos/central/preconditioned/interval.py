@@ -38,7 +38,7 @@ only:
   covariates. If the spread does not depend on covariates, clipping moves the intercept alone
   (:class:`dpalgos.central.preconditioned.scores.LimitedScores`). With t and t² the mean variance of Poisson
   residuals is released. If t² may exceed 1.4 times of it, the intercept has no interval. If it does by more
-  than its noise, no coefficient has one: the spread may depend on a column, and clipping then moves its slope.
+  than its noise, no coefficient has one: if the spread depends on a column, clipping moves its slope.
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
