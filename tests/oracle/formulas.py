@@ -89,7 +89,7 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     if not has_offset:
         middle = {name: float(np.mean(t.bounds[name])) for name in ("x", "z")} | t.units.get("center", {})
         at = named(t, pd.DataFrame({"g": t.levels["g"], **middle}))
-        yield from pairs("marginal mean", result.marginal_means("g"), *fit.mean(at))
+        yield from pairs("marginal mean", result.marginal_means("g").loc[t.levels["g"]], *fit.mean(at))
     nested = ref.glm(family, "x", f[y], f, w, offset, groups)
     yield from pairs("submodel", by_term(result.submodel(["x"])).loc[nested.names], *nested.of(nested.names))
     if kind == "ols" and r.y != "constant" and not np.isnan(fit.beta).any():
