@@ -12,6 +12,36 @@ from reports.palette import HUES
 from reports.writing import short
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 52, 14, 330, 190
+_STYLE = """
+body { font-size: 16px; } h1 { font-size: 1.5rem; margin-top: .6em; }
+h2 { font-size: 1.15rem; margin-top: 1.2em; }
+fieldset.column { border-top: 1px solid var(--bs-border-color); padding: .5em 0; }
+.fields { display: none; } fieldset:has([value=number]:checked) .number,
+fieldset:has([value=category]:checked) .category, fieldset:has([value=time]:checked) .time { display: block; }
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)); gap: 0 1rem; }
+.grid > .btn { align-self: center; }
+legend { font-size: 1rem; font-weight: 600; float: none; } label { font-size: .9rem; }
+.boxes { max-height: 12rem; overflow-y: auto; } .scroll { overflow-x: auto; } .scroll table { width: auto; }
+.banner { border: 1px solid #a34a07; border-radius: 6px; padding: .6em .9em; }
+.ok { color: var(--bs-success-text-emphasis); }
+.chart { width: 100%; max-width: 38rem; font-size: 11px; } .chart text { fill: currentColor; }
+.chart .marker { stroke: currentColor; stroke-dasharray: 4; }
+.gauge { width: 100%; max-width: 40rem; height: 1rem; background: #8b929b55; }
+.gauge .spent { fill: #0072b2; } .gauge .asked { fill: #c48500; }
+iframe.results { width: 100%; height: 40rem; border: 1px solid var(--bs-border-color); }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
+_DARK = """
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => { document.documentElement.dataset.bsTheme = dark.matches ? "dark" : "light"; };
+dark.addEventListener("change", theme); theme();
+"""
+HEADER = ui.TagList(ui.tags.style(ui.HTML(_STYLE)), ui.tags.script(ui.HTML(_DARK)))
+
+
+def document(title: str, *parts: Any) -> ui.Tag:
+    """Return a whole page with the style of all pages."""
+    return ui.page_fluid(HEADER, *parts, title=title, lang="en")
 
 
 def text_field(name: str, label: str, value: Any = "", placeholder: str = "") -> ui.Tag:
