@@ -7,8 +7,9 @@ from shiny import Inputs, reactive, render, ui
 from data.ledger import Account, open_ledger
 from data.store.folders import home
 from flows.page.files import number_of
-from flows.page.parts import banner, gauge, grid, table, text_field
+from flows.page.parts import banner, grid, table, text_field
 from flows.page.state import REFUSED, State, count, telling
+from reports.charts.budgets import budget_gauge
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.prepare import PreparedPlan, check_reservable, prepare_plan
 from tasks.protocol.registration import is_released
@@ -146,7 +147,7 @@ def _table_of_charges(account: Account, asked: float) -> ui.Tag:
         for one in charges
     ]
     return ui.div(
-        gauge(spent, asked, budget.epsilon),
+        ui.HTML(budget_gauge(spent, asked, budget.epsilon)),
         ui.p(
             f"{budget.name}: ε {spent:.4g} of {budget.epsilon:g} is spent, at δ {budget.delta:g}. "
             + (f"The plan asks for ε {asked:g}." if asked else "The plan asks for nothing more.")

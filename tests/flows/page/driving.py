@@ -84,9 +84,9 @@ def click(tab, words):
 def declare(tab):
     """Fill the first step for the table of `people`."""
     check(tab, "used", "age", "cost", "group")
-    fill(tab, privacy_unit="a person", clusters="none", number_lower_0="18", number_upper_0="90")
-    fill(tab, number_source_0="a law", number_lower_1="0", number_upper_1="200", number_source_1="a law")
-    fill(tab, category_categories_2="a, b", category_source_2="a codebook")
+    check(tab, "unit", "one")
+    fill(tab, source_all="a law", number_lower_0="18", number_upper_0="90")
+    fill(tab, number_lower_1="0", number_upper_1="200", category_categories_2="a, b")
 
 
 def ask(tab):
