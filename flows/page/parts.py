@@ -8,13 +8,21 @@ from shiny import ui
 
 from flows.page.files import OPEN, quoted_entry, text_of_list
 
-_DARK = """
+_SCRIPT = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => { document.documentElement.dataset.bsTheme = dark.matches ? "dark" : "light"; };
 dark.addEventListener("change", theme); theme();
+$(document).on("shiny:disconnected", () => {
+  const said = document.createElement("p");
+  said.className = "stopped";
+  said.role = "alert";
+  said.innerText = "This page has stopped, and its files stay. A release that was under way goes on. " +
+    "Run dpcost open again: step 4 lists what was paid, and step 5 shows the results.";
+  document.body.prepend(said);
+});
 """
 HEADER = ui.TagList(
-    ui.include_css(Path(__file__).with_name("style.css"), method="inline"), ui.tags.script(ui.HTML(_DARK))
+    ui.include_css(Path(__file__).with_name("style.css"), method="inline"), ui.tags.script(ui.HTML(_SCRIPT))
 )
 
 
