@@ -137,3 +137,20 @@ def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
     return [
         dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
     ]
+
+
+def give_back(name: str, reserve: str) -> str:
+    """Give back the reserve of a question of a plan, and say so in a sentence.
+
+    Raises
+    ------
+    LedgerError
+        There is no such reserve, or its noise may have been drawn.
+    """
+    ledger = open_ledger(home())
+    account = ledger.account(name)
+    charges = [charge for charge in account.charges if charge.reserve == reserve]
+    if not charges:
+        raise LedgerError(f"RESERVE must be one that dpcost ledger show {name} prints, got {reserve!r}")
+    ledger.reserve(name, [], room_in(account.budget), give_back=[charge.id for charge in charges])
+    return f"{name}: epsilon {charges[-1].epsilon:g} of {reserve} is given back; nothing was drawn"

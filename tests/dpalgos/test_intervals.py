@@ -454,6 +454,16 @@ def test_the_intercept_of_counts_is_right_and_has_no_interval_where_they_are_ove
         assert (np.abs(found.center[-1] - coef[-1]) <= found.half_width[-1])[~has_none].mean() > 0.85
 
 
+def test_counts_of_people_who_differ_have_no_interval():
+    """Their spread depends on a column: clipping moved its slope by four half-widths."""
+    X, y, people = people_unevenly_spread(np.random.default_rng(2))
+    for seed in range(8):
+        ask = {**ONE, "family": "poisson", "epsilon": 3.0, "delta": 1e-6, "interval": 0.95, **people}
+        found = estimated("preconditioned_glm", X, y, seed=seed, **ask).intervals
+        assert np.isnan(found.half_width).all()
+        assert reasons.DISPERSED in found.note
+
+
 @pytest.mark.parametrize("level", [0.95, 0.975, 0.995, 0.9999])
 def test_the_level_of_intervals_is_written_as_it_was_asked_for(level):
     assert f" {100 * level:.6g}% intervals" in guarantee_of("row", 1.0, 1e-6, level)
