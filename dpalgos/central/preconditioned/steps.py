@@ -386,19 +386,15 @@ class Steps(NamedTuple):
             return score, 1.0, 1.0
 
         def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
-            curvatures, axes = np.linalg.eigh(curvature)
+            curvatures, axes = np.linalg.eigh(self._scaled(curvature))
             curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
             return axes @ (axes.T @ score / curvatures), *_gain(curvatures, ridge)
 
-        here = self._scaled(normal)
-        change, gain, taken = step(here)
-        if family.has_events and self.points:
-            noise = np.asarray((gain * float(released.std)) ** 2)
-            end = self.theta + james_stein(change[:, None], noise)[:, 0]
-            there = self._normal_curvature(end)
-            assert there is not None
-            return step((here + self._scaled(there)) / 2)
-        return change, gain, taken
+        if not family.has_events:
+            return step(normal)
+        there = self._normal_curvature(self.theta + step(normal)[0])
+        assert there is not None
+        return step((normal + there) / 2)
 
     def _normal_curvature(self, theta: FloatArray) -> FloatArray | None:
         """Return the curvature (d, d) of normal rows at θ; None for classes."""
