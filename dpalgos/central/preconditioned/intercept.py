@@ -72,7 +72,6 @@ _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes 
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
 _ABOVE = 2.0  # times the power of two that is found
-_HIGHER, _MEAN_DEVIATION = 6.0, 0.7  # times that for residuals; their assumed deviation, in means
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
@@ -170,11 +169,6 @@ class Start:
         return max(1 - 2 * self.mean, 0.0) if self.family.has_counts else 0.0
 
     @property
-    def cut_of_residuals(self) -> float:
-        """Where counts are cut for a mean residual: well above the cut that many rows may exceed."""
-        return _HIGHER * self.largest
-
-    @property
     def is_unsure(self) -> bool:
         """Whether the mean is not known within a factor of two, at 95%."""
         return _NORMAL * self.std > self.mean / 2
@@ -270,17 +264,6 @@ def positive_mean(released: float, std: float) -> float:
     z = released / std
     log_ratio = -(z**2) / 2 - np.log(2 * np.pi) / 2 - scipy.special.log_ndtr(z)
     return float(max(std * (z + np.exp(log_ratio)), _TINY))
-
-
-def moved_mean(mean: float, residual: Noisy) -> float:
-    """Return the estimate of a mean count from a released mean residual.
-
-    Clipping makes means too low. Therefore a residual below one standard error is noise. What exceeds that is
-    shrunk, as if the mean were normal about ``mean``, with a standard deviation of 0.7 of it.
-    """
-    std = float(residual.std)
-    kept = 1 / (1 + (std / (_MEAN_DEVIATION * mean)) ** 2)
-    return mean + kept * max(float(residual.value) - std, 0.0)
 
 
 def _class_predictors(spend: Spend, rows: Rows, family: Family) -> FloatArray:

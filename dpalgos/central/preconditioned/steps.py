@@ -243,7 +243,6 @@ _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that a
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
-_FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _RESOLVED = 0.7  # of the directions
@@ -430,13 +429,6 @@ class Steps(NamedTuple):
             return self.scales
         factor = min(max(decrease / max(expected, _TINY), _SCALES[0]), _SCALES[1])
         return (*self.scales, (move / length, factor))
-
-    def mean_at(self, theta: FloatArray) -> float:
-        """Return the mean count of normal rows at θ, (d,)."""
-        middle = float(self.white.mean_row @ theta)
-        of_white = self.white.unscaled(theta)
-        variance = max(float(of_white @ of_white) - middle**2, 0.0)
-        return float(np.exp(np.clip(middle + variance / 2 + float(self.origin), -_FARTHEST, _FARTHEST)))
 
     @property
     def released(self) -> NewtonSteps:
