@@ -493,7 +493,7 @@ def _omitted_slopes(
     if origin.is_far or (is_whitened_once and state.white.hides_columns):
         far = Noisy(intercept - start.offset, np.asarray(np.inf))
         return start.without_slopes(far, width * origin.unit)
-    if numbers.family.is_bounded or state.explains(clipped_share):
+    if state.explains(clipped_share):
         return start
     constant = state.constant(clipped_share)
     return start.without_slopes(constant._replace(value=constant.value + intercept), width * origin.unit)

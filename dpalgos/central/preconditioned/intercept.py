@@ -21,8 +21,7 @@ the same, except for the intercept. Medians are found for all columns at once by
 six binary digits where units may lie. They need no unit to begin with. The unit of a linear model's response
 is the lowest power of two that at most about 0.3 of the |y − c| exceed. With few rows, the median of the
 response is found among 64 numbers within its bounds. Means of rows follow, about the medians or about 0,
-clipped to a norm that is public or searched for. Each is shrunk by its noise. If a mean exceeds 2/3 of the
-norm about medians, noise misled their search, and the center is 0.
+clipped to a norm that is public or searched for. Each is shrunk by its noise.
 """
 
 from dataclasses import dataclass, replace
@@ -84,7 +83,6 @@ _FAR_RESPONSES = 0.3
 _BOUNDS, _CENTERED = 1.2, 0.6  # times √p: norms of rows at their bounds, and near means
 _FAR_MEAN = 0.6  # of the second norm: a mean about centers
 _ABOUT = 1.5  # times √p: norms of rows about medians
-_MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
 
 # Candidates of medians, between 2^low and 2^high, by binary digits after the first.
 _LOWEST, _DIGITS = -24, 5
@@ -365,6 +363,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
         origin = replace(origin, unit=_response_unit(spend, rows, float(origin.centers[-1]), few=few))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
     about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan and not few
+    medians = origin
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         threshold = root * (_CENTERED if t else _BOUNDS)
@@ -384,9 +383,8 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
             origin = replace(origin, is_far=square > (_FAR_MEAN * threshold) ** 2)
         noise = float(released.std**2) / np.maximum(released.value**2, _TINY)
         origin = origin.moved(columns, released.value * np.maximum(1 - noise, 0))
-        if about_medians:
-            misled = np.abs(released.value) > _MISLED * threshold
-            origin = origin.placed(columns, np.where(misled, 0.0, origin.centers[columns]))
+    if origin.is_far:  # noise of rows in wrong units hides the mean response
+        return origin.placed(columns[-1:], medians.centers[-1:])
     return origin
 
 

@@ -23,7 +23,7 @@ A is the squared length of the slopes, V the variance that noise explains. A dir
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
 resolved. Steps along such directions are short, and leave an error that V does not contain.
-Halfway, slopes of a model with an intercept are set to 0 if A < V (1 − 0.3 √(2/k)), k the number of slopes.
+Halfway, slopes of a model with an intercept are set to 0 if A < V.
 Slopes are also set to 0 if rows are far from their centers: columns then are far from their units.
 
 The matrix that whitens rows, from their released second moments. Nothing here reads a row.
@@ -246,7 +246,6 @@ _LONGEST = 0.4  # step of counts
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _RESOLVED = 0.7  # of the directions
-_EXPLAINS = -0.3  # standard deviations of A, in noise alone
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
 
@@ -440,8 +439,7 @@ class Steps(NamedTuple):
     def explains(self, clipped_share: float) -> bool:
         """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
         slopes = Slopes.of(self, clipped_share, intercept=True)
-        n_slopes = max(len(slopes.slopes) - 1, 1)
-        return slopes.squares > slopes.noise * (1 + _EXPLAINS * math.sqrt(2 / n_slopes))
+        return slopes.squares > slopes.noise
 
     def constant(self, clipped_share: float) -> Noisy:
         """Return the intercept without slopes, from the origin, with its noise."""
