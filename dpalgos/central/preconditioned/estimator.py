@@ -47,10 +47,6 @@ an intercept, events start at zero.
 Few events: if the released mean response shows that slopes are not worth their noise, steps release it again,
 at the same cost. With an interval, all steps release scores.
 
-Overdispersed counts: clipped scores make the intercept too low. If the threshold of scores is far above that
-of Poisson counts, the last three steps release the mean residual instead. It moves the intercept
-(:func:`dpalgos.central.preconditioned.intercept.moved_mean`). With an interval, only the last step does so.
-
 Few rows: below a public limit, a model with an intercept estimates the intercept alone, with Laplace noise.
 Above it, slopes are shrunk to their posterior mean. If the first half of the steps shows no slopes beyond
 noise, all slopes are 0. The rest of the budget then releases the mean response. With an interval, slopes are
@@ -92,7 +88,6 @@ from dpalgos.catalog import Form, register
 from dpalgos.central.preconditioned.intercept import (
     Origin,
     Start,
-    moved_mean,
     released_origin,
     released_start,
     with_released_total,
@@ -105,7 +100,6 @@ from dpalgos.central.preconditioned.plan import (
     LEAST_SQUARES,
     LEMMAS,
     LIFE_TABLE,
-    MEAN_RESIDUAL,
     MOMENTS,
     N_SEARCHES,
     ROBUST,
@@ -118,7 +112,6 @@ from dpalgos.central.preconditioned.plan import (
     WHITENED_TWICE,
     WITNESSES,
     Numbers,
-    is_overdispersed,
     largest_length,
     mean_width,
     people_limit,
@@ -149,7 +142,6 @@ from dpalgos.typing import FloatArray
 FIRST, ALL = "first", "all"  # events of a person that count
 
 _LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
-_MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
 _OF_TIME = 0.5  # of a white row's length, along the baseline hazard and functions of time
 _MAX_LENGTH = 5.0  # times √d, at least: a rare column in a unit far too small costs no more than it explains
 
@@ -262,7 +254,6 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         theta = state.theta
         if not is_constant:
             theta = state.estimate(clipped_share, intercept=numbers.intercept)
-            theta = theta + _intercept_change(spend, score, state, start, theta)
         spend.note(UNRESOLVED, float((state.white.curvature < 1).sum()))
         if self.interval is not None:
             _keep_interval(spend, numbers, released_interval(spend, self.interval, numbers, score, state))
@@ -442,10 +433,6 @@ def _released_steps(
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
             start = _omitted_slopes(numbers, origin, start, state, clipped_share, intercept[-1])
         hides = start.hides_slopes(numbers)
-        is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
-        has_slopes = not hides and bool(state.points)
-        if is_late and has_slopes and is_overdispersed(numbers, start.unit, state.threshold):
-            break
         whitens = not hides and state.wants_whitening(
             numbers, t, spend.multiplier(STEP), has_long_rows=has_long_rows
         )
@@ -501,30 +488,11 @@ def _omitted_slopes(
 ) -> Start:
     """Return a start without slopes if columns are far from their units, or released steps show no slopes."""
     width, linear = mean_width(numbers), numbers.family.is_linear
-    is_robust = is_overdispersed(numbers, start.unit, state.threshold)
     is_whitened_once = linear or numbers.size < WHITENED_TWICE * numbers.root
     if origin.is_far or (is_whitened_once and state.white.hides_columns):
         far = Noisy(intercept - start.offset, np.asarray(np.inf))
         return start.without_slopes(far, width * origin.unit)
-    if numbers.family.is_bounded or is_robust or state.explains(clipped_share):
+    if state.explains(clipped_share):
         return start
     constant = state.constant(clipped_share)
     return start.without_slopes(constant._replace(value=constant.value + intercept), width * origin.unit)
-
-
-def _intercept_change(
-    spend: Spend, score: ScoreFunction, state: Steps, start: Start, theta: FloatArray
-) -> FloatArray:
-    """Return how far the mean residual at θ, (d,), moves θ, if steps are left to release it."""
-    step = next((one for one in (STEP, LAST_STEP) if spend.times_left(one)), None)
-    if step is None:
-        return np.zeros_like(theta)
-    query = score.at(theta).mean_residual(start.cut_of_residuals)
-    released = []
-    while spend.times_left(step):
-        released.append(spend(step, query, form=MEAN_RESIDUAL))
-    mean = state.mean_at(theta)
-    residual = Noisy(
-        np.mean([one.value for one in released], axis=0), released[0].std / np.sqrt(len(released))
-    )
-    return np.asarray(np.log(moved_mean(mean, residual) / mean) * state.white.one)

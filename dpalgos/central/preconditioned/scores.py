@@ -22,7 +22,6 @@ from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
     curvature_sensitivity,
-    interval,
     outer_product,
     people_residual_sensitivity,
     residual_sensitivity,
@@ -214,21 +213,6 @@ class Scores:
     def residual_moments(self, threshold: float) -> Bounded:
         """Return the means of (t, t²), t = residual/``threshold`` cut to [−1, 1], (2,): 2/n together."""
         return residual_sensitivity.of(self._residual_moments(threshold) / self.n_rows, self.n_rows)
-
-    def mean_residual(self, largest: float) -> Bounded:
-        """Return the mean of min(y, L) − min(μ, L/2) for counts, L = ``largest``, ().
-
-        A difference lies between −L/2 and L: 1.5 L/n for the exchange of a row.
-        """
-
-        mean_of = self.function.family.mean
-
-        def part(block: Block) -> FloatArray:
-            score = block.derived
-            mean = mean_of(score.predictor[:, None])[:, 0]
-            return block.total(np.clip(score.white.encoded, 0, largest) - np.minimum(mean, largest / 2))
-
-        return interval.of(self._parts.mean(part), 1.5 * largest, self.n_rows)
 
     def far_rows(self, threshold: float) -> Bounded:
         """Return how many rows have |residual| max(1, ‖u‖/√d) > ``threshold``, or a moved cell, (1,).
