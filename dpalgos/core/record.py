@@ -187,5 +187,6 @@ def _joined_event(events: Sequence[Event]) -> Event:
 
 
 def _joined_sensitivity(events: Sequence[Event]) -> Number:
+    """Return the sensitivities of all replicates, each proved by the lemma of its own run, in their order."""
     stated = [np.ravel(np.asarray(event.sensitivity, dtype=float)) for event in events]
     return plain_sensitivity(np.concatenate(stated))

@@ -52,7 +52,7 @@ def _rho_of_one(events):
             rho, pure = rho + count / 2 / event.noise_multiplier**2, np.inf
         elif kind == "Proved" and event.epsilon == 0:
             failure += event.delta
-        elif kind in PURE and event.delta == 0:
+        elif kind in PURE and getattr(event, "delta", 0) == 0:
             rho, pure = rho + count * event.epsilon**2 / divisor(event), pure + count * event.epsilon
         else:
             raise AssertionError(f"a {kind} has no cost that adds up")
