@@ -694,6 +694,18 @@ def test_integrals_over_time_are_sums_over_periods():
     np.testing.assert_allclose(own.typical_lengths(vectors, columns) ** 2, squares @ parts)
 
 
+@pytest.mark.parametrize("predictor", [-1e4, -740.0, -700.0, 1e4])
+def test_means_over_time_are_numbers_at_any_hazard(predictor):
+    own = FollowUpOfRows.of_lengths(np.zeros(2), np.array([0.5, 2.0]), np.full(2, 0.5), np.zeros((1, 1)))
+    own = replace(own, functions=np.array([[-1.0], [1.0]]))
+    block = Block(np.zeros((2, 1)), None, rows=slice(0, 2), units=np.arange(2), follow_up=own)
+    with np.errstate(all="raise", under="ignore"):
+        predictors, response = np.full(2, predictor), np.array([1.0, 0])
+        found = FollowUp(2, SingleEvents().mean, 1.0).stopped(block, predictors, np.zeros(1), response)
+        assert (np.abs(found.means) <= 1 + 1e-12).all()
+        assert (np.abs(found.spreads) <= 1 + 1e-12).all()
+
+
 @pytest.mark.parametrize("limit", [0.4, 9.0, np.inf])
 def test_scores_over_time_are_sums_over_periods(limit):
     """A row that spans periods adds what a row for each period adds, by a sum over these."""
