@@ -633,7 +633,7 @@ def test_a_person_with_several_rows_is_one_unit(width):
     )
 
 
-def _of_rows(rows, codes, periods, **columns):
+def _of_rows(rows, codes, periods, *, all_events=False, **columns):
     declared = {
         "start": NumberColumn(0, 2),
         "stop": NumberColumn(0, 2, periods=periods),
@@ -641,6 +641,7 @@ def _of_rows(rows, codes, periods, **columns):
         **columns,
     }
     design = design_of("Surv(start, stop, died) ~ z", declared)
+    design = replace(design, survival=replace(design.survival, all_events=all_events))
     arrays = {name: np.asarray(each) for name, each in rows.items()}
     return design, person_sample(design, arrays, codes)
 
@@ -664,8 +665,9 @@ def test_a_row_keeps_its_covariates_over_its_follow_up():
 
 
 def _released_table(rows, codes, periods=(0, 1, 2), **options):
-    """The life table of rows without noise, as a sum over persons."""
-    _, found = _of_rows({"z": np.zeros(len(codes)), **rows}, codes, periods, z=NumberColumn(-1, 1))
+    """The life table of all events of rows without noise, as a sum over persons."""
+    rows, z = {"z": np.zeros(len(codes)), **rows}, NumberColumn(-1, 1)
+    _, found = _of_rows(rows, codes, periods, all_events=True, z=z)
     sample = Sample(**{**found, **options}).in_units(None, 1.0 if options else None)
     query = life_table(Rows.of_sample(sample), sample.follow_up)
     n = int(sample.n_users.min())
