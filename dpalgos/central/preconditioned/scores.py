@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.central.preconditioned.follow_up import Followed, FollowUp
+from dpalgos.central.preconditioned.follow_up import FollowUp, RowMartingales
 from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
@@ -159,7 +159,7 @@ class _RowScores(NamedTuple):
     size: FloatArray  # the length by which it is clipped
     norms: FloatArray  # ‖u‖ times that length
     white: _White
-    followed: Followed | None = None
+    followed: RowMartingales | None = None
 
 
 class _RowCurvature(NamedTuple):
@@ -167,7 +167,7 @@ class _RowCurvature(NamedTuple):
     norms: FloatArray  # that times ‖z‖²
     kept: BoolArray  # whether the score is not clipped
     white: _White
-    followed: Followed | None = None
+    followed: RowMartingales | None = None
 
 
 class Scores:
