@@ -226,7 +226,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             numbers = replace(numbers, n_rows=rows.n)
         if LIFE_TABLE in spend.plan:
             rows = _in_operational_time(spend, rows)
-        start = released_start(spend, rows, family)
+        start = released_start(spend, rows, family, numbers.count_bound)
         if start.is_mean:
             numbers = numbers.with_events(start.mean)
         intercept = np.zeros((numbers.d, *family.classes))
@@ -291,6 +291,10 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+    count_bound: float | None = positive(
+        "with family='poisson': the public maximum of a response; by default found privately",
+        default=None,
+    )
     counted_events: str = choice(
         "with family='poisson' and user_ids: rows are the follow-up of persons in the order of time, "
         "until the 'first' event, or with 'all' events",
@@ -314,6 +318,11 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         if self.counted_events and self.family != "poisson":
             raise InputError(
                 f"counted_events must be left out without family='poisson', got {self.counted_events!r}"
+            )
+        if self.count_bound is not None and (self.family != "poisson" or self.counted_events):
+            raise InputError(
+                "count_bound must be left out without family='poisson', and with counted_events, got "
+                f"{self.count_bound!r}"
             )
         if self.hazard_limit is not None and self.counted_events != FIRST:
             raise InputError(
@@ -344,7 +353,11 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         has_offset = self.offset_bounds is not None
         numbers = super().numbers(n, d - has_offset)
         return replace(
-            numbers, has_offset=has_offset, n_periods=self.n_periods or 0, fixed_limit=self.hazard_limit
+            numbers,
+            has_offset=has_offset,
+            n_periods=self.n_periods or 0,
+            fixed_limit=self.hazard_limit,
+            count_bound=self.count_bound or np.inf,
         )
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
