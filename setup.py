@@ -13,7 +13,7 @@ setup(
     package_dir={f"dpcost.{name}": name for name in ("flows", "tasks", "data", "reports")},
     package_data={
         "dpalgos": ["py.typed"],
-        "dpcost.flows": ["cli/templates/*"],
+        "dpcost.flows": ["cli/templates/*", "page/style.css"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.tasks": ["claims.toml"],
         "dpcost.tasks.run": ["audits.json"],

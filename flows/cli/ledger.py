@@ -73,18 +73,9 @@ def ledger_give_back(
     reserve: Annotated[str, argument("RESERVE", "Name of the reserve: PLAN/QUESTION, as show prints it.")],
 ) -> None:
     """Give back the reserve of a question of a plan, unless its noise may have been drawn."""
-    from data.errors import LedgerError
-    from data.ledger import open_ledger
-    from tasks.release.spending import room_in
+    from tasks.release.spending import give_back
 
-    ledger = open_ledger(home())
-    account = ledger.account(name)
-    charges = [charge for charge in account.charges if charge.reserve == reserve]
-    if not charges:
-        raise LedgerError(f"RESERVE must be one that dpcost ledger show {name} prints, got {reserve!r}")
-    ids = [charge.id for charge in charges]
-    ledger.reserve(name, [], room_in(account.budget), give_back=ids)
-    typer.echo(f"{name}: epsilon {charges[-1].epsilon:g} of {reserve} is given back; nothing was drawn")
+    typer.echo(give_back(name, reserve))
 
 
 @ledger_app.command("backup")

@@ -1,17 +1,23 @@
 """``dpcost open``: a local page to declare a table, foresee a release, and make it."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.cli.options import argument, option
+from flows.cli.options import argument, flag, option
 from tasks import SpecError
 
 
 def open_page(
-    file: Annotated[str, argument("FILE", "Table, address of a query, or study file of either.")],
+    file: Annotated[
+        str,
+        argument("FILE", "Table, address of a query, or study file of either; default: chosen on the page."),
+    ] = "",
     port: Annotated[int, option("PORT", "Port on this machine; default: a free one.", min=0, max=65535)] = 0,
+    no_browser: Annotated[bool, flag("--no-browser", "Print the address only.")] = False,
 ) -> None:
     """Open a local page to declare a table, foresee its release and make it; Ctrl-C closes it."""
     try:
@@ -20,8 +26,10 @@ def open_page(
         if error.name not in ("shiny", "tomli_w"):
             raise
         raise SpecError('the page needs the package shiny; install it: pip install "dpcost[page]"') from None
-    _confirm_query(file, Path.cwd())
-    serve(file, Path.cwd(), port, typer.echo)
+    if file:
+        _confirm_query(file, Path.cwd())
+    has_screen = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
+    serve(file, Path.cwd(), port, typer.echo, open_browser=bool(has_screen) and not no_browser)
 
 
 def _confirm_query(file: str, folder: Path) -> None:

@@ -20,6 +20,7 @@ from tasks.study.own_data import checked_data, read_toml
 OPEN = "?"  # a value that a person has still to state
 _FORMATS = ("docx", "tex", "md", "csv")
 _ENTRY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)')
+_DECIMAL_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})")  # 1,500 may be 1.5 or 1500, and is refused
 _OF_CATEGORY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^=]*?)\s*(?:=(.*))?', re.DOTALL)
 _BY_TABLE = {"models": ("formula",), "baseline": ("table1",), "means": ("mean",)}
 
@@ -33,6 +34,7 @@ class PageFiles:
     declared: dict[str, Any]
     questions: list[dict[str, Any]] = field(default_factory=list)
     plan_facts: dict[str, Any] = field(default_factory=lambda: {"epsilon": 1.0, "delta": 1e-6})
+    means_by: dict[str, str] = field(default_factory=dict)  # by question, the category of a table of means
     seen: dict[Path, str] = field(default_factory=dict)
 
     @property
@@ -58,6 +60,12 @@ class PageFiles:
         found: list[dict[str, Any]] = self.declared["data"].setdefault("columns", [])
         return found
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether intervals are valid: not if protected rows depend on each other."""
+        data = self.declared["data"]
+        return bool(data.get("user_id")) or data.get("clusters", "none") in ("none", OPEN)
+
     def faults(self, besides_open: bool = False) -> list[str]:
         """Return what is missing or wrong in the study file, in sentences; no row is read."""
         return checked_data(self.study, besides_open)[1]
@@ -71,7 +79,8 @@ class PageFiles:
         plan = {**self.plan_facts, "dataset": self.dataset, "study": self.study.name}
         contents = {self.study: self.declared}
         if self.questions or self.plan.exists():
-            contents[self.plan] = {"plan": plan, "question": self.questions, "table": self._tables()}
+            questions = [each if self.has_intervals else _without_interval(each) for each in self.questions]
+            contents[self.plan] = {"plan": plan, "question": questions, "table": self._tables()}
         for file in contents:
             if file.exists() and sha256_file(file) != self.seen.get(file, ""):
                 raise SpecError(
@@ -87,12 +96,18 @@ class PageFiles:
             name: [each["name"] for each in self.questions if any(key in each for key in keys)]
             for name, keys in _BY_TABLE.items()
         }
-        return [
-            {"out": f"{name}.{kind}", "columns": columns}
-            for name, columns in by_name.items()
-            for kind in _FORMATS
-            if columns
+        tables = [(name, {"columns": columns}) for name, columns in by_name.items() if columns]
+        tables += [
+            (f"means {name} by {by}".replace("/", " "), {"columns": [name], "by": by})
+            for name, by in self.means_by.items()
         ]
+        return [{"out": f"{name}.{kind}", **table} for name, table in tables for kind in _FORMATS]
+
+
+def _without_interval(question: dict[str, Any]) -> dict[str, Any]:
+    """Return a question whose estimates have no intervals."""
+    plain = {key: value for key, value in question.items() if key not in ("precision", "test")}
+    return plain if "submodel" in plain else {**plain, "interval": 0}
 
 
 def opened_files(written: str, folder: Path) -> PageFiles:
@@ -110,7 +125,7 @@ def opened_files(written: str, folder: Path) -> PageFiles:
     if is_study:
         raise SpecError(f"{written} is not a file; check the path")
     kinds, n_rows = _kinds_of(source_of(written, folder), {})
-    open_facts = {"rows": n_rows, "privacy_unit": OPEN, "clusters": OPEN, "columns": []}
+    open_facts = {"rows": n_rows, "privacy_unit": "a person", "clusters": OPEN, "columns": []}
     files = PageFiles(study, kinds, {"data": {"path": written, **open_facts}, "guesses": {}})
     files.keep()
     return files
@@ -144,6 +159,10 @@ def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
         plain = read_toml(files.plan)[1]
         files.questions = plain.get("question", [])
         files.plan_facts |= plain.get("plan", {})
+        tables = plain.get("table", [])
+        files.means_by = {
+            each["columns"][0]: each["by"] for each in tables if each.get("by") and each.get("columns")
+        }
         files.seen[files.plan] = sha256_file(files.plan)
     return files
 
@@ -164,6 +183,8 @@ def _name(written: str, folder: Path) -> str:
 def number_of(text: str) -> float | int | str:
     """Return a number that a person typed; another text as it is, which the check of the file refuses."""
     plain = text.strip().replace("−", "-")
+    if _DECIMAL_COMMA.fullmatch(plain):
+        plain = plain.replace(",", ".")
     for read in (int, float):
         try:
             return read(plain)

@@ -1,19 +1,26 @@
-"""Serve a page on this machine until Ctrl-C."""
+"""Serve pages of tables on this machine until Ctrl-C."""
 
+import html
+import os
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 import uvicorn
 from shiny import App, Inputs, Outputs, Session, reactive, render, ui
+from starlette.routing import Router
 
+from data.store.folders import atomic_write, home
 from flows.local_server import in_url, listening_at, loopback
 from flows.page.files import PageFiles, opened_files
 from flows.page.forecasts import Forecasts
+from flows.page.parts import HEADER
 from flows.page.releasing import Releasing
+from flows.page.start import remember, start_app
 from flows.page.state import State
 from flows.page.steps import budget, columns, forecast, questions, release
 from tasks.errors import SpecError
@@ -25,30 +32,6 @@ _STEPS = {
     "4 Budget": budget,
     "5 Release": release,
 }
-_STYLE = """
-body { font-size: 16px; } h1 { font-size: 1.5rem; margin-top: .6em; }
-h2 { font-size: 1.15rem; margin-top: 1.2em; }
-fieldset.column { border-top: 1px solid var(--bs-border-color); padding: .5em 0; }
-.fields { display: none; } fieldset:has([value=number]:checked) .number,
-fieldset:has([value=category]:checked) .category, fieldset:has([value=time]:checked) .time { display: block; }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)); gap: 0 1rem; }
-.grid > .btn { align-self: center; }
-legend { font-size: 1rem; font-weight: 600; float: none; } label { font-size: .9rem; }
-.boxes { max-height: 12rem; overflow-y: auto; } .scroll { overflow-x: auto; } .scroll table { width: auto; }
-.banner { border: 1px solid #a34a07; border-radius: 6px; padding: .6em .9em; }
-.ok { color: var(--bs-success-text-emphasis); }
-.chart { width: 100%; max-width: 38rem; font-size: 11px; } .chart text { fill: currentColor; }
-.chart .marker { stroke: currentColor; stroke-dasharray: 4; }
-.gauge { width: 100%; max-width: 40rem; height: 1rem; background: #8b929b55; }
-.gauge .spent { fill: #0072b2; } .gauge .asked { fill: #c48500; }
-iframe.results { width: 100%; height: 40rem; border: 1px solid var(--bs-border-color); }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-"""
-_DARK = """
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const theme = () => { document.documentElement.dataset.bsTheme = dark.matches ? "dark" : "light"; };
-dark.addEventListener("change", theme); theme();
-"""
 
 
 def page_app(files: PageFiles) -> App:
@@ -62,7 +45,7 @@ def page_app(files: PageFiles) -> App:
             _show(title, step, input, output, state)
 
     panels = [ui.nav_panel(title, ui.output_ui(_place(title)), value=title) for title in _STEPS]
-    header = ui.TagList(ui.tags.style(ui.HTML(_STYLE)), ui.tags.script(ui.HTML(_DARK)))
+    header = ui.TagList(HEADER, ui.a("Another table", href="/", class_="other"))
     title = f"dpcost: {files.name}"
     screen = ui.page_navbar(*panels, id="step", title=title, window_title=title, header=header, lang="en")
     return App(screen, server, static_assets={"/results": files.results})
@@ -120,12 +103,13 @@ class Guarded:
         if not is_own or not any(knows):
             await self._refuse(scope, send)
         elif scope["type"] == "http" and knows[0]:  # the token leaves the address
+            place = "/" + quote(scope["path"].lstrip("/"))
             set_cookie = f"{self._cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode()
             await send(
                 {
                     "type": "http.response.start",
                     "status": 303,
-                    "headers": [(b"location", b"/"), (b"set-cookie", set_cookie)],
+                    "headers": [(b"location", place.encode()), (b"set-cookie", set_cookie)],
                 }
             )
             await send({"type": "http.response.body", "body": b""})
@@ -141,19 +125,56 @@ class Guarded:
         await send({"type": "http.response.body", "body": text})
 
 
-def serve(file: str, folder: Path, port: int, say: Callable[[str], object]) -> None:
-    """Serve the page of a table or study file, and say its address."""
-    files = opened_files(file, folder)
+class Desk:
+    """The pages of tables, each under a number, and at the root the screen that opens them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.router = Router(default=start_app(folder, self.open))
+        self._places: dict[Path, str] = {}
+
+    def open(self, files: PageFiles) -> str:
+        """Return the place of a table's page; a page that was opened before goes on."""
+        study = files.study.resolve()
+        if study not in self._places:
+            self._places[study] = f"/{len(self._places) + 1}"
+            self.router.mount(self._places[study], page_app(files))
+        remember(study)
+        return f"{self._places[study]}/"
+
+
+def serve(
+    file: str, folder: Path, port: int, say: Callable[[str], object], *, open_browser: bool = False
+) -> None:
+    """Serve the page of a table or study file, or the screen that opens one, and say its address."""
+    desk = Desk(folder)
+    place = desk.open(opened_files(file, folder)) if file else "/"
     try:
         own = listening_at(loopback(), port)
     except (OSError, OverflowError) as error:
         raise SpecError(
             f"--port must be free on this machine, got {port} ({getattr(error, 'strerror', error)})"
         ) from None
-    with own:
+    with own, ExitStack() as stack:
         port = own.getsockname()[1]
-        app = Guarded(page_app(files), port)
-        say(f"the page of {files.study.name}: http://{in_url(loopback())}:{port}/?token={app.token}")
+        app = Guarded(desk.router, port)
+        address = f"http://{in_url(loopback())}:{port}{place}?token={app.token}"
+        say(f"the page{f' of {file}' * bool(file)}: {address}")
         say("only this machine can open it; Ctrl-C closes it, and its files stay")
+        if open_browser:
+            stack.enter_context(opened_browser(address))
         with suppress(KeyboardInterrupt):  # the documented end
             uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[own])
+
+
+@contextmanager
+def opened_browser(address: str) -> Iterator[None]:
+    """Open an address in the person's browser by a private file, since other users can list command lines."""
+    file = home() / f"open-{os.getpid()}.html"
+    to = html.escape(address)
+    text = f'<meta http-equiv="refresh" content="0; url={to}"><a href="{to}">dpcost</a>'
+    atomic_write(file, f"<!doctype html><title>dpcost</title>{text}".encode(), private=True)
+    try:
+        webbrowser.open(file.as_uri())
+        yield
+    finally:
+        file.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ class State:
         self.files, self.releasing, self.forecasts = files, releasing, forecasts
         self.changed: reactive.Value[int] = reactive.value(0)  # each edit of the files
         self.charged: reactive.Value[int] = reactive.value(0)  # each change of the ledger
+        self.answers: dict[str, Any] = {}  # of the first step, which the study file does not distinguish
         self._plan: PlanFile | None = None  # as it was read last
         self.prepared: reactive.Value[PreparedPlan | None] = reactive.value(None)
 

@@ -127,14 +127,30 @@ def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return events as plain data, equal ones counted together."""
     counts: dict[tuple[Any, ...], int] = {}
     for event in events:
-        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
         key = (
             event.label,
-            type(event).__name__.removesuffix("Event"),
-            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
-            None if sensitivity is None else float(np.max(sensitivity)),
+            type(event).__name__,
+            *(getattr(event, name, 0.0) or None for name in ("noise_multiplier", "epsilon", "delta")),
+            None if event.sensitivity is None else float(np.max(event.sensitivity)),
         )
-        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
+        counts[key] = counts.get(key, 0) + event.n_charges
     return [
         dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
     ]
+
+
+def give_back(name: str, reserve: str) -> str:
+    """Give back the reserve of a question of a plan, and say so in a sentence.
+
+    Raises
+    ------
+    LedgerError
+        There is no such reserve, or its noise may have been drawn.
+    """
+    ledger = open_ledger(home())
+    account = ledger.account(name)
+    charges = [charge for charge in account.charges if charge.reserve == reserve]
+    if not charges:
+        raise LedgerError(f"RESERVE must be one that dpcost ledger show {name} prints, got {reserve!r}")
+    ledger.reserve(name, [], room_in(account.budget), give_back=[charge.id for charge in charges])
+    return f"{name}: epsilon {charges[-1].epsilon:g} of {reserve} is given back; nothing was drawn"

@@ -11,10 +11,10 @@ import dpalgos
 from dpalgos import formula
 from dpalgos import interval as reasons
 from dpalgos.accounting.composition import budget_shares
+from dpalgos.accounting.events import Cube, Gaussian
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from dpalgos.coefficients import guarantee_of
 from dpalgos.core.hardened_noise import SecureSpend
-from dpalgos.core.slots import Cube, Gaussian
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.half_widths import coordinate_quantile, coordinate_std, half_widths, normal_equivalent
 from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
@@ -452,6 +452,16 @@ def test_the_intercept_of_counts_is_right_and_has_no_interval_where_they_are_ove
         # It would be 0.07 in the units of the response.
         assert np.nanmedian(found.half_width[-1]) < 0.06
         assert (np.abs(found.center[-1] - coef[-1]) <= found.half_width[-1])[~has_none].mean() > 0.85
+
+
+def test_counts_of_people_who_differ_have_no_interval():
+    """Their spread depends on a column: clipping moved its slope by four half-widths."""
+    X, y, people = people_unevenly_spread(np.random.default_rng(2))
+    for seed in range(8):
+        ask = {**ONE, "family": "poisson", "epsilon": 3.0, "delta": 1e-6, "interval": 0.95, **people}
+        found = estimated("preconditioned_glm", X, y, seed=seed, **ask).intervals
+        assert np.isnan(found.half_width).all()
+        assert reasons.DISPERSED in found.note
 
 
 def test_the_intercept_covers_the_mean_of_skewed_errors():

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy.stats import truncnorm
 
 from data.datasets import get_dataset
-from dpalgos.accounting.events import PureEvent
+from dpalgos.accounting.events import Laplace
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.intercept import positive_mean
@@ -270,7 +270,7 @@ def test_strong_signals_of_few_rows_are_not_given_away():
 def test_of_few_rows_the_answer_is_the_constant_alone(family, n):
     error, found = about_a_constant(family, n, -0.5, 0.2)
     assert {event.label for event in found.events} <= {"mean response", "mean logarithm"}
-    assert all(isinstance(event, PureEvent) for event in found.events)
+    assert all(isinstance(event, Laplace) for event in found.events)
     assert found.certified_epsilon == pytest.approx(0.2, rel=1e-4)
     assert not found.estimate[:-1].any()
     assert error < 1.1

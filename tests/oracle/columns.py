@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import dpalgos
 import dpalgos.sklearn as classes
 from dpalgos.errors import AccuracyWarning, InputError
 from tests.oracle import references as ref
 from tests.oracle.formulas import budget, people_of
-from tests.oracle.laws import Pair
+from tests.oracle.laws import Pair, pairs
 from tests.oracle.recipes import Table
 
 REGRESSIONS = {
@@ -44,13 +45,15 @@ def regressions(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
         model = getattr(classes, name)(**own, **most, bounds=bounds, interval=0.95, **budget(epsilon, seed))
         model.fit(f[["x", "z"]], f[y], **fits)
         fit = ref.glm(family, "x + z", f[y], f, w, None, groups)
-        limits = np.asarray(model.interval_)
-        for k, term in enumerate(("x", "z", "Intercept")):
-            i, shrunk = fit.names.index(term), (*np.ravel(model.coef_), *np.ravel(model.intercept_))[k]
-            center, half = limits[:, k].mean(), np.ptp(limits[:, k]) / 2
-            yield Pair(f"{family} {term}", center, fit.beta[i], fit.se[i], half)
-            shown = np.nan if np.isnan(half) else shrunk
-            yield Pair(f"{family} {term}, shrunk", shown, fit.beta[i], fit.se[i], widths=False)
+        terms = ["x", "z", "Intercept"]
+        low, high = np.asarray(model.interval_)
+        limits = pd.DataFrame({"center": (low + high) / 2, "low": low, "high": high}, terms)
+        yield from pairs(family, limits, *fit.of(terms))
+        shrunk = np.append(np.ravel(model.coef_), model.intercept_)
+        for term, got, *reference in zip(
+            terms, np.where(np.isnan(low), np.nan, shrunk), *fit.of(terms), strict=True
+        ):
+            yield Pair(f"{family} {term}, shrunk", got, *reference, widths=False)
 
 
 def means(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:

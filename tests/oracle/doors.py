@@ -9,7 +9,7 @@ import numpy as np
 from dpalgos.errors import AccuracyWarning, InputError
 from tests.oracle import columns, formulas, times
 from tests.oracle.laws import Door, Outcome
-from tests.oracle.recipes import table_of
+from tests.oracle.recipes import Table, table_of
 
 OF_ROWS = ("x", "g", "bounds", "missing")
 DOORS: dict[str, tuple[Door, tuple[str, ...]]] = {
@@ -33,13 +33,13 @@ DOORS: dict[str, tuple[Door, tuple[str, ...]]] = {
 }
 
 
-def asked(door: str, recipe: Any, epsilon: float = 1e6, seed: int = 0) -> Outcome:
-    """Ask a door's questions; refusals and cautions are part of the outcome."""
+def asked(door: str, recipe: Any, epsilon: float = 1e6, seed: int = 0, table: Table | None = None) -> Outcome:
+    """Ask a door's questions of a recipe's table; refusals and cautions are part of the outcome."""
     outcome = Outcome()
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         try:
-            outcome.pairs = list(DOORS[door][0](recipe, table_of(recipe), epsilon, seed))
+            outcome.pairs = list(DOORS[door][0](recipe, table or table_of(recipe), epsilon, seed))
         except InputError as error:
             outcome.refused = str(error)
     outcome.cautions = [str(w.message) for w in caught if issubclass(w.category, AccuracyWarning)]

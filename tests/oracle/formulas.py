@@ -1,6 +1,6 @@
 """Regressions and the baseline table by formula: each door yields pairs of an estimate and its reference."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,10 +11,9 @@ import pandas as pd
 from dpalgos import formula as private
 from dpalgos.central.group_sums import N_CELLS
 from tests.oracle import references as ref
-from tests.oracle.laws import EPSILON, Pair
-from tests.oracle.recipes import Table
+from tests.oracle.laws import EPSILON, Pair, pairs
+from tests.oracle.recipes import RIGHT, Table
 
-RIGHT = "x + z + g"
 FAMILY = {"ols": ("gaussian", "y"), "logit": ("logistic", "b"), "poisson": ("poisson", "c")}
 FEWEST = 20  # persons of a group, or events of a period, whose classical standard error means something
 
@@ -23,16 +22,9 @@ def budget(epsilon: float, seed: int) -> dict[str, Any]:
     return {"epsilon": epsilon, "delta": 1e-6, "random_state": seed}
 
 
-def half(row: Any, low: str = "ci_low", high: str = "ci_high") -> float:
-    return float(row[high] - row[low]) / 2
-
-
-def many(name: str, table: pd.DataFrame, want: Iterable[float], se: Iterable[float]) -> Iterator[Pair]:
-    """Yield a pair for each row of a table of estimates and limits."""
-    values = zip(table.to_numpy(), want, se, strict=True)
-    yield from (
-        Pair(f"{name} {k}", row[0], w, s, (row[2] - row[1]) / 2) for k, (row, w, s) in enumerate(values)
-    )
+def by_term(result: Any) -> pd.DataFrame:
+    """Return estimates and limits of a result, by term."""
+    return result.table().set_index("term")[["estimate", "ci_low", "ci_high"]]
 
 
 def people_of(r: Any, f: pd.DataFrame) -> tuple[dict[str, Any], np.ndarray, Any]:
@@ -63,23 +55,23 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     has_offset = kind == "poisson" and r.offset != "none"
     if is_curve and has_offset:
         return  # no reference has an offset and the robust target
-    right, offset = (f"{RIGHT} + offset(log(days))", np.log(t.frame.days)) if has_offset else (RIGHT, None)
+    right, offset = (
+        (f"{t.right} + offset(log(days))", np.log(t.frame.days)) if has_offset else (t.right, None)
+    )
     declared = t.of("x", "z", "g", *([y] if y != "b" else []), *(["days"] * has_offset))
     result = getattr(private, kind)(f"{y} ~ {right}", t.frame, **declared, **options, **budget(epsilon, seed))
-    f = named(t)
+    f, table = named(t), by_term(result)
     fit = ref.glm(family, RIGHT, f[y], f, w, offset, groups)
-    index = {name: k for k, name in enumerate(fit.names)}
     if r.y in ("exact", "constant") and kind == "ols":  # noise is relative to the response's range
         fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (0.1 / r.n * np.abs(f.y).max()) ** 2)
+    terms = fit.names
     if is_robust:
         fit = replace(fit, beta=_robust(kind, result, f, fit, w, groups))
-        index.pop("Intercept")  # the docs: it may miss if errors are skewed
-    yield from _coefficients("coef", result, fit, index)
-    R = np.zeros((2, len(fit.names)))
-    R[0, index["x"]], R[1, index["z"]] = 1, 1
+        terms = terms[1:]  # the docs: the intercept may miss if errors are skewed
+    yield from pairs("coef", table.loc[terms], *fit.of(terms))
+    R = np.array([[float(name == each) for name in fit.names] for each in ("x", "z")])
     one = result.t_test("x - z = 0")
-    difference = pd.DataFrame([[*one.estimate, *np.ravel(one.interval)]])
-    yield from many("t_test x - z", difference, *fit.along(R[:1] - R[1:]))
+    yield from pairs("t_test x - z", [[*one.estimate, *np.ravel(one.interval)]], *fit.along(R[:1] - R[1:]))
     if not np.isnan(fit.beta).any():
         got = float(np.sqrt(result.wald_test("x = 0, z = 0").statistic))
         want = float(np.sqrt((R @ fit.beta) @ np.linalg.solve(R @ fit.cov @ R.T, R @ fit.beta)))
@@ -90,31 +82,24 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     inside = f[np.logical_and.reduce([f[name].between(*t.bounds[name]) for name in ("x", "z")])]
     where = inside.iloc[:: max(1, len(inside) // 5)].head(5)  # rows outside are clipped
     days = t.frame.days[where.index].to_numpy() if has_offset else 1.0
-    (mean, sd), answer = fit.mean(where), result.predict(t.frame.loc[where.index], interval=0.95)
-    yield from many("predict", answer, mean * days, sd * days)
+    mean, sd = fit.mean(where)
+    yield from pairs(
+        "predict", result.predict(t.frame.loc[where.index], interval=0.95), mean * days, sd * days
+    )
     if not has_offset:
-        centers = t.units.get("center", {})
-        middle = {name: centers.get(name, float(np.mean(t.bounds[name]))) for name in ("x", "z")}
+        middle = {name: float(np.mean(t.bounds[name])) for name in ("x", "z")} | t.units.get("center", {})
         at = named(t, pd.DataFrame({"g": t.levels["g"], **middle}))
-        yield from many("marginal mean", result.marginal_means("g"), *fit.mean(at))
+        yield from pairs("marginal mean", result.marginal_means("g").loc[t.levels["g"]], *fit.mean(at))
     nested = ref.glm(family, "x", f[y], f, w, offset, groups)
-    yield from _coefficients("submodel", result.submodel(["x"]), nested, {"Intercept": 0, "x": 1})
+    yield from pairs("submodel", by_term(result.submodel(["x"])).loc[nested.names], *nested.of(nested.names))
     if kind == "ols" and r.y != "constant" and not np.isnan(fit.beta).any():
         # The docs: of values clipped to their bounds, by the released coefficients.
         clipped = f.assign(**{name: f[name].clip(*t.bounds[name]) for name in ("x", "z", "y")})
-        mean = fit.fitted(clipped, result.table().set_index("term").estimate)
+        mean = fit.fitted(clipped, table.estimate)
         total = np.average((clipped.y - np.average(clipped.y, weights=w)) ** 2, weights=w)
         want = 1 - np.average((clipped.y - mean) ** 2, weights=w) / total
-        found = result.goodness()
-        limits = [found.get(f"r_squared_{each}", np.nan) for each in ("low", "high")]
-        se = 2 * (1 - want) / np.sqrt(len(f)) + 1e-6
-        yield Pair("R²", found.get("r_squared", np.nan), want, se, np.ptp(limits) / 2, widths=False)
-
-
-def _coefficients(what: str, result: Any, fit: ref.Fit, index: dict[str, int]) -> Iterator[Pair]:
-    table = result.table().set_index("term")
-    for name, k in index.items():
-        yield Pair(f"{what} {name}", table.estimate[name], fit.beta[k], fit.se[k], half(table.loc[name]))
+        found = [result.goodness().get(f"r_squared{each}", np.nan) for each in ("", "_low", "_high")]
+        yield from pairs("R²", [found], [want], [2 * (1 - want) / np.sqrt(len(f)) + 1e-6], widths=False)
 
 
 def _robust(kind: str, result: Any, f: pd.DataFrame, fit: ref.Fit, w: np.ndarray, groups: Any) -> np.ndarray:
@@ -149,7 +134,8 @@ def baseline(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
             known = own[own[name].notna()]
             if len(known) < len(own):
                 yield counted(f"missing {group}", one.n[name, "", "missing"], own.u.sum() - known.u.sum())
-            yield from _numbers(f"{name} {group}", one.loc[name, ""], known, name, t)
+            limits = one.loc[name, ""][["estimate", "ci_low", "ci_high"]]
+            yield from _numbers(f"{name} {group}", limits, known, name, t)
 
 
 def _numbers(what: str, one: pd.DataFrame, known: pd.DataFrame, name: str, t: Table) -> Iterator[Pair]:
@@ -157,13 +143,12 @@ def _numbers(what: str, one: pd.DataFrame, known: pd.DataFrame, name: str, t: Ta
     mean, n, is_rows = float(np.average(v, weights=w)), float(w.sum()), bool((w == 1).all())
     second, fourth = (float(np.average((v - mean) ** power, weights=w)) for power in (2, 4))
     cell, sd = float(np.ptp(t.bounds[name])) / (N_CELLS - 1), float(np.sqrt(second))  # of limits.md
-    row, se = one.loc["mean"], sd / np.sqrt(n)
-    of_mean = partial(Pair, cell=cell / 2 / np.sqrt(n), widths=is_rows and second > 0)
-    yield of_mean(f"mean {what}", row.estimate, mean, se, half(row))
-    row, of_sd = one.loc["standard deviation"], partial(Pair, cell=cell / 2, widths=False)
-    se_of_sd = float(np.sqrt(max(fourth - second**2, 0) / n)) / max(2 * sd, 1e-12)
-    yield of_sd(f"SD {what}", row.estimate, sd, se_of_sd, half(row))
-    row = one.loc["median"]
-    if is_rows and np.isfinite(half(row)):  # its limits are the edges of cells
-        middle, wide = (row.ci_low + row.ci_high) / 2, half(row) + 1e-9
-        yield Pair(f"median {what}", middle, float(np.median(v)), 0.0, wide, cell=wide, widths=False)
+    of_mean = {"cell": cell / 2 / np.sqrt(n), "widths": is_rows and second > 0}
+    yield from pairs(f"mean {what}", one.loc[["mean"]], [mean], [sd / np.sqrt(n)], **of_mean)
+    se = float(np.sqrt(max(fourth - second**2, 0) / n)) / max(2 * sd, 1e-12)
+    of_sd = {"cell": cell / 2, "widths": False}
+    yield from pairs(f"SD {what}", one.loc[["standard deviation"]], [sd], [se], **of_sd)
+    (median,) = pairs(f"median {what}", one.loc[["median"]], [float(np.median(v))], [0.0], widths=False)
+    if is_rows and np.isfinite(median.half):  # its limits are the edges of cells
+        low, high = one.loc["median", ["ci_low", "ci_high"]]
+        yield replace(median, got=(low + high) / 2, half=median.half + 1e-9, cell=median.half + 1e-9)

@@ -1,12 +1,14 @@
-"""The verdicts: on one release with next to no noise, and on repeated releases at ε = 3."""
+"""The verdicts: of a release with next to no noise, of repeated releases at ε = 3, and of a changed table."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from tests.oracle.changes import Change
 from tests.oracle.recipes import Table
 
 Z = 1.959963985
@@ -14,6 +16,7 @@ TOLERANCE, NARROWEST, WIDEST = 0.25, 0.6, 4.0  # classical standard errors; half
 SEEDS, EPSILON, FEWEST_COVERED = 30, 3.0, 24
 BIAS = 0.35  # half-widths
 BATCH = 10  # seeds; an estimate that is clearly right by then needs no more
+CHANGED = 0.1  # half-widths, by which the estimate of a changed table may differ
 
 
 @dataclass
@@ -31,6 +34,16 @@ class Pair:
     half: float = np.inf
     cell: float = 0.0
     widths: bool = True
+
+
+def pairs(name: str, table: Any, want: Iterable[float], se: Iterable[float], **more: Any) -> Iterator[Pair]:
+    """Yield a pair for each row of a table of estimates, and of lower and upper limits in the last columns.
+
+    The index names the rows.
+    """
+    table = pd.DataFrame(table)
+    for (row, (got, *_, low, high)), w, s in zip(table.T.items(), want, se, strict=True):
+        yield Pair(f"{name} {row}", float(got), w, s, float(high - low) / 2, **more)
 
 
 @dataclass
@@ -83,14 +96,27 @@ def classical_faults(outcome: Outcome, limit_of: LimitOf) -> dict[str, str]:
     found: dict[str, list[Pair]] = defaultdict(list)
     for pair in [] if outcome.cautions else outcome.pairs:
         found[verdict(pair, limit_of(pair))].append(pair)
-    return {kind: shown(pairs) for kind, pairs in found.items() if kind not in ("ok", "no interval")}
+    return {kind: shown(each) for kind, each in found.items() if kind not in ("ok", "no interval")}
 
 
-def shown(pairs: list[Pair]) -> str:
+def shown(found: list[Pair]) -> str:
     worst = max(
-        pairs, key=lambda p: abs(p.got - p.want) / max(p.se, 1e-12) if np.isfinite(p.want) else np.inf
+        found, key=lambda p: abs(p.got - p.want) / max(p.se, 1e-12) if np.isfinite(p.want) else np.inf
     )
     return f"{worst.name}: {worst.got:.6g} ± {worst.half:.3g}, not {worst.want:.6g} (se {worst.se:.3g})"
+
+
+def changed_faults(old: Outcome, new: Outcome, change: Change) -> dict[str, str]:
+    """Return the estimates that a change of the table changes by more than a part of their half-widths."""
+    if old.cautions or new.cautions or old.refused or new.refused:
+        return {}
+    now = {change.old_name(pair.name): pair.got for pair in new.pairs}
+    stays = [(pair, scale) for pair in old.pairs if (scale := change.scale_of(pair.name)) is not None]
+    return {
+        f"{change.questions.__name__}: {pair.name}": f"{pair.got:.6g} ± {pair.half:.3g}, then {found:.6g}"
+        for pair, scale in stays
+        if abs((found := now[pair.name] / scale) - pair.got) > CHANGED * pair.half
+    }
 
 
 def moderate_faults(ask: Callable[[int], Outcome], limit_of: LimitOf) -> dict[str, str]:
@@ -103,23 +129,30 @@ def moderate_faults(ask: Callable[[int], Outcome], limit_of: LimitOf) -> dict[st
         for pair in [] if outcome.cautions else outcome.pairs:
             if np.isfinite([pair.got, pair.half, pair.want]).all():
                 by_name[pair.name].append(pair)
-        if seed + 1 == BATCH and all(_is_clear(pairs) for pairs in by_name.values()):
+        if seed + 1 == BATCH and all(_is_clear(found) for found in by_name.values()):
             return {}
-    found: dict[str, str] = {}
-    for name, pairs in by_name.items():
-        if len(pairs) < SEEDS * 2 / 3:
-            continue
-        off, half, scale = np.array([(p.got - p.want, p.half, abs(p.want)) for p in pairs]).T
-        covered = np.mean(np.abs(off) <= half + 1e-12 * scale)
-        text = f"{name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
-        known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in pairs])
-        if abs(off.mean()) > max(BIAS * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
-            found.setdefault("biased", text)
-        if covered < FEWEST_COVERED / SEEDS:
-            found.setdefault("not covered", text)
-    return found
+    enough = {name: found for name, found in by_name.items() if len(found) >= SEEDS * 2 / 3}
+    return dict(fault for found in enough.values() for fault in _moderate(found, limit_of))
 
 
-def _is_clear(pairs: list[Pair]) -> bool:
-    off, half = np.array([(p.got - p.want, p.half) for p in pairs]).T
+def _errors(found: list[Pair]) -> np.ndarray:
+    """Return errors, half-widths and sizes of the same estimate in several releases, (3, releases)."""
+    return np.array([(p.got - p.want, p.half, abs(p.want)) for p in found]).T
+
+
+def _is_clear(found: list[Pair]) -> bool:
+    off, half, _ = _errors(found)
     return bool(np.sum(np.abs(off) > half) <= 1 and abs(off.mean()) < BIAS * half.mean())
+
+
+def _moderate(found: list[Pair], limit_of: LimitOf) -> Iterator[tuple[str, str]]:
+    off, half, size = _errors(found)
+    covered = np.mean(np.abs(off) <= half + 1e-12 * size)
+    text = (
+        f"{found[0].name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
+    )
+    known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in found])
+    if abs(off.mean()) > max(BIAS * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
+        yield "biased", text
+    if covered < FEWEST_COVERED / SEEDS:
+        yield "not covered", text

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
+RIGHT = "x + z + g"
 FIELDS: dict[str, tuple[Any, ...]] = {
     "n": (1000, 500, 2000, 4000),
     "seed": (0, 1, 2, 3),
@@ -66,6 +67,7 @@ class Table:
     impute: dict[str, Any]
     units: dict[str, dict[str, float]]
     periods: list[float]
+    right: str = RIGHT
 
     def of(self, *names: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the declarations of some columns, by keyword."""

@@ -1,7 +1,7 @@
 """Reference answers of statsmodels and numpy on the same rows, with sandwich standard errors."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
@@ -36,10 +36,10 @@ class Fit:
     def se(self) -> np.ndarray:
         return np.sqrt(np.maximum(np.diag(self.cov), 0))
 
-    @property
-    def coefficients(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return coefficients and their standard errors by name."""
-        return dict(zip(self.names, self.beta, strict=True)), dict(zip(self.names, self.se, strict=True))
+    def of(self, names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return some coefficients, and their standard errors."""
+        chosen = [self.names.index(name) for name in names]
+        return self.beta[chosen], self.se[chosen]
 
     def fitted(self, frame: pd.DataFrame, beta: pd.Series) -> np.ndarray:
         """Return the linear predictors of rows by other coefficients."""
@@ -159,23 +159,18 @@ def piecewise(right: str, f: pd.DataFrame, cuts: list[float], *, grouped: bool) 
 
 
 @remembered
-def cox(right: str, f: pd.DataFrame, last: float) -> tuple[dict[str, float], dict[str, float]]:
+def cox(right: str, f: pd.DataFrame, last: float) -> Fit:
     """Fit Cox regression with entry times (Breslow's ties), censored at the last cut point."""
     f = f[f.start - 1e-9 < np.minimum(f.t, last)]
     X = patsy.dmatrix(right, f)
-    names, Z = X.design_info.column_names[1:], np.asarray(X)[:, 1:]
-    scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
-    used = np.flatnonzero(Z.std(axis=0) > 0)
-    stop, event, entry = (
-        1 + np.minimum(f.t, last),
-        f.e * (f.t <= last),
-        1 + f.start - 1e-9,
-    )  # none is negative
-    model = sm.PHReg(stop, (Z - Z.mean(axis=0))[:, used] / scale[used], event, entry=entry, ties="breslow")
-    found = model.fit()
-    beta, se = (dict.fromkeys(names, np.nan) for _ in range(2))
-    beta |= {names[k]: each for k, each in zip(used, found.params / scale[used], strict=True)}
-    return beta, se | {names[k]: each for k, each in zip(used, found.bse / scale[used], strict=True)}
+    Z, names = np.asarray(X)[:, 1:], X.design_info.column_names[1:]
+    used, unit = Z.std(axis=0) > 0, Z.std(axis=0)[Z.std(axis=0) > 0]
+    # No time is negative for statsmodels.
+    stop, event, entry = 1 + np.minimum(f.t, last), f.e * (f.t <= last), 1 + f.start - 1e-9
+    model = sm.PHReg(stop, (Z - Z.mean(axis=0))[:, used] / unit, event, entry=entry, ties="breslow").fit()
+    beta, cov = np.full(len(names), np.nan), np.full((len(names), len(names)), np.nan)
+    beta[used], cov[np.ix_(used, used)] = model.params / unit, model.cov_params() / np.outer(unit, unit)
+    return Fit(names, beta, cov, X.design_info, None)
 
 
 @remembered

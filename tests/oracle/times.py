@@ -1,6 +1,7 @@
 """Times to an event by formula: hazard regressions and survival curves."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ import pandas as pd
 
 from dpalgos import formula as private
 from tests.oracle import references as ref
-from tests.oracle.formulas import FEWEST, RIGHT, budget, half, many, named
-from tests.oracle.laws import Pair
-from tests.oracle.recipes import Table
+from tests.oracle.formulas import FEWEST, budget, by_term, named
+from tests.oracle.laws import Pair, pairs
+from tests.oracle.recipes import RIGHT, Table
 
 
 def followed(r: Any, t: Table) -> pd.DataFrame:
@@ -43,21 +44,21 @@ def hazards(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
     options |= {"events": "all"} if r.entry == "recurrent" else {}
     options |= {"resolution": 1.0} if is_whole else {}
     result = private.phreg(
-        f"{left} ~ {RIGHT}", f, periods=t.periods, **declared, **options, **budget(epsilon, seed)
+        f"{left} ~ {t.right}", f, periods=t.periods, **declared, **options, **budget(epsilon, seed)
     )
-    table, rows = result.table().set_index("term"), named(t, f)
+    rows = named(t, f)
     # After an event of a whole unit, a person leaves, or stays if all events count.
     by_period = ref.piecewise(RIGHT, rows, t.periods, grouped=is_whole and r.entry != "recurrent")
-    beta, se = by_period.coefficients if is_whole else ref.cox(RIGHT, rows, t.periods[-1])
-    for name in (each for each in by_period.names if "period" not in each and each != "Intercept"):
-        yield Pair(f"log HR {name}", table.estimate[name], beta[name], se[name], half(table.loc[name]))
-    events = np.histogram(rows.t[rows.e == 1], t.periods)[0]
-    for k, row in enumerate(result.baseline().itertuples()):
-        if is_whole or events[k] < FEWEST or np.isnan(by_period.beta[0]):
-            continue
-        R = [[float(name == "Intercept" or f"[T.{t.periods[k]}]" in name) for name in by_period.names]]
-        limits = np.log([[row.hazard, row.ci_low, row.ci_high]])
-        yield from many(f"log baseline {k}", pd.DataFrame(limits), *by_period.along(np.array(R)))
+    fit = by_period if is_whole else ref.cox(RIGHT, rows, t.periods[-1])
+    terms = [each for each in by_period.names if "period" not in each and each != "Intercept"]
+    yield from pairs("log HR", by_term(result).loc[terms], *fit.of(terms))
+    if is_whole or np.isnan(by_period.beta[0]):
+        return
+    known = np.flatnonzero(np.histogram(rows.t[rows.e == 1], t.periods)[0] >= FEWEST)
+    columns = [["Intercept", f"[T.{t.periods[k]}]"] for k in known]
+    R = np.array([[float(name.endswith(tuple(each))) for name in by_period.names] for each in columns])
+    limits = np.log(result.baseline().iloc[known][["hazard", "ci_low", "ci_high"]])
+    yield from pairs("log baseline", limits, *by_period.along(R.reshape(len(known), -1)))
 
 
 def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
@@ -75,26 +76,26 @@ def curves(r: Any, t: Table, epsilon: float, seed: int) -> Iterator[Pair]:
             continue
         S, se = ref.kaplan_meier(own.t, own.e, t.periods)
         shown[group] = int(one.survival.notna().sum())
-        for k, (_, row) in list(enumerate(one.iterrows()))[1:]:
-            at, count = f"{row.time:g} {group}", (raw >= row.time - 1e-9).sum()
-            std, widths = copies * max(se[k], 1 / len(own)), copies == 1 and 0.05 < S[k] < 0.95
-            yield Pair(f"survival {at}", row.survival, S[k], std, half(row), widths=widths)
-            yield Pair(f"at risk {at}", row.at_risk, count, 1.0, widths=False)
+        later = one[["survival", "ci_low", "ci_high"]].reset_index(drop=True).iloc[1:]
+        std = copies * np.maximum(se, 1 / len(own))
+        for k, pair in enumerate(pairs(f"survival {group}", later, S[1:], std[1:]), 1):
+            yield replace(pair, widths=copies == 1 and 0.05 < S[k] < 0.95)
+        for k, row in enumerate(one.itertuples()):
+            yield Pair(f"at risk {group} {k}", row.at_risk, (raw >= row.time - 1e-9).sum(), 1.0, widths=False)
         if (until := found.shown_until) > 0:
-            means = found.restricted_means(until).set_index("group").loc[group]
+            means = (
+                found.restricted_means(until).set_index("group").loc[[group], ["mean", "ci_low", "ci_high"]]
+            )
             mean, std = ref.restricted_mean(own.t, own.e, until)
             std = copies * max(std, until / len(own))
-            yield Pair(f"restricted mean {group}", means["mean"], mean, std, half(means), widths=False)
+            yield from pairs("restricted mean", means, [mean], [std], widths=False)
     if not {*shown.values()} <= {0, len(t.periods)}:  # a curve ends before the last cut point
         return
     middle, groups = middle[middle.g.map(shown).astype(int) > 0], [each for each in shown if shown[each]]
     cut = middle.assign(e=middle.e * (middle.t <= last), t=np.minimum(middle.t, last))
     want, got = ref.logrank(cut.t, cut.e, cut.g), float(np.sqrt(found.logrank().statistic))
     yield Pair("logrank", got, want, 1 + 0.1 * want, widths=False)
-    ratios = found.hazard_ratios().set_index("group")
-    grouped = ref.piecewise("g", f, t.periods, grouped=True) if whole else None
-    beta, se = grouped.coefficients if grouped else ref.cox("g", cut, last)
-    for group in groups[1:]:
-        log = np.log(ratios.loc[group, ["hazard_ratio", "ci_low", "ci_high"]].astype(float))
-        name = f"g[T.{group}]"
-        yield Pair(f"log HR {group}", log.iloc[0], beta[name], copies * se[name], half(log))
+    fit = ref.piecewise("g", f, t.periods, grouped=True) if whole else ref.cox("g", cut, last)
+    ratios = found.hazard_ratios().set_index("group")[["hazard_ratio", "ci_low", "ci_high"]]
+    beta, se = fit.of(f"g[T.{group}]" for group in groups[1:])
+    yield from pairs("log HR", np.log(ratios.loc[groups[1:]].astype(float)), beta, copies * se)

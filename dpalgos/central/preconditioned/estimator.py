@@ -20,7 +20,7 @@ rows are divided changes nothing: the score of a person is a sum over time.
   (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
   mean 0 at the true coefficients.
 - With 'all' events, a person's scores are those of counts.
-- In the last steps, white rows are 0.7 times as long along the baseline hazard and its slope and curve. The
+- In the last steps, white rows are half as long along the baseline hazard and its slope and curve. The
   effects of covariates do not depend on these directions, and thresholds of shorter scores are lower.
 - In means and moments, the pieces of a person weigh as parts of the follow-up, which sum to 1. Sums of
   scores and curvatures are clipped as a whole.
@@ -82,6 +82,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos import goodness
+from dpalgos.accounting.events import Gaussian as GaussianRelease
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.central.preconditioned.intercept import (
@@ -120,14 +121,13 @@ from dpalgos.central.preconditioned.plan import (
     shares_of,
     white_candidates,
 )
-from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, norms_of, rows_in
+from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, rows_in
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
+from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian as GaussianSlot
-from dpalgos.core.slots import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
@@ -142,7 +142,7 @@ from dpalgos.typing import FloatArray
 FIRST, ALL = "first", "all"  # events of a person that count
 
 _LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
-_OF_TIME = 0.7  # of a white row's length, along the baseline hazard and functions of time
+_OF_TIME = 0.5  # of a white row's length, along the baseline hazard and functions of time
 _MAX_LENGTH = 5.0  # times √d, at least: a rare column in a unit far too small costs no more than it explains
 
 
@@ -362,7 +362,7 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(
-            self.plan(n, d).get(CONSTANT), GaussianSlot
+            self.plan(n, d).get(CONSTANT), GaussianRelease
         )
         return super().formulas(n, d) | {CONSTANT: (histogram if of_shares else interval).formula}
 
@@ -378,14 +378,13 @@ def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
 
 
 def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
-    """Release the life table; return the rows with what periods add to their columns."""
-    pieces = rows.sample.pieces
-    if pieces is None:
+    """Release the life table; return the rows with the functions of operational time."""
+    follow_up = rows.sample.follow_up
+    if follow_up is None:
         raise InputError("n_periods needs the periods of rows, got none; call dpalgos.formula.phreg")
-    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, pieces)), rows.n, pieces.lengths)
+    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, follow_up)), rows.n, follow_up.lengths)
     spend.note(LIFE_TABLE_NOTE, table.as_note)
-    pieces = replace(pieces, is_late=table.is_late)
-    return replace(rows, sample=rows.sample.with_effects(table.effects(pieces), pieces))
+    return replace(rows, sample=rows.sample.with_follow_up(table.applied(follow_up)))
 
 
 def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
@@ -398,7 +397,7 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
     threshold = float(np.sqrt(numbers.d + 1))
     if ROWS_ABOVE in spend.plan:
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
-        above = counts_above(rows, norms_of(vectors), candidates)
+        above = counts_above(rows, vectors.lengths, candidates)
         threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
         spend.note(ROWS_BEYOND, origin.is_far or threshold == candidates[-1])
     elif origin.is_far:
@@ -438,8 +437,8 @@ def _released_steps(
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
     n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
     n_before = N_SEARCHES if SCORES_ABOVE in spend.plan else n_steps // 2
-    pieces = rows.sample.pieces
-    n_effects = numbers.d if pieces is None else numbers.d - 1 - len(pieces.time_columns)
+    follow_up = rows.sample.follow_up
+    n_effects = numbers.d if follow_up is None else numbers.d - 1 - len(follow_up.time_columns)
     for t in range(n_steps):
         step = STEP if spend.times_left(STEP) else LAST_STEP
         if step is LAST_STEP and state.white.scale is None and 0 < n_effects < numbers.d:
@@ -475,7 +474,7 @@ def _released_steps(
             if scores:
                 above = scores.counts_above(candidates)
             else:
-                above = counts_above(rows, norms_of(rows_in(matrix)), candidates)
+                above = counts_above(rows, rows_in(matrix).lengths, candidates)
             threshold = float(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from dpalgos.accounting.events import Gaussian, Laplace
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -55,11 +56,9 @@ from dpalgos.central.preconditioned.queries import (
     mean_logarithm,
     mean_of_sums,
     mean_within,
-    norms_of,
 )
 from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
@@ -302,16 +301,26 @@ def _cut_alone(spend: Spend, rows: Rows, count_bound: float) -> float:
     return float(max(_CUT_AT * typical, 1.0))
 
 
-def _typical_offset(spend: Spend, rows: Rows) -> float:
-    """Release the mean of e^offset, and return its logarithm.
+def mean_exposure(rows: Rows) -> Bounded:
+    """Return the mean over units of e^offset over its public upper bound, cut to [0, 1], ().
 
-    A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound,
-    times a constant in [0, 1], lies in [0, 1].
+    A row whose constant, the last column, is 0 counts as left out. Exposures are in operational time.
     """
     assert rows.sample.offset_bounds is not None
+    high = rows.sample.offset_bounds[1]
+
+    def values(block: Block) -> FloatArray:
+        exposures = np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1)
+        return exposures if block.follow_up is None else exposures * block.follow_up.hazard_ratios
+
+    return mean_of_sums(rows, values, 1.0)
+
+
+def _typical_offset(spend: Spend, rows: Rows) -> float:
+    """Release the mean of e^offset, and return its logarithm."""
+    assert rows.sample.offset_bounds is not None
     low, high = rows.sample.offset_bounds
-    mean = mean_of_sums(rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0)
-    released = spend(EXPOSURE, mean)
+    released = spend(EXPOSURE, mean_exposure(rows))
     least = np.maximum(released.std, np.exp(low - high))
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))
 
@@ -379,7 +388,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
         if FAR_FROM_CENTERS in plan:
             candidates = root * _THRESHOLDS
             target = max(_FAR_ROWS * rows.n, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
-            above = counts_above(rows, norms_of(vectors), candidates)
+            above = counts_above(rows, vectors.lengths, candidates)
             threshold = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
             if not t and threshold == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers), is_far=linear)

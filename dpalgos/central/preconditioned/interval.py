@@ -34,14 +34,16 @@ only:
 - The slopes of counts have a bound on the bias, too. Residuals are clipped at about c = C/√d. If they are
   overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope. The
   dispersion may depend on covariates. Therefore a slope may move by 0.4 times that part per standard
-  deviation of its column. Counts of people have none. A person's score is clipped to a threshold that
-  follows from covariates. If the spread does not depend on covariates, clipping moves the intercept alone
+  deviation of its column.
+- Counts of people have no such bound. A person's score is clipped to a threshold that follows from
+  covariates. If the spread does not depend on covariates, clipping moves the intercept alone
   (:class:`dpalgos.central.preconditioned.scores.LimitedScores`). With t and t² the mean variance of Poisson
-  residuals is released. If t² exceeds 1.4 times of it, the intercept has no interval.
+  residuals is released. If t² may exceed 1.4 times of it, the intercept has no interval. If it does by more
+  than its noise, no coefficient has one: if the spread depends on a column, clipping moves its slope.
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
-  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late pieces have
+  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late rows have
   less curvature than whitening predicts.
 """
 
@@ -147,6 +149,7 @@ def released_interval(
         clip=steps.threshold,
         n_rows=n_rows,
     )
+    del scores  # as large as the rows
     if LATE_SCORE in spend.plan:
         chance, late_effect = _late_scores(spend, score, released, center.theta)
         spend.note(PROPORTIONAL, chance)
@@ -164,12 +167,11 @@ def _late_scores(
     Follow-up begins with the later half of the events, and stops at the limit c as in the whole score. If
     hazards are proportional, the mean is 0 at the true coefficients.
     """
-    pieces = score.pieces
-    assert pieces is not None
-    assert pieces.is_late is not None
-    late = spend(LATE_SCORE, score.at(theta, pieces.is_late[pieces.period]).clipped_mean(released.clip))
+    follow_up = score.follow_up
+    assert follow_up is not None
+    late = spend(LATE_SCORE, score.at(theta, follow_up.late).clipped_mean(released.clip))
     d = len(theta)
-    effects = released.outer[: d - 1 - len(pieces.time_columns)]
+    effects = released.outer[: d - 1 - len(follow_up.time_columns)]
     lever = effects @ released.curvature.inverse()
     noise = float(late.std) ** 2 + released.center.score_std**2 / 2
     variance = _OF_LATE * released.moments / released.n_rows + noise * np.eye(d)
@@ -272,10 +274,11 @@ def _intercept_shift(
     far, noise = _far_rows(spend, scores, cutoff)
     one, image = _column_of_ones(curvature, scores.function.whitening, has_intercept=numbers.intercept)
     hidden = _FARTHEST * cutoff * scale / threshold * max(far - _DOUBTFUL * noise, 0.0) / n_rows
-    lost, skews = 0.0, False
-    if isinstance(scores, LimitedScores):  # clipping moves the intercept alone
+    lost, skews, is_uneven = 0.0, False, False
+    if isinstance(scores, LimitedScores):
         _, square, chance = released.value
         skews = bool(square + released.std > _DISPERSED * chance)
+        is_uneven = bool(square - released.std > _DISPERSED * chance)
     elif has_counts:
         # The mean square with one standard deviation of its noise: overdispersion may hide in it.
         dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
@@ -290,7 +293,7 @@ def _intercept_shift(
         variance=one * (std**2 + scale**2 * max(float(released.value[1]), 0.0) / n_rows),
         bias=np.where(one, hidden + lost, np.maximum(lost * np.abs(coef), uneven)),
         gross=(one & (far > _GROSS * noise)) | np.full(d, far > _largest_count(noise, n_rows)),
-        dispersed=one & skews,
+        dispersed=(one & skews) | is_uneven,
     )
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.core.estimator import Witnesses
-from dpalgos.core.slots import Share
+from dpalgos.core.plans import Share
 from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
@@ -140,7 +140,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _ROWS_ABOVE, _SCORES_ABOVE = 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.25, 8
 # The second is of single events, whose steps start at the pooled hazard.
-_MOMENTS, _CURVATURE, _SCORE_MOMENTS = (0.1, 0.06), (0.04, 0.08), (0.015, 0.03)
+_MOMENTS, _CURVATURE, _SCORE_MOMENTS = (0.1, 0.06), (0.04, 0.12), (0.015, 0.03)
 _N_EARLY, _LATE = (9, 4), (0.8, 0.92)  # steps before the last ones, and the share of these
 _LATE_SCORE = 0.05  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of rows with a cell that was moved to a bound

@@ -5,15 +5,18 @@ import asyncio
 from shiny import Inputs, reactive, render, ui
 
 from data.ledger import Account, open_ledger
+from data.ledger.charges import RESERVED
 from data.store.folders import home
 from flows.page.files import number_of
-from flows.page.parts import banner, gauge, grid, table, text_field
+from flows.page.parts import banner, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, count, telling
+from reports.charts.budgets import budget_gauge
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.prepare import PreparedPlan, check_reservable, prepare_plan
 from tasks.protocol.registration import is_released
-from tasks.release.spending import account_if_open, spent_epsilon
+from tasks.release.spending import account_if_open, give_back, spent_epsilon
 
+_OF_BACKUPS = "On another disk, and as secret as the ledger; it holds its key."
 _FACTS = {"epsilon": "ε of all questions together", "delta": "δ, at most that of the budget"}
 
 
@@ -30,6 +33,17 @@ def screen(state: State) -> ui.Tag:
             ui.input_action_button("split", "Forecast all questions and divide ε", class_="btn-primary"),
         ),
         ui.output_ui("split_so_far"),
+        folded(
+            "Care for the ledger: give back, back up, verify",
+            ui.output_ui("reserves"),
+            grid(
+                text_field(
+                    "backup_file", "Backup file", f"{state.files.name}.ledger-backup", help=_OF_BACKUPS
+                ),
+                ui.input_action_button("back_up", "Back up the ledger"),
+                ui.input_action_button("verify", "Verify the ledger"),
+            ),
+        ),
     )
 
 
@@ -59,6 +73,42 @@ def serve(input: Inputs, state: State) -> None:
             count(state.charged)
         with state.editing():
             files.plan_facts["dataset"] = name
+
+    @render.ui
+    def reserves() -> ui.Tag:
+        charges = found.charges if (found := state.account()) else ()
+        open_ones = {
+            each.reserve: each.reserve for each in charges if each.reserve and each.state == RESERVED
+        }
+        if not open_ones:
+            return ui.p("No reserve can be given back.")
+        button = ui.input_action_button("give_back", "Give it back; nothing was drawn")
+        return grid(select_field("reserve", "Reserve of a question", open_ones), button)
+
+    @reactive.effect
+    @reactive.event(input.give_back)
+    def return_reserve() -> None:
+        with telling():
+            ui.notification_show(give_back(files.dataset, input.reserve()))
+            count(state.charged)
+
+    @reactive.effect
+    @reactive.event(input.back_up)
+    def back_up() -> None:
+        with telling():
+            open_ledger(home()).backup(file := files.study.parent / input.backup_file().strip())
+            ui.notification_show(f"{file} holds the ledger and its key: keep it as secret.", duration=None)
+
+    @reactive.effect
+    @reactive.event(input.verify)
+    def verify() -> None:
+        with telling():
+            report = open_ledger(home()).verify(None)
+            faults = "; ".join(report.problems)
+            complete = f"The ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}."
+            ui.notification_show(
+                complete if report.ok else f"The ledger is not complete: {faults}", duration=None
+            )
 
     @reactive.effect
     def keep() -> None:
@@ -113,9 +163,15 @@ def split_table(found: PreparedPlan) -> ui.Tag:
     total = f"All together: ε {found.split.total:.4g} at δ {found.plan.plan.delta:g}."
     return ui.div(
         table(shown.columns, rows, shown.caption),
-        banner(found.split.refusal) if found.split.refusal else ui.p(total),
+        banner(found.split.refusal) if found.split.refusal else ui.p(f"{total}{_by_addition(found)}"),
         ui.p(" ".join(shown.notes).replace("`", "")),
     )
+
+
+def _by_addition(found: PreparedPlan) -> str:
+    """Return the sum of the printed parts, where it is not the printed total."""
+    parts = sum(float(f"{each:.4g}") for each in found.split.epsilons.values())
+    return "" if f"{parts:.4g}" == f"{found.split.total:.4g}" else f" By simple addition: {parts:.4g}."
 
 
 def _opening(state: State) -> ui.Tag:
@@ -146,7 +202,7 @@ def _table_of_charges(account: Account, asked: float) -> ui.Tag:
         for one in charges
     ]
     return ui.div(
-        gauge(spent, asked, budget.epsilon),
+        ui.HTML(budget_gauge(spent, asked, budget.epsilon)),
         ui.p(
             f"{budget.name}: ε {spent:.4g} of {budget.epsilon:g} is spent, at δ {budget.delta:g}. "
             + (f"The plan asks for ε {asked:g}." if asked else "The plan asks for nothing more.")

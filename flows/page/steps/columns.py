@@ -1,44 +1,73 @@
-"""The first step: the public facts of the table and its columns."""
+"""The first step: whom the table is about, and the public facts of its columns."""
 
+from collections import Counter
 from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
 from flows.page.files import OPEN, codes_of, list_of, number_of
-from flows.page.parts import check_boxes, faults_of, grid, lines_field, select_field, text_field
+from flows.page.parts import check_boxes, faults_of, folded, grid, lines_field, select_field, text_field
 from flows.page.state import State, text_of
 
-KINDS = {"number": "a number", "category": "a category", "time": "a time to an event"}
-_BOUNDS = {"lower": "Smallest possible value", "upper": "Largest possible value"}
-_GUESSED = {"center": "Typical value, guessed (optional)", "scale": "Standard deviation, guessed (optional)"}
-_ALWAYS = {
-    "missing": "Codes of a missing value (optional)",
-    "impute": "Value in place of a missing one (optional)",
-    "source": "Where this comes from",
+UNITS = {
+    "one": "Yes. Each row is protected.",
+    "people": "No, several rows belong to one person. Each person is protected with all rows.",
+    "groups": "Yes, and persons come in groups that share something, such as schools or clinics.",
 }
-FIELDS = {
-    "number": {**_BOUNDS, **_GUESSED, "unit": "Unit (optional)", **_ALWAYS},
+PROTECTED = {
+    "rows": "Protect persons, and release estimates without intervals. Persons of a group "
+    "resemble each other, so intervals would be too short.",
+    "groups": "Protect each group with all its persons. This is a stronger guarantee, with valid intervals. "
+    "It needs many groups, and the forecast shows its price.",
+    "independent": "Protect persons, and state that groups do not matter. Intervals are valid if persons "
+    "of a group resemble each other no more than persons of different groups.",
+}
+KINDS = {"number": "a number", "binary": "0 or 1", "category": "a category", "time": "a time to an event"}
+_FROM = "From a codebook, a law or the design, never from the rows."
+_MISSING = {
+    "missing": ("Codes of a missing value", "Texts or numbers that mean missing, e.g. 99, NA."),
+    "impute": ("Value in place of a missing one", "A constant, e.g. the middle of the range."),
+}
+_SOURCE = {"source": ("Where this comes from", "If it differs from the rest of the table, e.g. the tax law.")}
+_NEEDED: dict[str, dict[str, tuple[str, str]]] = {
+    "number": {
+        "lower": ("Smallest possible value", f"E.g. 18 for adults. {_FROM}"),
+        "upper": ("Largest possible value", f"E.g. 110 for an age. {_FROM}"),
+    },
+    "binary": {},
     "category": {
-        "categories": "All categories; the first is the reference",
-        "levels": "Codes in the file, one line a category, e.g. female = 2, F (optional)",
-        "others": "Category of all texts that are not listed (optional)",
-        **_ALWAYS,
+        "categories": ("All categories; the first is the reference", f"E.g. never, former, current. {_FROM}")
     },
     "time": {
-        "lower": "Start of follow-up",
-        "upper": "Longest follow-up",
-        "resolution": "Recorded in steps of, e.g. 1 for whole months (optional)",
-        "periods": "Cut points of periods (optional)",
-        "source": _ALWAYS["source"],
+        "upper": ("Longest follow-up", "E.g. 10 years. From the design of the study."),
+        "periods": ("Cut points of periods (optional)", "E.g. 0, 1, 2, 5, 10; curves are shown there."),
     },
 }
-_OPEN = {"lower", "upper", "categories", "source"}  # a person must state them
+_MORE: dict[str, dict[str, tuple[str, str]]] = {
+    "number": {
+        "center": ("Typical value, guessed", "E.g. 40 for an age. It makes estimates more precise."),
+        "scale": ("Standard deviation, guessed", "E.g. 15 for an age. From earlier studies."),
+        "unit": ("Unit", "E.g. years."),
+        **_MISSING,
+        **_SOURCE,
+    },
+    "binary": {**_MISSING, **_SOURCE},
+    "category": {
+        "levels": ("Codes in the file", "One line a category, e.g. female = 2, F."),
+        "others": ("Category of all texts that are not listed", "E.g. other."),
+        **_MISSING,
+        **_SOURCE,
+    },
+    "time": {
+        "lower": ("Start of follow-up", "0, if it is left empty."),
+        "resolution": ("Recorded in steps of", "E.g. 1 for whole months."),
+        **_SOURCE,
+    },
+}
+FIELDS = {kind: {**_NEEDED[kind], **_MORE[kind]} for kind in KINDS}
+_OPEN = {"lower", "upper", "categories"}  # a person must state them
 _LISTS = {"categories", "missing", "periods"}
 _TEXTS = {"unit", "source", "categories", "others", "missing"}
-_ABOUT = (
-    "Take bounds and categories from a codebook, a law or common knowledge, never from these rows. Separate "
-    "several values by commas. The page knows the names and types of the columns, and none of their values."
-)
 _RULES = {
     "missing": ("Rows with a missing cell", {"refuse": "refuse the table", "drop": "leave them out"}),
     "outside": ("Numbers outside their bounds", {"refuse": "refuse the table", "clip": "clip them"}),
@@ -46,56 +75,134 @@ _RULES = {
 
 
 def screen(state: State) -> ui.Tag:
-    data, names = state.files.declared["data"], list(state.files.kinds)
-    ids = {"": "each row"} | {name: f"each person of {name}" for name in names}
+    files = state.files
+    data, names = files.declared["data"], list(files.kinds)
+    typed = {name: f"{name} ({kind})" for name, kind in files.kinds.items()}
+    used = [each["name"] for each in files.columns]
+    return ui.div(
+        ui.h1("The table"),
+        ui.p(
+            f"{files.name} has {len(names)} columns. The page knows their names and types, and none of their "
+            "values."
+        ),
+        check_boxes("used", "Columns that the questions need", typed, used),
+        ui.input_action_button("use_all", "Use all columns") if len(names) > 1 else None,
+        _people(state, data, names),
+        ui.h2("Their values"),
+        text_field(
+            "source_all",
+            "Where do bounds and categories come from?",
+            _common_source(files.columns),
+            help=f"E.g. the codebook of the study. {_FROM}",
+        ),
+        ui.div(*[_fields(state, each) for each in files.columns], id="column_fields"),
+        ui.h2("Still missing or wrong"),
+        ui.output_ui("column_faults"),
+    )
+
+
+def _people(state: State, data: dict[str, Any], names: list[str]) -> ui.Tag:
+    """Return the question about the unit of privacy, and the rest of the facts about rows."""
+    unit, protect = _unit_of(state, data)
+    of_column = {"": "choose a column", **dict(zip(names, names, strict=True))}
+    by = data.get("user_id") or (
+        data.get("clusters") if data.get("clusters") not in (None, "none", OPEN) else ""
+    )
+    by = by or state.answers.get("by", "")
     rules = [
         select_field(f"rule_{key}", label, choices, data.get(key, "refuse"))
         for key, (label, choices) in _RULES.items()
     ]
+    rows = data.get("rows", state.answers.get("rows"))
     return ui.div(
-        ui.h1("The table"),
-        ui.p(_ABOUT),
-        grid(
-            text_field("privacy_unit", "A row or person is", data.get("privacy_unit"), "e.g. a patient"),
-            select_field("user_id", "Protected is", ids, data.get("user_id", "")),
-            text_field("size", "Number of rows, or of persons", data.get("users", data.get("rows"))),
-            ui.panel_conditional(
-                "input.user_id == ''",
-                select_field(
-                    "clusters", "Rows belong together by", ["none", *names], data.get("clusters", "none")
-                ),
+        ui.h2("Is each row one person?"),
+        ui.input_radio_buttons(
+            "unit",
+            "A firm, a visit or a school may take the place of a person.",
+            UNITS,
+            selected=unit,
+            width="100%",
+        ),
+        ui.panel_conditional(
+            "['people', 'groups'].includes(input.unit)",
+            select_field("by", "Which column names the person, or the group?", of_column, by),
+        ),
+        ui.panel_conditional(
+            "input.unit == 'groups'",
+            ui.input_radio_buttons(
+                "protect", "What is protected?", PROTECTED, selected=protect, width="100%"
             ),
-            *rules,
-            select_field(
-                "weights",
-                "Weights",
-                {"": "none", **dict(zip(names, names, strict=True))},
-                data.get("weights", ""),
+        ),
+        ui.panel_conditional(
+            "input.unit == 'people' || input.unit == 'groups' && input.protect == 'groups'",
+            text_field(
+                "users",
+                "How many are there?",
+                data.get("users"),
+                help="The number of persons or groups, as publicly known.",
             ),
-            ui.panel_conditional(
-                "input.weights != ''",
+        ),
+        folded(
+            "More about rows: their number, missing cells, weights",
+            grid(
                 text_field(
-                    "max_weight", "Largest weight, to which others are clipped", data.get("max_weight")
+                    "privacy_unit",
+                    "A row or person is",
+                    data.get("privacy_unit"),
+                    help="E.g. a patient; printed with each release.",
+                ),
+                text_field(
+                    "size",
+                    "Number of rows",
+                    rows,
+                    help="As publicly known, e.g. in a report about the study.",
+                ),
+                *rules,
+                select_field(
+                    "weights",
+                    "Weights",
+                    {"": "none", **dict(zip(names, names, strict=True))},
+                    data.get("weights", ""),
+                ),
+                ui.panel_conditional(
+                    "input.weights != ''",
+                    text_field(
+                        "max_weight",
+                        "Largest weight, to which others are clipped",
+                        data.get("max_weight"),
+                        help=_FROM,
+                    ),
                 ),
             ),
+            is_open=OPEN in (data.get("privacy_unit"), data.get("rows")) or data.get("max_weight") == OPEN,
         ),
-        check_boxes(
-            "used", "Columns that the questions need", names, [each["name"] for each in state.files.columns]
-        ),
-        ui.div(*[_fields(state, each) for each in state.files.columns], id="column_fields"),
-        ui.h2("Still missing or wrong"),
-        ui.output_ui("column_faults"),
     )
+
+
+def _unit_of(state: State, data: dict[str, Any]) -> tuple[str, str]:
+    """Return what a row is, and what is protected; the window remembers both."""
+    unit, protect = state.answers.get("unit", ""), state.answers.get("protect", "rows")
+    if unit:
+        return unit, protect
+    if data.get("user_id"):
+        return "people", protect
+    clusters = data.get("clusters", OPEN)
+    return {OPEN: "", "none": "one"}.get(clusters, "groups"), protect
+
+
+def _common_source(columns: list[dict[str, Any]]) -> str:
+    known = Counter(str(each["source"]) for each in columns if each.get("source", OPEN) != OPEN)
+    return known.most_common(1)[0][0] if known else ""
 
 
 def serve(input: Inputs, state: State) -> None:
     files = state.files
 
     @reactive.effect
-    @reactive.event(input.user_id, ignore_init=True)
-    def other_unit() -> None:  # the number of rows is no number of persons
-        if input.user_id() != files.declared["data"].get("user_id", ""):
-            ui.update_text("size", value="")
+    @reactive.event(input.use_all)
+    def use_all() -> None:
+        ids = {files.declared["data"].get("user_id"), files.declared["data"].get("weights")}
+        ui.update_checkbox_group("used", selected=[name for name in files.kinds if name not in ids])
 
     @reactive.effect
     def keep() -> None:
@@ -120,43 +227,54 @@ def serve(input: Inputs, state: State) -> None:
 def _open(data: dict[str, Any]) -> list[str]:
     """Return the fields that a person has still to fill."""
     faults = ["Choose the columns that the questions need."] if not data["columns"] else []
+    if OPEN in (data.get("clusters"), data.get("user_id")):
+        faults.append("Answer the question whether each row is one person, and choose its column.")
     if data.get("privacy_unit") == OPEN:
-        faults.insert(0, "State what a row or person is, e.g. a patient.")
+        faults.append("State what a row or person is, e.g. a patient.")
     if OPEN in (data.get("rows"), data.get("users")):
-        faults.append("State the number of rows or persons, as it is publicly known.")
+        faults.append("State the number of rows, persons or groups, as it is publicly known.")
+    if data["columns"] and any(each.get("source") == OPEN for each in data["columns"]):
+        faults.append("State where bounds and categories come from.")
     for column in data["columns"]:
-        labels = {**FIELDS["time"], **FIELDS["category"], **FIELDS["number"]}
-        names = [labels[key] for key, value in column.items() if value in (OPEN, [OPEN])]
-        faults += [f"{column['name']}: {', '.join(names)}"] * bool(names)
+        fields = FIELDS[_kind_of(column)]
+        names = [fields[key][0] for key, value in column.items() if key in fields and value in (OPEN, [OPEN])]
+        faults += [f"{column['name']}: {', '.join(names)}"] * (names not in ([], [_SOURCE["source"][0]]))
     return faults
 
 
 def _fields(state: State, known: dict[str, Any]) -> ui.Tag:
     """Return the fields of a column; those of another kind appear if it is chosen."""
-    number = _number(state, known["name"])
+    number, name = _number(state, known["name"]), known["name"]
+
+    def drawn(kind: str, of_kind: dict[str, tuple[str, str]]) -> list[ui.Tag]:
+        shown = (
+            known if known.get("source") != _common_source(state.files.columns) else known | {"source": ""}
+        )
+        return [
+            (lines_field if key == "levels" else text_field)(
+                f"{kind}_{key}_{number}", label, shown.get(key), help=hint
+            )
+            for key, (label, hint) in of_kind.items()
+        ]
+
     fields = [
         ui.div(
-            grid(
-                *[
-                    (lines_field if key == "levels" else text_field)(
-                        f"{each}_{key}_{number}", label, known.get(key)
-                    )
-                    for key, label in of_kind.items()
-                ]
-            ),
-            class_=f"fields {each}",
+            grid(*drawn(kind, _NEEDED[kind])),
+            folded(f"More about {name}", grid(*drawn(kind, _MORE[kind]))),
+            class_=f"fields {kind}",
         )
-        for each, of_kind in FIELDS.items()
+        for kind in KINDS
     ]
-    chooser = ui.input_radio_buttons(f"kind_{number}", "It is", KINDS, selected=_kind_of(known), inline=True)
-    return ui.tags.fieldset(
-        ui.tags.legend(known["name"]), chooser, *fields, class_="column", id=f"column_{number}"
-    )
+    chosen = _kind_of(known, state.files.kinds[name])
+    chooser = ui.input_radio_buttons(f"kind_{number}", "It is", KINDS, selected=chosen, inline=True)
+    return ui.tags.fieldset(ui.tags.legend(name), chooser, *fields, class_="column", id=f"column_{number}")
 
 
-def _kind_of(known: dict[str, Any]) -> str:
+def _kind_of(known: dict[str, Any], of_table: str = "whole number") -> str:
     if known.get("periods") or known.get("resolution"):
         return "time"
+    if (known.get("lower"), known.get("upper")) == (0, 1) and of_table == "whole number":
+        return "binary"
     return "category" if "categories" in known or "levels" in known else "number"
 
 
@@ -169,14 +287,23 @@ def _declared(input: Inputs, state: State) -> dict[str, Any]:
     data = dict(state.files.declared["data"])
     for key in ("rows", "users", "user_id", "clusters", "weights", "max_weight"):
         data.pop(key, None)
-    size, person, weights = number_of(input.size()), input.user_id(), input.weights()
-    data |= {"user_id": person, "users": size} if person else {"rows": size, "clusters": input.clusters()}
+    unit, by, protect, rows = text_of(input.unit), input.by(), input.protect(), number_of(input.size())
+    state.answers |= {"unit": unit, "by": by, "protect": protect, "rows": rows}
+    if unit == "people" or (unit == "groups" and protect == "groups"):
+        data |= {"user_id": by or OPEN, "users": number_of(input.users())}
+    else:
+        is_open = not unit or (unit == "groups" and not by)
+        clusters = by if unit == "groups" and protect == "rows" else "none"
+        data |= {"rows": rows, "clusters": OPEN if is_open else clusters}
+    weights = input.weights()
     data |= {"weights": weights, "max_weight": number_of(input.max_weight())} if weights else {}
     data |= {key: input[f"rule_{key}"]() for key in _RULES}
+    data |= {"missing": "refuse"} if data.get("user_id") else {}  # a person's rows are not left out
     data["privacy_unit"] = input.privacy_unit().strip() or OPEN
-    known = {each["name"]: each for each in data["columns"]}
+    known, source = {each["name"]: each for each in data["columns"]}, input.source_all().strip() or OPEN
     data["columns"] = [
-        _column(input, _number(state, name), known.get(name) or _new(state, name)) for name in input.used()
+        _column(input, _number(state, name), known.get(name) or _new(state, name), source)
+        for name in input.used()
     ]
     return data
 
@@ -189,17 +316,18 @@ def _new(state: State, name: str) -> dict[str, Any]:
     return {"name": name, **open_facts, "source": OPEN}
 
 
-def _column(input: Inputs, number: int, known: dict[str, Any]) -> dict[str, Any]:
+def _column(input: Inputs, number: int, known: dict[str, Any], source: str) -> dict[str, Any]:
     """Return a column as its fields state it; as it was, if they are not drawn yet."""
     kind = text_of(input[f"kind_{number}"])
     if not kind or not input[f"{kind}_source_{number}"].is_set():
-        return known
+        return known if known.get("source", OPEN) != OPEN else known | {"source": source}
     column = {key: value for key, value in known.items() if not any(key in each for each in FIELDS.values())}
+    column |= {"binary": {"lower": 0, "upper": 1}, "time": {"lower": 0}}.get(kind, {})
     for key in FIELDS[kind]:
         text = text_of(input[f"{kind}_{key}_{number}"])
-        if text or key in _OPEN:
+        if text or (key in _OPEN and key not in column):
             column[key] = _value(kind, key, text)
-    return column
+    return {"source": source, **column}
 
 
 def _value(kind: str, key: str, text: str) -> Any:

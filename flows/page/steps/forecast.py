@@ -8,8 +8,9 @@ from shiny import Inputs, reactive, render, ui
 
 from flows.page.files import list_of, number_of
 from flows.page.forecasts import EPSILONS, lines_of, needed, needed_times
-from flows.page.parts import banner, chart, grid, select_field, table, text_field
+from flows.page.parts import banner, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State
+from reports.charts.budgets import half_width_chart
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
 from tasks.protocol.plan_file import PlanFile
@@ -25,6 +26,15 @@ _GUESSES = {
     "within_users": "correlation of the rows of a person",
 }
 _OF_TARGETS = "The plan gives a question with a target the ε at which most tables reach it, unlucky ones too."
+_NO_INTERVAL = (
+    "No interval is expected at this ε. A larger ε, more rows or fewer columns help; with protected groups, "
+    "step 1 offers persons without intervals."
+)
+_WITHOUT = (
+    "The release of this question has no intervals. These numbers show how far estimates would be off if "
+    "persons of a group resembled each other no more than others do. Otherwise errors are larger."
+)
+_MOST_ROWS = 12
 Series = list[tuple[float, ReleaseForecast]]
 
 
@@ -96,11 +106,13 @@ def serve(input: Inputs, state: State) -> None:
     def half_widths() -> ui.Tag:
         plan = state.plan()
         foreseen = plan if isinstance(plan, str) else one.result()
-        return banner(foreseen) if isinstance(foreseen, str) else _table(foreseen, epsilon())
+        if isinstance(plan, str) or isinstance(foreseen, str):
+            return banner(str(foreseen))
+        return _table(foreseen, epsilon(), plan.requests[input.asked()].interval is not None)
 
     @render.ui
     def against_epsilon() -> ui.HTML:
-        return chart(lines_of(series.result()[0]), epsilon())
+        return ui.HTML(half_width_chart(lines_of(series.result()[0]), epsilon()))
 
     @reactive.effect
     def offer() -> None:
@@ -128,9 +140,9 @@ def _serve_target(input: Inputs, state: State, series: Any) -> None:
         by_epsilon, by_size = (lines_of(each).get(input.term(), []) for each in series.result())
         epsilon = needed(by_epsilon, wanted)
         times = needed_times(by_size, wanted)
-        enough = f"ε of about {epsilon}" if epsilon else f"no ε up to {EPSILONS[-1]:g}"
+        reach = f"needs ε of about {epsilon}" if epsilon else f"cannot be reached below ε = {EPSILONS[-1]:g}"
         more = f" At ε = 1 it needs about {times} times as many rows or persons." if times else ""
-        return banner(f"± {num(wanted)} needs {enough}.{more}")
+        return banner(f"± {num(wanted)} {reach}.{more}")
 
     @reactive.effect
     @reactive.event(input.aim)
@@ -215,7 +227,7 @@ def _place(guess: str) -> tuple[str, str]:
     return key, column
 
 
-def _table(foreseen: ReleaseForecast, epsilon: float) -> ui.Tag:
+def _table(foreseen: ReleaseForecast, epsilon: float, has_interval: bool) -> ui.Tag:
     rows = [
         (
             str(name),
@@ -224,11 +236,25 @@ def _table(foreseen: ReleaseForecast, epsilon: float) -> ui.Tag:
         )
         for name, low, middle, high in foreseen.terms
     ]
-    none = f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval. "
-    none *= bool(foreseen.none)
-    if not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
-        none += "Guess the shares of all categories below to get ranges."
+    widths = [(str(name), middle) for name, _, middle, _ in foreseen.terms if math.isfinite(middle)]
+    notes = [f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval."] * bool(
+        foreseen.none
+    )
+    if widths:
+        name, widest = max(widths, key=lambda each: each[1])
+        notes.insert(0, f"Effects of {name} above {num(widest)} will differ significantly from zero.")
+    else:
+        notes = [_NO_INTERVAL]
+    if widths and not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
+        notes.append("Guess the shares of all categories below to get ranges.")
     return ui.div(
-        table(("term", "half-width", "90% range"), rows, f"At ε = {epsilon:g}"),
-        ui.p(none),
+        None if has_interval else banner(_WITHOUT),
+        table(("term", "half-width", "90% range"), rows[:_MOST_ROWS], f"At ε = {epsilon:g}"),
+        folded(
+            f"{len(rows) - _MOST_ROWS} more terms",
+            table(("term", "half-width", "90% range"), rows[_MOST_ROWS:]),
+        )
+        if len(rows) > _MOST_ROWS
+        else None,
+        ui.p(" ".join(notes)),
     )

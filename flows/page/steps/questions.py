@@ -5,7 +5,7 @@ from typing import Any
 from shiny import Inputs, reactive, render, ui
 
 from dpalgos.spelling import quoted
-from flows.page.parts import check_boxes, faults_of, grid, select_field, table, text_field
+from flows.page.parts import check_boxes, faults_of, folded, grid, select_field, table, text_field
 from flows.page.state import State, text_of
 
 KINDS = {
@@ -15,12 +15,20 @@ KINDS = {
     "hazard": "Hazard ratios",
     "mean": "Mean of a column",
 }
+_ASKS = {  # a picture of 24 × 24, and the question in words, with places for columns
+    "regression": ("M3 21V3M3 21h18M5 18L20 6M8 12v.1M12 15v.1M15 7v.1", "Does {right} explain {left}?"),
+    "table1": ("M3 4h18v16H3zM3 9h18M3 14h18M10 4v16", "What do groups of {left} look like: {right}?"),
+    "survival": ("M3 3v18h18M3 5h4v4h4v4h5v3h4", "How long until {event}, by {right}?"),
+    "hazard": ("M3 21V3M3 21h18M4 6h5v4h6v3h5M4 6h3v7h5v4h8", "Does {right} change the rate of {event}?"),
+    "mean": ("M12 3v18M4 18q8 -28 16 0", "What is the mean of {left}?"),
+}
 _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
 _EVENTS = {"first": "the first event", "all": "all events"}
 _OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
 _HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
-_HAS_TEST = "['regression', 'hazard'].includes(input.kind)"
+_IS_MODEL = "['regression', 'hazard'].includes(input.kind)"
+_LEFT = {"regression": "Response", "table1": "Groups", "mean": "Column"}
 
 
 def screen(state: State) -> ui.Tag:
@@ -28,32 +36,40 @@ def screen(state: State) -> ui.Tag:
     if not names:
         return ui.div(ui.h1("Questions"), ui.p("Choose columns first, in step 1."))
     shown = ui.panel_conditional
+    times = _first(state, is_event=False), _first(state, is_event=True)
     return ui.div(
         ui.h1("Questions"),
+        grid(select_field("kind", "Kind of question", KINDS), ui.output_ui("in_words")),
         grid(
-            select_field("kind", "Kind of question", KINDS),
             shown("input.kind == 'regression'", select_field("family", "Family", _FAMILIES)),
-            shown(
-                "input.kind == 'regression' && input.family == ''",
-                select_field("target", "Intervals cover", _TARGETS),
-            ),
-            shown(f"!{_HAS_TIMES}", select_field("left", "Response, group or column", names)),
-            shown(
-                _HAS_TIMES, select_field("time", "Time of follow-up", names, _first(state, is_event=False))
-            ),
-            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, _first(state, is_event=True))),
-            shown("input.kind == 'hazard'", select_field("events", "Events of a person", _EVENTS)),
-            shown(_HAS_TEST, ui.output_ui("larger")),
+            shown(f"!{_HAS_TIMES}", select_field("left", "Response", names)),
+            shown(_HAS_TIMES, select_field("time", "Time of follow-up", names, times[0])),
+            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, times[1])),
         ),
         shown("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
         ui.input_text(
             "formula", "The question; edit it for interactions, powers or logarithms", width="100%"
         ),
-        shown(
-            _HAS_TEST,
-            text_field("test", "Hypothesis to test (optional, costs nothing)", placeholder="e.g. age = 0"),
+        folded(
+            "More: hypotheses, nested models, no intervals",
+            grid(
+                shown(
+                    "input.kind == 'regression' && input.family == ''",
+                    select_field("target", "Intervals cover", _TARGETS),
+                ),
+                shown("input.kind == 'hazard'", select_field("events", "Events of a person", _EVENTS)),
+                shown(_IS_MODEL, ui.output_ui("larger")),
+                shown(
+                    _IS_MODEL,
+                    text_field("test", "Hypothesis to test", help="E.g. age = 0. It costs nothing."),
+                ),
+                shown("input.kind == 'regression'", ui.output_ui("levels")),
+            ),
+            ui.input_checkbox("no_interval", "Estimates without intervals, which are more precise", False)
+            if state.files.has_intervals
+            else ui.p("Estimates have no intervals, since persons of a group resemble each other (step 1)."),
         ),
-        ui.input_action_button("add", "Add the question", class_="btn-primary"),
+        ui.input_task_button("add", "Add the question", label_busy="Checking …"),
         ui.h2("The questions so far"),
         ui.output_ui("questions_so_far"),
         ui.h2("Still missing or wrong"),
@@ -71,16 +87,50 @@ def _first(state: State, is_event: bool) -> str | None:
     return next(fitting, None)
 
 
+def _choices(state: State, kind: str) -> tuple[list[str], list[str]]:
+    """Return the columns that a kind of question may have on its left, and on its right."""
+    names = [each["name"] for each in state.files.columns]
+    groups = [each["name"] for each in state.files.columns if "categories" in each or "levels" in each]
+    numbers = [name for name in names if name not in groups]
+    lefts = {"table1": groups, "regression": numbers, "mean": numbers}
+    return lefts.get(kind, names) or names, groups if kind == "survival" and groups else names
+
+
 def serve(input: Inputs, state: State) -> None:
     files = state.files
+
+    @reactive.effect
+    @reactive.event(input.kind)
+    def other_kind() -> None:  # a kind keeps only its own fields
+        left, right = _choices(state, input.kind())
+        ui.update_select("left", label=_LEFT.get(input.kind(), "Response"), choices=left)
+        label = "By" if input.kind() in ("survival", "table1") else "Explained by"
+        ui.update_checkbox_group("right", label=label, choices=right, selected=[])
 
     @reactive.effect
     def write_formula() -> None:
         kind, left = input.kind(), quoted(input.left())
         if kind in _OF_TIMES:
             left = f"Surv({quoted(input.time())}, {quoted(input.event())})"
-        right = " + ".join(map(quoted, input.right())) or "1"
+        right = " + ".join(map(quoted, _right(input))) or "1"
         ui.update_text("formula", value=input.left() if kind == "mean" else f"{left} ~ {right}")
+
+    @render.ui
+    def in_words() -> ui.Tag:
+        path, words = _ASKS[input.kind()]
+        right = ", ".join(_right(input)) or "…"
+        picture = (
+            f'<svg viewBox="0 0 24 24" class="kind" aria-hidden="true"><path d="{path}" fill="none" '
+            'stroke="currentColor" stroke-width="1.5" stroke-linecap="round"/></svg>'
+        )
+        return ui.p(ui.HTML(picture), words.format(left=input.left(), event=input.event(), right=right))
+
+    @render.ui
+    def levels() -> ui.Tag:
+        groups = [name for name in _right(input) if name in _choices(state, "table1")[0]]
+        return select_field(
+            "by_level", "Also the mean response by", {"": "none", **{each: each for each in groups}}
+        )
 
     @render.ui
     def larger() -> ui.Tag:
@@ -100,21 +150,27 @@ def serve(input: Inputs, state: State) -> None:
             events=input.events(),
             test=input.test(),
             nested_in=text_of(input.nested_in),
+            has_interval=files.has_intervals and not input.no_interval(),
         )
+        before = dict(files.means_by)
         with state.editing():
             files.questions.append(question)
+            if input.kind() == "regression" and (by := text_of(input.by_level)):
+                files.means_by[question["name"]] = by
         with reactive.isolate():
             refusal = state.plan()
         if isinstance(refusal, str):
             ui.notification_show(refusal, type="error", duration=None)
             with state.editing():
                 files.questions.pop()
+                files.means_by = before
 
     @reactive.effect
     @reactive.event(input.remove)
     def remove() -> None:
         with state.editing():
             files.questions[:] = [each for each in files.questions if each["name"] != input.which()]
+            files.means_by.pop(input.which(), None)
 
     @render.ui
     def questions_so_far() -> ui.Tag:
@@ -135,6 +191,12 @@ def serve(input: Inputs, state: State) -> None:
         return faults_of([plan] if isinstance(plan, str) else [], "Nothing. Go on with step 3.")
 
 
+def _right(input: Inputs) -> list[str]:
+    """Return the chosen covariates; the response is none of them."""
+    is_other = input.kind() in _OF_TIMES
+    return [name for name in input.right() if is_other or name != input.left()]
+
+
 def question_of(
     kind: str,
     formula: str,
@@ -145,12 +207,15 @@ def question_of(
     events: str = "first",
     test: str = "",
     nested_in: str = "",
+    has_interval: bool = True,
 ) -> dict[str, Any]:
     """Return a question as a plan has it, under a name that no other question has."""
     taken = {each["name"] for each in others}
     title = KINDS[kind].lower()
     names = (title if number == 1 else f"{title} {number}" for number in range(1, len(taken) + 2))
     question: dict[str, Any] = {"name": next(name for name in names if name not in taken)}
+    if not has_interval and not nested_in:
+        question["interval"], test = 0, ""
     if kind in _OF_COLUMNS:
         return question | {kind: formula.strip()}
     question["formula"] = formula.strip()
@@ -168,4 +233,5 @@ def text_of_question(question: dict[str, Any]) -> str:
     text = next(str(question[key]) for key in ("formula", "table1", "survival", "mean") if key in question)
     targets = [f"{term} within ± {width}" for term, width in question.get("precision", {}).items()]
     about = question.get("family") or ("submodel" in question and f"nested in {question['submodel']}")
+    targets += ["without an interval"] * (question.get("interval") == 0)
     return "; ".join([f"{text} ({about})" if about else text, *targets])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.parts import banner
+from flows.page.parts import banner, folded
 from flows.page.releasing import text_of_command
 from flows.page.state import State, count
 from flows.page.steps.budget import split_table
@@ -12,7 +12,8 @@ from tasks.protocol.plan_file import PAGES
 from tasks.protocol.prepare import PreparedPlan
 from tasks.protocol.registration import is_released
 
-_SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".json")
+_SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".png", ".pdf", ".json")
+_FIGURES = ("svg", "png", "pdf")
 
 
 def screen(state: State) -> ui.Tag:
@@ -21,8 +22,7 @@ def screen(state: State) -> ui.Tag:
         ui.output_ui("progress"),
         ui.output_ui("results"),
         ui.output_ui("to_release"),
-        ui.h2("What this page does, as commands"),
-        ui.tags.pre("\n".join(commands(state)), tabindex="0"),
+        folded("What this page does, as commands", ui.tags.pre("\n".join(commands(state)), tabindex="0")),
     )
 
 
@@ -39,16 +39,20 @@ def serve(input: Inputs, state: State) -> None:
             return ui.p("Open the budget first, in step 4.")
         if found.split.refusal:
             return banner(found.split.refusal)
+        is_free = is_released(found.plan, account)
         does = f"charge ε {found.split.total:.4g} and release"
-        if is_released(found.plan, account):
+        if is_free:
             does = "write the results again, which charges nothing"
         empty = ", ".join(found.without_interval)
-        return ui.div(
+        label = "Release the stored result (free)" if is_free else "Charge and release"
+        parts = (
             split_table(found),
             banner(f"No interval is expected for {empty}.") if empty else None,
             ui.input_text("confirm", f"To {does}, type {_word(state, found)}", width="100%"),
-            ui.input_action_button("release", "Charge and release", class_="btn-danger"),
+            ui.input_checkbox("again", "Charge again the questions whose estimates were lost", False),
+            ui.input_action_button("release", label, class_="btn-secondary" if is_free else "btn-danger"),
         )
+        return folded("Write the results again", *parts) if is_free else ui.div(*parts)
 
     @reactive.effect
     @reactive.event(input.release)
@@ -58,7 +62,7 @@ def serve(input: Inputs, state: State) -> None:
             ui.notification_show("The files changed; forecast all questions again.", type="warning")
         elif input.confirm().strip() != (word := _word(state, found)):
             ui.notification_show(f"Nothing was charged: type {word} to confirm.", type="warning")
-        elif not releasing.start(_release(state, found)):
+        elif not releasing.start(_release(state, found, again=input.again())):
             ui.notification_show("A release is under way.", type="warning")
 
     @reactive.poll(lambda: releasing.progress, 0.5)
@@ -110,18 +114,24 @@ def _results(folder: Path) -> ui.Tag | None:
 
 
 def _ended(status: int | None) -> str:
-    failed = "It ended without a result. Its messages are below. A charge that was made stays."
-    return failed if status else "Released."
+    failed = (
+        "It ended without a result, and its messages are below. What was paid is listed in step 4. Release "
+    )
+    return f"{failed}again: a paid question is not drawn twice." if status else "Released."
 
 
-def _release(state: State, found: PreparedPlan | None = None) -> list[list[str]]:
-    """Return the commands of a release, with a figure of each survival curve."""
+def _release(state: State, found: PreparedPlan | None = None, again: bool = False) -> list[list[str]]:
+    """Return the commands of a release, with figures of each survival curve."""
     files = state.files
     shown = ["--digest", found.plan.digest, "--yes"] if found else []
-    shown += ["--none-expected"] * bool(found and found.without_interval)
+    shown += ["--none-expected"] * bool(found and found.without_interval) + ["--again"] * again
     release = ["protocol", "release", files.plan.name, "--out", files.results.name, *shown]
     figures = [f"{files.results.name}/{each['name']}" for each in files.questions if "survival" in each]
-    drawn = [["figure", each, "--format", "svg", "--out", f"{each}.svg", "--force"] for each in figures]
+    drawn = [
+        ["figure", each, "--format", kind, "--out", f"{each}.{kind}", "--force"]
+        for each in figures
+        for kind in _FIGURES
+    ]
     return [release, *drawn]
 
 

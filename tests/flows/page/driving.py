@@ -1,5 +1,6 @@
 """``dpcost open`` in a process of its own, driven in Chromium as a person uses it."""
 
+import base64
 import json
 import os
 import sys
@@ -34,18 +35,20 @@ def served(folder, file="people.csv", wrapper=()):
     environment = {**os.environ, "DPCOST_HOME": str(folder / "home")}
     with log.open("w") as output:
         options = {"cwd": folder, "env": environment, "stdout": output, "stderr": output}
-        with own_process([*wrapper, sys.executable, "-c", DPCOST, "open", file], **options) as process:
+        with own_process(
+            [*wrapper, sys.executable, "-c", DPCOST, "open", *filter(None, [file]), "--no-browser"], **options
+        ) as process:
             until(lambda: "token=" in log.read_text() or process.poll() is not None)
             yield next(word for word in log.read_text().split() if word.startswith("http"))
 
 
 @contextmanager
-def window(address, folder, *options):
-    """Open the page in a browser of its own."""
+def window(address, folder, *options, shows="Still missing or wrong"):
+    """Open the page in a browser of its own, and wait until it shows a text."""
     folder.mkdir(exist_ok=True)
     with browser("about:blank", folder, "--window-size=1200,1000", *options) as tab:
         tab.send("Page.enable")
-        tab.open(address, "Still missing or wrong")
+        tab.open(address, shows)
         wait(tab)
         yield tab
 
@@ -81,9 +84,9 @@ def click(tab, words):
 def declare(tab):
     """Fill the first step for the table of `people`."""
     check(tab, "used", "age", "cost", "group")
-    fill(tab, privacy_unit="a person", clusters="none", number_lower_0="18", number_upper_0="90")
-    fill(tab, number_source_0="a law", number_lower_1="0", number_upper_1="200", number_source_1="a law")
-    fill(tab, category_categories_2="a, b", category_source_2="a codebook")
+    check(tab, "unit", "one")
+    fill(tab, source_all="a law", number_lower_0="18", number_upper_0="90")
+    fill(tab, number_lower_1="0", number_upper_1="200", category_categories_2="a, b")
 
 
 def ask(tab):
@@ -116,3 +119,14 @@ def people(folder, n=3000, note=""):
     lines = (f"{18 + k * 7 % 73},{(k * 37 % 101) + (k * 7 % 73)},{'ab'[k * 3 % 2]},{note}" for k in range(n))
     (folder / "people.csv").write_text("age,cost,group,note\n" + "\n".join(lines) + "\n")
     return folder
+
+
+def shot(tab, path, width=1280, height=900, dark=False):
+    """Write a picture of the whole screen."""
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    tab.send("Emulation.setEmulatedMedia", features=scheme)
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    tab.send("Emulation.setDeviceMetricsOverride", **size)
+    wait(tab)
+    content = tab.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+    path.write_bytes(base64.b64decode(content))

@@ -4,8 +4,8 @@ import pytest
 
 from flows.page.files import codes_of, list_of, number_of, opened_files, quoted_entry, text_of_list
 from flows.page.forecasts import needed, needed_times
-from flows.page.parts import chart, gauge
 from flows.page.steps.questions import question_of, text_of_question
+from reports.charts.budgets import budget_gauge, half_width_chart
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
@@ -169,6 +169,6 @@ def test_a_half_width_between_two_forecasts_is_interpolated():
 
 
 def test_pictures_show_names_as_text():
-    assert "&lt;b&gt;" in str(chart({"<b>": [(1.0, 0.4), (2.0, 0.3)]}, 1.0))
-    assert ">120<" in str(chart({"b": [(1.0, 123.0), (2.0, 30.0)]}, 1.0))
-    assert "1.5 of 2 is spent" in str(gauge(1.5, 1.0, 2.0))
+    assert "&lt;b&gt;" in str(half_width_chart({"<b>": [(1.0, 0.4), (2.0, 0.3)]}, 1.0))
+    assert ">120<" in str(half_width_chart({"b": [(1.0, 123.0), (2.0, 30.0)]}, 1.0))
+    assert "1.5 of 2 is spent" in str(budget_gauge(1.5, 1.0, 2.0))

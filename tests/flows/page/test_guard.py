@@ -13,7 +13,7 @@ async def application(scope, receive, send):
     await send({"type": "seen"})
 
 
-def answer(guarded, *, token="", cookie="", kind="http", **headers):
+def answer(guarded, *, token="", cookie="", kind="http", path="/", **headers):
     """Return the messages that a visitor gets."""
     named = {"host": HOST, "cookie": f"dpcost_page_{PORT}={cookie}", **headers}
     pairs = [(name.encode(), value.encode()) for name, value in named.items()]
@@ -22,7 +22,7 @@ def answer(guarded, *, token="", cookie="", kind="http", **headers):
     async def send(message):
         sent.append(message)
 
-    scope = {"type": kind, "headers": pairs, "query_string": f"token={token}".encode()}
+    scope = {"type": kind, "path": path, "headers": pairs, "query_string": f"token={token}".encode()}
     asyncio.run(guarded(scope, None, send))
     return sent
 
@@ -42,6 +42,14 @@ def test_the_address_sets_a_cookie_that_opens_the_page(guarded):
     assert answer(guarded, cookie=guarded.token, kind="websocket", origin=f"http://{HOST}") == [
         {"type": "seen"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "place"), [("/2/", b"/2/"), ("//other.org", b"/other.org"), ("/a\r\nb", b"/a%0D%0Ab")]
+)
+def test_the_token_leaves_the_address_and_no_other_host_is_reached(guarded, path, place):
+    first, _ = answer(guarded, token=guarded.token, path=path)
+    assert dict(first["headers"])[b"location"] == place
 
 
 @pytest.mark.parametrize(
