@@ -241,12 +241,10 @@ _WORTH = 4.0  # times the variance of new moments
 _VISIBLE = 2.0  # standard deviations of the squares of noise
 _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
-_OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
-_LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
+_LEAST_CURVATURE = 0.5  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _RESOLVED = 0.7  # of the directions
-_LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
 
 class Steps(NamedTuple):
@@ -474,23 +472,22 @@ class Slopes(NamedTuple):
     def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
         """Return the slopes of released steps."""
         family, white = state.family, state.white
-        least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
-        known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
+        known = float(np.mean(state.damping)) * np.maximum(white.curvature, _LEAST_CURVATURE)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
         points, steps = (np.array(each).reshape(len(each), -1) for each in (state.points, state.steps))
         full = NewtonSteps(points, steps, np.array(state.step_stds), 1.0, state.theta.ravel())
-        own = 0.0 if family.is_linear else _OWN_VARIANCE
         known = np.tile(known, int(np.prod(family.classes)))
-        middle, variance = combined(full, known, state.variance, own)
+        middle, variance = combined(full, known, state.variance)
         if family.classes:
             return cls(np.zeros_like(middle), middle, np.nan, float(variance[0]))
         one = white.one / np.linalg.norm(white.one)
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
         slopes, resolved = middle - constant, white.curvature
         noise = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
-        least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
-        squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
+        squares = max(
+            float(np.maximum(resolved, _LEAST_CURVATURE) @ (white.directions.T @ slopes) ** 2), _TINY
+        )
         return cls(constant, slopes, squares, noise)
 
 
