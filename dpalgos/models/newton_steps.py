@@ -90,25 +90,27 @@ class NewtonSteps(NamedTuple):
         )
 
 
-def combination_weights(steps: NewtonSteps, entry_variance: float) -> FloatArray:
+def combination_weights(steps: NewtonSteps, entry_variance: float, own_variance: float = 0.0) -> FloatArray:
     """Return the weights w (T,), of sum 1, that minimize the variance of Σ w_t (θ_t + g_t).
 
-        w ∝ K⁻¹ 1,   K = v Σ_j g_j g_j' + diag(s_t²)
+        w ∝ K⁻¹ 1,   K = v Σ_j g_j g_j' + diag(s_t² + o g_t'g_t)
 
     g_t = H (θ* − θ_t) + noise of standard deviation s_t; g_j are its coordinates j over the steps. Columns
     are white up to an error: entries of H − I have ``entry_variance`` v. The error of θ_t + g_t has noise of
     variance s_t². Its other part has covariance v (θ* − θ_t)'(θ* − θ_u) with step u, which v g_t'g_u
-    estimates. These are the weights of generalized least squares (Anderson 1965 has them without noise).
+    estimates. ``own_variance`` o is for steps that are not linear in θ. These are the weights of
+    generalized least squares (Anderson 1965 has them without noise).
     """
     g, n_steps = steps.gradients, len(steps.points)
-    covariance = entry_variance * (g @ g.T) + np.diag(steps.stds**2)
+    variances = steps.stds**2 + own_variance * (g**2).sum(axis=1)
+    covariance = entry_variance * (g @ g.T) + np.diag(variances)
     size = max(float(covariance.trace()), float(np.finfo(float).tiny))
     weights = np.linalg.solve(covariance / size + _JITTER * np.eye(n_steps), np.ones(n_steps))
     return np.asarray(weights / weights.sum())
 
 
 def combined(
-    steps: NewtonSteps, curvature: FloatArray, start_variance: float
+    steps: NewtonSteps, curvature: FloatArray, start_variance: float, own_variance: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the combination of steps (d,), and the variance that noise leaves in each direction, (d,).
 
@@ -116,7 +118,7 @@ def combined(
     step's noise, and of the start's.
     """
     n_steps = len(steps.points)
-    weights = combination_weights(steps, _ENTRY_VARIANCE)
+    weights = combination_weights(steps, _ENTRY_VARIANCE, own_variance)
     middle = weights @ (steps.points + steps.gradients)
     keeps = 1 - curvature
     left: FloatArray = np.zeros((n_steps + 1, len(curvature)))  # of each step's noise

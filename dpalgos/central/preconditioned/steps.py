@@ -241,6 +241,7 @@ _WORTH = 4.0  # times the variance of new moments
 _VISIBLE = 2.0  # standard deviations of the squares of noise
 _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that are not 1
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
+_OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
 _LEAST_CURVATURE = 0.5  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
@@ -292,9 +293,7 @@ class Steps(NamedTuple):
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
-    def wants_whitening(
-        self, numbers: Numbers, t: int, noise_multiplier: float, *, has_long_rows: bool
-    ) -> bool:
+    def wants_whitening(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
         """Return whether step ``t`` whitens the rows again in its place.
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
@@ -306,8 +305,6 @@ class Steps(NamedTuple):
         """
         if t >= N_WHITENINGS or numbers.has_few_rows:
             return False
-        if t == 0 and has_long_rows:
-            return True
         white, linear = self.white, numbers.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and numbers.interval)
         noise = noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows)
@@ -478,7 +475,8 @@ class Slopes(NamedTuple):
         points, steps = (np.array(each).reshape(len(each), -1) for each in (state.points, state.steps))
         full = NewtonSteps(points, steps, np.array(state.step_stds), 1.0, state.theta.ravel())
         known = np.tile(known, int(np.prod(family.classes)))
-        middle, variance = combined(full, known, state.variance)
+        own = 0.0 if family.is_linear else _OWN_VARIANCE
+        middle, variance = combined(full, known, state.variance, own)
         if family.classes:
             return cls(np.zeros_like(middle), middle, np.nan, float(variance[0]))
         one = white.one / np.linalg.norm(white.one)
