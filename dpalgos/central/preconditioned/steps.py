@@ -243,9 +243,10 @@ _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that a
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
-_LEAST_CURVATURE = 0.5  # counted with, where rows are clipped or below the floor
+_LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _RESOLVED = 0.7  # of the directions
+_LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
 
 class Steps(NamedTuple):
@@ -469,7 +470,8 @@ class Slopes(NamedTuple):
     def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
         """Return the slopes of released steps."""
         family, white = state.family, state.white
-        known = float(np.mean(state.damping)) * np.maximum(white.curvature, _LEAST_CURVATURE)
+        least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
+        known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
         points, steps = (np.array(each).reshape(len(each), -1) for each in (state.points, state.steps))
