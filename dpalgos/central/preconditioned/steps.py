@@ -485,9 +485,8 @@ class Slopes(NamedTuple):
         constant = one * (one @ middle) if intercept else np.zeros_like(middle)
         slopes, resolved = middle - constant, white.curvature
         noise = max(float(variance.sum()), _TINY) * (2 - resolved.mean() if family.has_counts else 1)
-        squares = max(
-            float(np.maximum(resolved, _LEAST_CURVATURE) @ (white.directions.T @ slopes) ** 2), _TINY
-        )
+        least = _LEAST_OF_COUNTS if family.has_counts else _LEAST_CURVATURE
+        squares = max(float(np.maximum(resolved, least) @ (white.directions.T @ slopes) ** 2), _TINY)
         return cls(constant, slopes, squares, noise)
 
 
