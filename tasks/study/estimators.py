@@ -19,6 +19,7 @@ from tasks.size_rules import delta_at, evaluate_all
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
 MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
+COUNT_BOUND = "count_bound"  # the keyword for the public maximum of counts
 _ANY_BOUND = 1.0  # in place of a bound that a forecast chooses, where keywords are checked
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3, "T": 10}
@@ -172,11 +173,14 @@ class EstimatorSpec(Strict):
 
 
 def structure_of(
-    estimator: str, offset_bounds: tuple[float, float] | None, max_weight: float | None
+    estimator: str,
+    offset_bounds: tuple[float, float] | None,
+    max_weight: float | None,
+    count_bound: float | None = None,
 ) -> dict[str, Any]:
-    """Return the keywords by which an estimator knows of the constant, of an offset and of weights."""
+    """Return the keywords by which an estimator knows of the constant, an offset, weights and counts."""
     bounds = offset_bounds and list(offset_bounds)  # as JSON has it
-    structure = {INTERCEPT: True, OFFSET: bounds, MAX_WEIGHT: max_weight}
+    structure = {INTERCEPT: True, OFFSET: bounds, MAX_WEIGHT: max_weight, COUNT_BOUND: count_bound}
     takes = dpalgos.get_estimator(estimator).takes
     return {name: value for name, value in structure.items() if value is not None and takes(name)}
 
