@@ -20,7 +20,7 @@ from dpalgos.api import build_params, check_number_of_users, result_of, run_esti
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import AnyEstimator, UnitEstimator
 from dpalgos.core.hardened_noise import SecureSpend, check_grid, no_sampler, safe_event
-from dpalgos.core.slots import planned_events, quantity
+from dpalgos.core.plans import planned_events, quantity
 from dpalgos.errors import InputError
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamRefused

@@ -28,6 +28,7 @@ import httpx
 from data.errors import StoreError
 from data.store.folders import PROJECT_ROOT, atomic_write
 from flows import ENDS_WITH, NO_ANALYTICS, ServerError
+from flows.empty_history import start_history
 from flows.progress import say, stored_blocks
 from flows.server_process import server_of
 from tasks.run.watch import watched
@@ -162,7 +163,7 @@ def running_server(
     """
     host = bound_host(listening)
     address = f"http://{host}:{listening.getsockname()[1]}/api"
-    require_usable_history(home)
+    prepare_history(home)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
@@ -229,10 +230,13 @@ _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
 
 
-def require_usable_history(home: Path) -> None:
-    """Refuse a file of Prefect's history that no restart makes usable: damaged, closed, or newer."""
+def prepare_history(home: Path) -> None:
+    """Start Prefect's history in a new home, or refuse one that no restart makes usable."""
     file = home / "prefect" / "prefect.db"
-    if _database(home) != str(file) or not file.exists():
+    if _database(home) != str(file):
+        return
+    if not file.exists():
+        start_history(file)
         return
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)) as history:

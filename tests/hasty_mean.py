@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import clipped_mean
-from dpalgos.core.slots import Share, gaussian_plan
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.rows.products import truncate
 

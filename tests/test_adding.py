@@ -21,7 +21,7 @@ import dpalgos
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.noise_source import NoNoise
-from dpalgos.core.slots import Gaussian
+from dpalgos.accounting.events import Gaussian
 from dpalgos.core.spend import Spend
 from flows.serve import deployments
 from flows.studies.results import headline_of

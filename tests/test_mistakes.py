@@ -24,7 +24,7 @@ import numpy as np
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.rows import clipped_mean
-from dpalgos.core.slots import Share, gaussian_plan
+from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma
 from dpalgos.params import positive
 from dpalgos.rows.products import truncate

@@ -7,20 +7,15 @@ finds the factor at which the planned events prove the requested ε.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import (
-    BoundedRangeEvent,
-    Event,
-)
+from dpalgos.accounting.events import Event, SampledGaussian
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.losses import EventCost, pld_epsilon
+from dpalgos.accounting.losses import pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0
@@ -76,25 +71,13 @@ def least_noise(
     If ``holds``, the plan itself is known to prove (ε, δ). Otherwise, or if releases are ``many``, the search
     starts from a plan that Rényi DP proves, which is fast.
     """
-    kinds = tuple(
-        (type(event), tuple((item.name, getattr(event, item.name)) for item in fields(event) if item.init))
-        for event in events
-    )
-    return _least_factor(kinds, epsilon, delta, holds, many or not holds)
+    return _least_factor(tuple(events), epsilon, delta, holds, many or not holds)
 
 
 @lru_cache(maxsize=4096)
-def _least_factor(
-    kinds: tuple[tuple[type[Event], tuple[tuple[str, Any], ...]], ...],
-    epsilon: float,
-    delta: float,
-    holds: bool,
-    many: bool,
-) -> float:
-    events = [kind(**dict(values)) for kind, values in kinds]
-
+def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float, holds: bool, many: bool) -> float:
     def planned(factor: float) -> list[Event]:
-        return [_rounded(event.scaled(factor)) for event in events]
+        return [event.scaled(factor) for event in events]
 
     most = 1.0 if holds else np.inf
     if many:
@@ -103,20 +86,13 @@ def _least_factor(
     return least_noise_factor(planned, epsilon, delta, most=most)
 
 
-def _rounded(event: Event) -> Event:
-    """Round ε0 as the noise scale 2/ε0 rounds it: a run then has exactly a certificate computed here."""
-    if isinstance(event, BoundedRangeEvent):
-        return replace(event, epsilon=2 / (2 / event.epsilon))
-    return event
-
-
 @lru_cache(maxsize=1024)
 def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releases: int) -> float:
     """Return about the smallest z at which ``n_releases`` sums over Poisson samples are (ε, δ)-DP."""
 
     def excess(log_multiplier: float) -> float:
-        cost = EventCost("sampled", float(np.exp(log_multiplier)), n_releases, rate)
-        return float(np.log(max(pld_epsilon((cost,), delta), 1e-300) / epsilon))
+        event = SampledGaussian(float(np.exp(log_multiplier)), rate, times=n_releases)
+        return float(np.log(max(pld_epsilon((event,), delta), 1e-300) / epsilon))
 
     # Valid if all rows are drawn; the grid adds less than 0.005.
     high = float(np.log(noise_multiplier(epsilon, delta, n_releases))) + 0.005

@@ -17,9 +17,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, FailureEvent, GaussianEvent, Relation
+from dpalgos.accounting.events import Dominating, Event, Gaussian, Relation, SampledGaussian
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.losses import EventCost, pld_epsilon
+from dpalgos.accounting.losses import pld_epsilon
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
@@ -83,21 +83,21 @@ class _Mixture:
 def _mixed_epsilon(mixture: _Mixture, delta: float) -> float:
     """Return the smallest ε that is proved for a mixture, computed once for repeated runs."""
     delta -= sum(event.failure for event in mixture.events)
-    releases = [event for event in mixture.events if not isinstance(event, FailureEvent)]
-    costs = _merged(cost for event in releases if (cost := event.dominated))
+    releases = [event for event in mixture.events if not event.is_failure]
+    known = [each for event in releases if (each := event.dominating) is not None]
     sum_of_epsilons = sum(event.pure_epsilon for event in releases)
     if delta <= 0:
         return sum_of_epsilons if delta == 0 else float("inf")
     mu = total_mu(releases)
-    if all(isinstance(event, GaussianEvent) for event in releases):
+    if all(type(event) is Gaussian for event in releases):
         return gaussian_epsilon(delta, mu)
     proved = [
         renyi_epsilon(releases, delta),
         sum_of_epsilons,
         gaussian_epsilon(delta, mu),  # valid for random rows, as if all were drawn
     ]
-    if all(event.dominated for event in releases) and all(0 < cost.parameter < np.inf for cost in costs):
-        proved.append(pld_epsilon(costs, delta))
+    if len(known) == len(releases) and all(map(_has_losses, known)):
+        proved.append(pld_epsilon(_merged(known), delta))
     return min(proved)
 
 
@@ -148,7 +148,7 @@ def total_mu(events: Sequence[Event]) -> float:
 
 def exact_mu(events: Sequence[Event]) -> float | None:
     """Return the exact μ of the events if all are Gaussian and about everyone, otherwise None."""
-    exact = all(isinstance(event, GaussianEvent) and event.group is None for event in events)
+    exact = all(type(event) is Gaussian and event.group is None for event in events)
     return total_mu(events) if exact else None
 
 
@@ -164,7 +164,7 @@ def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
     delta -= sum(event.failure for event in events)
     curves: dict[str, FloatArray] = {}
     for event in events:
-        if not isinstance(event, FailureEvent):
+        if not event.is_failure:
             curves[event.label] = curves.get(event.label, np.zeros_like(ORDERS)) + event.renyi(ORDERS)
     total = np.sum(list(curves.values()), axis=0) if curves else np.zeros_like(ORDERS)
     best = int(np.argmin(_renyi_bound(total, max(delta, np.finfo(float).tiny), ORDERS)))
@@ -174,27 +174,34 @@ def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
 
 
 def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
-    silent = ("label", "relation", "group", "sensitivity", "l2_sensitivity", "support")
+    silent = ("label", "relation", "group", "sensitivity", "support", "forms")
     return tuple(
         (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))
         for event in events
     )
 
 
-def _merged(costs: Iterable[EventCost]) -> tuple[EventCost, ...]:
-    """Return the costs with equal ones counted together; composition does not depend on their order.
+def _has_losses(event: Dominating) -> bool:
+    """Return whether losses are finite: noise multipliers and ε may be 0, or so large that they are not."""
+    size = event.noise_multiplier if isinstance(event, Gaussian | SampledGaussian) else event.epsilon
+    return 0 < size < np.inf
+
+
+def _merged(events: Iterable[Dominating]) -> tuple[Dominating, ...]:
+    """Return events with equal ones counted together; composition does not depend on their order.
 
     All Gaussian releases are exactly one: their dominating pairs compose to a shift by √Σ 1/z².
     """
-    counts: dict[tuple[str, float, float], int] = {}
+    counts: dict[Dominating, int] = {}
     precision = 0.0
-    for kind, parameter, count, rate in costs:
-        if kind == "gaussian" and parameter > 0:
-            precision += count / parameter**2
+    for event in events:
+        if isinstance(event, Gaussian):
+            precision += event.mu_squared
         else:
-            counts[kind, parameter, rate] = counts.get((kind, parameter, rate), 0) + count
-    others = [EventCost(kind, parameter, count, rate) for (kind, parameter, rate), count in counts.items()]
-    return (*([EventCost("gaussian", precision**-0.5, 1)] if precision else []), *others)
+            one = replace(event, times=1)
+            counts[one] = counts.get(one, 0) + event.times
+    others = [replace(event, times=count) for event, count in counts.items()]
+    return (*([Gaussian(precision**-0.5)] if precision else []), *others)
 
 
 def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatArray:

@@ -12,14 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.accounting.events import (
-    BoundedRangeEvent,
-    Event,
-    GaussianSketchEvent,
-    PureEvent,
-    RandomizerEvent,
-    SampledGaussianEvent,
-)
+from dpalgos.accounting.events import Event, RandomReport, SampledGaussian, Selection, Sketch
 from dpalgos.audit.trials import ReleasedVector, Runs
 from dpalgos.typing import FloatArray
 
@@ -46,9 +39,9 @@ def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> Float
     if event and scale is not None:
         negative_log_density = event.negative_log_density((published - value) / scale).sum(axis=0)
         return np.asarray(-negative_log_density - len(value) * np.log(scale))
-    if isinstance(event, RandomizerEvent):
+    if isinstance(event, RandomReport):
         return _log_reports(value, published, event)
-    if isinstance(event, GaussianSketchEvent):
+    if isinstance(event, Sketch):
         inverse = np.linalg.inv(value)
         moments = np.swapaxes(published, -1, -2) @ published
         log_determinant = np.linalg.slogdet(value)[1]
@@ -189,10 +182,10 @@ def _scale(release: ReleasedVector) -> FloatArray | None:
     if release.published.dtype.kind != "f" or release.published.shape != release.value.shape:
         return None
     # The neighbors do not share rows that were drawn at random.
-    return None if event is None or isinstance(event, SampledGaussianEvent) else event.noise_scale
+    return None if event is None or isinstance(event, SampledGaussian) else event.noise_scale
 
 
-def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEvent) -> FloatArray:
+def _log_reports(value: FloatArray, published: FloatArray, event: RandomReport) -> FloatArray:
     """Return the log density of people's reports, (R,), relative to reports that do not depend on them.
 
     The density ratio is e^ε in the region of v = ± z/‖z‖, whose sign is + with probability ½ + ‖z‖/(2r). It
@@ -209,9 +202,9 @@ def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEven
 
 
 def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) -> FloatArray | None:
-    if not isinstance(event, BoundedRangeEvent | PureEvent) or scores.ndim != 2:
+    if not isinstance(event, Selection) or scores.ndim != 2:
         return None
-    if getattr(event, "support", ()):  # a number is chosen; the scores are those of a few probes
+    if event.support:  # a number is chosen; the scores are those of a few probes
         return None
     left = np.array(scores * (event.epsilon / (2 * np.asarray(event.sensitivity))))
     total, trial = np.zeros(left.shape[1]), np.arange(left.shape[1])
@@ -259,12 +252,12 @@ def _least_size(releases: list[ReleasedVector]) -> FloatArray:
 
 def _by_trial(release: ReleasedVector) -> FloatArray:
     published = release.published
-    if isinstance(_event(release), GaussianSketchEvent):
+    if isinstance(_event(release), Sketch):
         return published.reshape(len(published), -1).T
     return published.reshape(-1, published.shape[-1])
 
 
 def _law_is_unknown(release: ReleasedVector) -> bool:
     selected = release.published.dtype.kind in "iu"
-    known = isinstance(_event(release), GaussianSketchEvent | RandomizerEvent)
+    known = isinstance(_event(release), Sketch | RandomReport)
     return not (selected or known or _scale(release) is not None)

@@ -29,13 +29,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import (
-    BoundedRangeEvent,
-    BoxNoiseEvent,
-    Event,
-    GaussianNoiseEvent,
-    GaussianSketchEvent,
-)
+from dpalgos.accounting.events import Cube, Event, Gaussian, SampledGaussian, Selection, Sketch
 from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.rates import CONFIDENCE
 from dpalgos.audit.trials import ReleasedVector
@@ -61,14 +55,14 @@ class DrawnNoise:
         for release in releases:
             event = release.events[0] if release.events else None
             with np.errstate(all="ignore"):  # from values that overflowed
-                if isinstance(event, BoundedRangeEvent):
+                if isinstance(event, Selection) and event.by != "peeling":
                     self._add_selection(release, event)
                 elif event is not None and (law := _sizes(release, event)) is not None:
                     sizes, shape, power = law
                     count, total, *_ = self.gamma.get(event.label, (0, 0.0))
                     self.gamma[event.label] = count + len(sizes), total + float(sizes.sum()), shape, power
 
-    def _add_selection(self, release: ReleasedVector, event: BoundedRangeEvent) -> None:
+    def _add_selection(self, release: ReleasedVector, event: Selection) -> None:
         if release.by_column:
             return
         laws = (replace(release, events=(event.scaled(factor),)) for factor in (_HALF, *_REJECTED))
@@ -101,7 +95,7 @@ def epsilon_of_drawn_noise(events: Sequence[Event], ratios: dict[str, float], de
 def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, float] | None:
     """Return Gamma variables of a release's noise, and their declared shape and power."""
     value, published = release.value, release.published
-    if isinstance(event, GaussianSketchEvent):
+    if isinstance(event, Sketch):
         distance = np.einsum("rij,rpi,rpj->r", np.linalg.inv(value), published, published)
         return np.asarray(distance / 2), event.n_rows * value.shape[-1] / 2, 0.5
     scale = event.noise_scale
@@ -109,7 +103,7 @@ def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, fl
         return None
     is_resolved = (np.abs(value) < _RESOLVED / np.finfo(float).eps * scale) & np.isfinite(published)
     sizes = event.negative_log_density((published - value) / scale)
-    if isinstance(event, BoxNoiseEvent):
+    if isinstance(event, Cube):
         return sizes[0, is_resolved.all(axis=0)], len(value), 1.0
-    half = 0.5 if isinstance(event, GaussianNoiseEvent) else 1.0
+    half = 0.5 if isinstance(event, Gaussian | SampledGaussian) else 1.0
     return sizes[is_resolved], half, half

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.composition import certified_epsilon, exact_mu
-from dpalgos.accounting.events import Event, Relation, UnprotectedEvent
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import build_params
 from dpalgos.audit.attack import AuditResult, attack
 from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
@@ -146,7 +146,7 @@ def _audit_releases(
     if min(ratios.values(), default=1) < 1:
         found = dataclasses.replace(found, noise_epsilon=epsilon_of_drawn_noise(events, ratios, claim.delta))
     # Sensitivities mean nothing if a release is unprotected.
-    is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
+    is_stated = not any(event.is_unprotected for event in events)
     largest, moved = max((each[1:3] for each in replayed if is_stated), default=(0.0, ""))
     return dataclasses.replace(found, noise_ratios=ratios, largest_move=largest, moved=moved)
 

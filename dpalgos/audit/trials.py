@@ -14,14 +14,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dpalgos.accounting.events import (
-    Event,
-    FailureEvent,
-    RandomizerEvent,
-    Relation,
-    SampledGaussianEvent,
-    UnprotectedEvent,
-)
+from dpalgos.accounting.events import Event, RandomReport, Relation, SampledGaussian, Sketch
 from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.core.estimator import AnyEstimator
@@ -124,8 +117,11 @@ class RecordingSpend(Spend):
         return chosen
 
     def _publish(self, value: FloatArray, draw: Callable[[], A]) -> A:
-        silent = FailureEvent | UnprotectedEvent
-        events = [event for event in self.record.events[self._n_recorded :] if not isinstance(event, silent)]
+        events = [
+            event
+            for event in self.record.events[self._n_recorded :]
+            if not (event.is_failure or event.is_unprotected)
+        ]
         self._n_recorded = len(self.record.events)
         # A run on the neighbor may make more releases than the script has; the comparison finds this.
         index, private = len(self.releases), np.array(value)
@@ -354,13 +350,11 @@ def _published_by(spend: Spend) -> list[FloatArray]:
 def _move(first: ReleasedVector, second: ReleasedVector) -> tuple[float, float, str]:
     """Return the move of a private value and its noise, both in units of its sensitivity, and its label."""
     event = first.events[0] if first.events else None
-    sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-    # The neighbors do not share rows that were drawn at random, or reports.
-    if event is None or sensitivity is None or isinstance(event, SampledGaussianEvent | RandomizerEvent):
+    # The neighbors do not share rows drawn at random, or reports. A sketch is bounded by its ridge.
+    others = SampledGaussian | RandomReport | Sketch
+    if event is None or event.sensitivity is None or isinstance(event, others):
         return 0.0, 1.0, ""
-    is_sum = hasattr(event, "l2_sensitivity")
-    norm = 2.0 if is_sum else getattr(event, "norm", np.inf)
-    size = np.linalg.norm(first.value - second.value, norm, axis=0) / np.asarray(sensitivity)
+    size = np.linalg.norm(first.value - second.value, event.norm, axis=0) / np.asarray(event.sensitivity)
     multiplier = getattr(event, "noise_multiplier", 1 / max(getattr(event, "epsilon", 1.0), 1e-9))
     return float(np.max(np.nan_to_num(size, nan=0.0))), float(multiplier), event.label
 

@@ -26,8 +26,8 @@ import numpy as np
 
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import Lemmas, histogram_sum, lemma

@@ -44,11 +44,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Cube, Event
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Cube, Plan, Share, Slot, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
@@ -147,7 +148,7 @@ class BoxMean(IntervalEstimator):
         epsilon, of_interval = pure_parts(self.epsilon, interval=self.interval is not None)
         groups = self.groups(d)
         roots = sum(group.root for group in groups)
-        plan: dict[str, Slot] = {
+        plan: dict[str, Event] = {
             f"{MEAN} {number}": Cube(epsilon * (group.root / roots)) for number, group in enumerate(groups)
         }
         return plan if self.interval is None else plan | pure_slots(of_interval)

@@ -56,8 +56,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.core.ball import Ball, counts_above, mean_squares
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset

@@ -39,8 +39,8 @@ import numpy as np
 
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, lemma, pair
 from dpalgos.params import choice, count

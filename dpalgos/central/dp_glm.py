@@ -46,10 +46,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Gaussian
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import FamilyEstimator

@@ -37,12 +37,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.accounting.events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, after_selections
 from dpalgos.core.rows import Block, Rows, clipped_moments
-from dpalgos.core.slots import Density, Plan, Proved, after_selections
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.families import Family, get_family
@@ -139,10 +139,12 @@ class DPLinearRegression(TruncatedRegression, NoisyDescent):
     def plan(self, n: float, d: int) -> Plan:
         steps = super().plan(n, d)
         if self.truncation == "none":
-            return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **steps}
+            return {UNTRUNCATED.label: UNPROTECTED, **steps}
         if self.truncation != "private_quantiles":
             return steps
-        quantiles = Density(1.0, k=len(LEVELS), support=(-self.response_bound, self.response_bound))
+        quantiles = Selection(
+            1.0, count=len(LEVELS), support=(-self.response_bound, self.response_bound), by="density"
+        )
         return after_selections(self.epsilon, self.delta, LABEL, quantiles, RESPONSE_SHARE, steps)
 
     def released_family(self, rows: Rows, spend: Spend) -> Family:

@@ -37,21 +37,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.accounting.events import UNPROTECTED, Event, Gaussian, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.plans import Plan, Share, after_selections, concentrated_plan, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import (
-    Density,
-    Gaussian,
-    Plan,
-    Proved,
-    Share,
-    Slot,
-    after_selections,
-    concentrated_plan,
-    gaussian_plan,
-)
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, interval_of_entries
@@ -127,15 +117,15 @@ class DPMean(IntervalEstimator):
     def plan(self, n: float, d: int) -> Plan:
         shares = {} if self.interval is None else INTERVAL_SHARES
         left = 1 - sum(share.share for share in shares.values())
-        plan: dict[str, Slot] = {**gaussian_plan(self.epsilon, self.delta, {MEAN: Share(left), **shares})}
+        plan: dict[str, Event] = {**gaussian_plan(self.epsilon, self.delta, {MEAN: Share(left), **shares})}
         if self.calibration == "paper":
             plan[MEAN] = Gaussian(float(np.sqrt(np.log(1 / self.delta)) / self.epsilon))
         if self.truncation == "none":
-            return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **plan}
+            return {UNTRUNCATED.label: UNPROTECTED, **plan}
         if self.truncation == "bound":
             return plan
         bound = self.value_bound
-        quantiles = Density(1.0, k=len(LEVELS) * d, support=(-bound, bound))
+        quantiles = Selection(1.0, count=len(LEVELS) * d, support=(-bound, bound), by="density")
         if self.calibration == "tight":
             return after_selections(self.epsilon, self.delta, LABEL, quantiles, COLUMNS_SHARE, plan)
         both = {LABEL: (COLUMNS_SHARE, quantiles), MEAN: (1 - COLUMNS_SHARE, plan[MEAN])}

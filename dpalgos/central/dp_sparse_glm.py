@@ -46,8 +46,8 @@ import numpy as np
 
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import STEP_LEMMAS, dense, noisy_ht, planned_rounds, printed_rounds
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean

@@ -41,14 +41,14 @@ C).
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.accounting.events import UNPROTECTED, Gaussian, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.dp_linear_regression import TruncatedRegression
 from dpalgos.central.dp_sparse_glm import sparse_descent
 from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
+from dpalgos.core.plans import Plan, after_selections, concentrated_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Density, Gaussian, Plan, Proved, after_selections, concentrated_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.models.newton_steps import prune_noise
@@ -125,10 +125,12 @@ class DPSparseLinearRegression(SparsityEstimator, TruncatedRegression):
         # As printed, B = 4 (R + C √s x_max) x_max is twice the true sensitivity.
         rounds = planned_rounds(*budget) if is_tight else printed_rounds(*budget, excess=2.0)
         if self.truncation == "none":
-            return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **rounds}
+            return {UNTRUNCATED.label: UNPROTECTED, **rounds}
         if self.truncation != "private_quantiles":
             return rounds
-        quantiles = Density(1.0, k=len(LEVELS), support=(-self.response_bound, self.response_bound))
+        quantiles = Selection(
+            1.0, count=len(LEVELS), support=(-self.response_bound, self.response_bound), by="density"
+        )
         if is_tight:
             return after_selections(self.epsilon, self.delta, LABEL, quantiles, RESPONSE_SHARE, rounds)
         first = {LABEL: (RESPONSE_SHARE, quantiles), "rest": (1 - RESPONSE_SHARE, Gaussian(1.0))}

@@ -40,24 +40,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.accounting.events import UNPROTECTED, Event, Gaussian, Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.noisy_iht import dense
+from dpalgos.core.plans import Plan, after_selections, concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import (
-    Density,
-    Gaussian,
-    Laplace,
-    Peeling,
-    Plan,
-    Proved,
-    Selection,
-    Slot,
-    after_selections,
-    concentrated_plan,
-    least_noise_plan,
-)
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean, box
@@ -136,21 +124,21 @@ class DPSparseMean(SparsityEstimator):
         if self.calibration == "paper":
             multiplier = printed_multiplier(self.epsilon, self.delta, s)
             peeled = {
-                SELECTION: Peeling(2 / multiplier, k=s, by_magnitude=True),
-                VALUES: Laplace(1 / multiplier, n_entries=s),
+                SELECTION: Selection(2 / multiplier, count=s, by_magnitude=True, by="peeling"),
+                VALUES: Laplace(1 / multiplier, count=s),
             }
             if self.truncation == "none":
-                return {UNTRUNCATED.label: Proved(UnprotectedEvent(label="")), **peeled}
+                return {UNTRUNCATED.label: UNPROTECTED, **peeled}
             return peeled
-        shares: dict[str, tuple[float, Slot]] = {
-            SELECTION: (_SELECTION_SHARE, Selection(1.0, k=s, by_magnitude=True)),
+        shares: dict[str, tuple[float, Event]] = {
+            SELECTION: (_SELECTION_SHARE, Selection(1.0, count=s, by_magnitude=True)),
             VALUES: (1 - _SELECTION_SHARE, Gaussian(1.0)),
         }
         budget = self.epsilon, self.delta
         plan = least_noise_plan(*budget, concentrated_plan(*budget, shares))
         if self.truncation != "private_quantiles":
             return plan
-        quantiles = Density(1.0, k=len(LEVELS) * s, support=(-bound, bound))
+        quantiles = Selection(1.0, count=len(LEVELS) * s, support=(-bound, bound), by="density")
         plan = after_selections(*budget, LABEL, quantiles, COLUMNS_SHARE, plan)
         return {label: plan[label] for label in (SELECTION, LABEL, VALUES)}
 

@@ -55,8 +55,8 @@ import numpy as np
 from dpalgos.catalog import Form, register
 from dpalgos.central.cumulative_counts import strategy
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, lemma, pair

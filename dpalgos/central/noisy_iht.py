@@ -25,17 +25,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
+from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
 from dpalgos.core.record import Noisy
-from dpalgos.core.slots import (
-    Gaussian,
-    Laplace,
-    Peeling,
-    Plan,
-    Selection,
-    Slot,
-    concentrated_plan,
-    least_noise_plan,
-)
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.peeling import printed_multiplier
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean
@@ -57,10 +49,10 @@ def planned_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int) -
     """Return the smallest noise of the selections and the values of every round."""
     growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / max(n_rounds - 1, 1)))
     weights = growth ** np.arange(n_rounds)
-    shares: dict[str, tuple[float, Slot]] = {}
+    shares: dict[str, tuple[float, Event]] = {}
     for t, weight in enumerate(weights / weights.sum()):
         selected = _SELECTION_SHARE if t < n_rounds - 1 else _LAST_SELECTION_SHARE
-        shares[f"{SELECTION} {t}"] = weight * selected, Selection(1.0, k=sparsity, by_magnitude=True)
+        shares[f"{SELECTION} {t}"] = weight * selected, Selection(1.0, count=sparsity, by_magnitude=True)
         shares[f"{VALUES} {t}"] = weight * (1 - selected), Gaussian(1.0)
     return MappingProxyType(least_noise_plan(epsilon, delta, concentrated_plan(epsilon, delta, shares)))
 
@@ -68,10 +60,10 @@ def planned_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int) -
 def printed_rounds(epsilon: float, delta: float, sparsity: int, n_rounds: int, *, excess: float) -> Plan:
     """Return rounds as printed, of ε/T and δ/T each, whose B is ``excess`` times the true sensitivity."""
     multiplier = excess * printed_multiplier(epsilon / n_rounds, delta / n_rounds, sparsity)
-    plan: dict[str, Slot] = {}
+    plan: dict[str, Event] = {}
     for t in range(n_rounds):
-        plan[f"{SELECTION} {t}"] = Peeling(2 / multiplier, k=sparsity, by_magnitude=True)
-        plan[f"{VALUES} {t}"] = Laplace(1 / multiplier, n_entries=sparsity)
+        plan[f"{SELECTION} {t}"] = Selection(2 / multiplier, count=sparsity, by_magnitude=True, by="peeling")
+        plan[f"{VALUES} {t}"] = Laplace(1 / multiplier, count=sparsity)
     return plan
 
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.accounting.events import UnprotectedEvent
+from dpalgos.accounting.events import UNPROTECTED, Selection
 from dpalgos.catalog import Release
 from dpalgos.central.dp_sparse_glm import SparseDescent, projected
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Plan, Proved, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
 from dpalgos.models.families import Family
@@ -37,7 +37,7 @@ from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.typing import BoolArray, FloatArray
 
 CHOICE = Release("printed cross-validation", unbounded_sensitivity)
-PLAN: Plan = {CHOICE.label: Proved(UnprotectedEvent(label=""))}
+PLAN: Plan = {CHOICE.label: UNPROTECTED}
 N_FOLDS = 5
 
 _EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40

@@ -18,8 +18,8 @@ from dpalgos.catalog import register
 from dpalgos.central.preconditioned.intercept import released_start
 from dpalgos.central.preconditioned.plan import CONSTANT, LOGARITHM, Numbers, intercept_alone
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, laplace_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, laplace_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family

@@ -47,10 +47,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Event, Gaussian, Selection
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
+from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, Selection, Slot, concentrated_plan, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
@@ -269,8 +270,8 @@ def screening_plan(epsilon: float, delta: float, sparsity: int, n_steps: int, se
     """Return the smallest noise of the batches of a selection, followed by steps."""
     sizes = batch_sizes(sparsity)
     batches, steps = batch_shares(sizes), step_shares(n_steps)
-    shares: dict[str, tuple[float, Slot]] = {
-        f"{SCORES} {j}": (selection_share * share, Selection(1.0, k=size, by_magnitude=True))
+    shares: dict[str, tuple[float, Event]] = {
+        f"{SCORES} {j}": (selection_share * share, Selection(1.0, count=size, by_magnitude=True))
         for j, (size, share) in enumerate(zip(sizes, batches, strict=True))
     }
     for t, share in enumerate(steps):

@@ -28,13 +28,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Event, Gaussian, Selection
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
 from dpalgos.central.screened_sparse_glm import SCORES, screened
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
 from dpalgos.core.record import UNRESOLVED
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, Selection, Slot, concentrated_plan, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, outer_product
 from dpalgos.models.families import get_family
@@ -77,8 +78,8 @@ class ScreenedSparseRegression(PrivateEstimator):
     lemmas: ClassVar[Lemmas] = {SCORES: ball_mean, MOMENTS: outer_product}
 
     def plan(self, n: float, d: int) -> Plan:
-        selection = Selection(1.0, k=check_how_many("sparsity", self.sparsity, d), by_magnitude=True)
-        shares: dict[str, tuple[float, Slot]] = {SCORES: (0.5, selection), MOMENTS: (0.5, Gaussian(1.0))}
+        selection = Selection(1.0, count=check_how_many("sparsity", self.sparsity, d), by_magnitude=True)
+        shares: dict[str, tuple[float, Event]] = {SCORES: (0.5, selection), MOMENTS: (0.5, Gaussian(1.0))}
         return least_noise_plan(self.epsilon, self.delta, concentrated_plan(self.epsilon, self.delta, shares))
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:

@@ -29,10 +29,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
+from dpalgos.accounting.events import Gaussian
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian, Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.families import get_family

@@ -36,11 +36,12 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
+from dpalgos.accounting.events import Gaussian
 from dpalgos.catalog import Form, register
 from dpalgos.core.ball import Ball
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean

@@ -36,9 +36,10 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.accounting.calibration import sampled_noise_multiplier
+from dpalgos.accounting.events import Gaussian, SampledGaussian
 from dpalgos.catalog import Form, register
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian, Plan, SampledGaussian, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import FamilyEstimator

@@ -15,7 +15,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 
 Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Assume that λ̃ − τ s is at most the
 smallest eigenvalue of both neighbors. Then G ⪰ γ I on both, and the sketch costs a
-:class:`~dpalgos.accounting.events.GaussianSketchEvent`. The smallest eigenvalues of neighbors differ by at
+:class:`~dpalgos.accounting.events.Sketch`. The smallest eigenvalues of neighbors differ by at
 most B² = s/z, with the noise multiplier z. So λ̃ is too large for one of them only if a standard normal
 variable exceeds τ − 1/z. With τ = Φ⁻¹(1 − δ/100) + 1/z this has probability δ/100, which is charged as a
 failure. Products are sums of x_i r_i with |r_i| ≤ C for any θ
@@ -38,11 +38,11 @@ import scipy
 
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
-from dpalgos.accounting.events import Event, FailureEvent
+from dpalgos.accounting.events import Event, Gaussian, Sketch, failure
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, planned_events
 from dpalgos.core.rows import Block, Rows, second_moments
-from dpalgos.core.slots import Gaussian, Plan, Proved, Sketch, Slot, planned_events
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, eigenvalue_sensitivity, failure_sensitivity
 from dpalgos.params import count, positive
@@ -122,10 +122,10 @@ def mixing_plan(epsilon: float, delta: float, d: int, n_iterations: int) -> Plan
     """Return the smallest noise at which all releases are together (ε, δ)-DP."""
     n_draws = sketch_rows(d, delta, n_iterations)
 
-    def scaled(factor: float) -> dict[str, Slot]:
+    def scaled(factor: float) -> dict[str, Event]:
         product = Gaussian(float(factor * np.sqrt(n_iterations / _PRODUCT_SHARE)))
         sketch = Sketch(n_draws, float(factor * np.sqrt(n_draws * n_iterations / _SKETCH_SHARE)))
-        plan: dict[str, Slot] = {SMALLEST_EIGENVALUE: Gaussian(float(factor / np.sqrt(_EIGENVALUE_SHARE)))}
+        plan: dict[str, Event] = {SMALLEST_EIGENVALUE: Gaussian(float(factor / np.sqrt(_EIGENVALUE_SHARE)))}
         for t in range(n_iterations):
             plan |= {f"{PRODUCT} {t}": product, f"{SKETCH} {t}": sketch}
         return plan
@@ -137,6 +137,8 @@ def mixing_plan(epsilon: float, delta: float, d: int, n_iterations: int) -> Plan
     while renyi_epsilon(events(most), left) > epsilon:
         most *= 2
     plan = scaled(least_noise_factor(events, epsilon, left, most=most, renyi_only=True))
-    failure = Proved(FailureEvent(label="", delta=_MISSED * delta))
-    first: dict[str, Slot] = {SMALLEST_EIGENVALUE: plan[SMALLEST_EIGENVALUE], FAILURE: failure}
+    first: dict[str, Event] = {
+        SMALLEST_EIGENVALUE: plan[SMALLEST_EIGENVALUE],
+        FAILURE: failure(_MISSED * delta),
+    }
     return MappingProxyType(first | plan)

@@ -34,19 +34,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import (
-    Gaussian,
-    Laplace,
-    Peeling,
-    Plan,
-    Selection,
-    Slot,
-    concentrated_plan,
-    least_noise_plan,
-)
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread, entry_interval
@@ -111,11 +103,14 @@ class KarwaVadhanMean(IntervalEstimator):
         kinds = (CENTER,) if self.std_known else (SPREAD, CENTER)
         if self.calibration == "paper":
             epsilon = self.epsilon / d / (len(kinds) + 1)
-            return {**dict.fromkeys(kinds, Peeling(epsilon, k=d)), MEAN: Laplace(epsilon, n_entries=d)}
+            return {
+                **dict.fromkeys(kinds, Selection(epsilon, count=d, by="peeling")),
+                MEAN: Laplace(epsilon, count=d),
+            }
         reserved = {} if self.interval is None else SHARES
         left = 1 - sum(reserved.values()) - _CHOICE_SHARE * len(kinds)
-        shares: dict[str, tuple[float, Slot]] = {
-            **dict.fromkeys(kinds, (_CHOICE_SHARE, Selection(1.0, k=d))),
+        shares: dict[str, tuple[float, Event]] = {
+            **dict.fromkeys(kinds, (_CHOICE_SHARE, Selection(1.0, count=d))),
             **{label: (share, Gaussian(1.0)) for label, share in {MEAN: left, **reserved}.items()},
         }
         plan = concentrated_plan(self.epsilon, self.delta, shares)
@@ -171,7 +166,7 @@ def _choose(spend: Spend, label: str, counts: FloatArray, allowed: BoolArray | N
 
     def draw() -> IntArray:
         size, noise = counts.shape[0] * counts.shape[1], spend.noise
-        drawn = noise.laplace(size) if isinstance(slot, Peeling) else noise.gumbel(size)
+        drawn = noise.laplace(size) if slot.by == "peeling" else noise.gumbel(size)
         noisy = counts + 2 / slot.epsilon * drawn.reshape(counts.shape)
         if allowed is not None:
             noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf

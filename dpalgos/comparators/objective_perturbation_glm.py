@@ -48,11 +48,11 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import ApproximateEvent
+from dpalgos.accounting.events import Proved
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import register
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Proved
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, lemma
 from dpalgos.models.estimators import FamilyEstimator
@@ -122,7 +122,7 @@ class ObjectivePerturbationGLM(FamilyEstimator):
         if self.sparsity is not None:
             check_how_many("sparsity", self.sparsity, d)
         _, certified = self.calibrated(n, d)
-        return {MINIMUM: Proved(ApproximateEvent(label="", epsilon=certified, delta=self.delta))}
+        return {MINIMUM: Proved(certified, delta=self.delta)}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         released = self.perturbed(rows, spend)

@@ -36,8 +36,8 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import register
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, lemma
 from dpalgos.models.estimators import FamilyEstimator

@@ -38,10 +38,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpalgos.accounting.events import Selection
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
-from dpalgos.core.slots import Peeling, Plan, Selection, concentrated_plan, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Lemmas, lemma
@@ -135,13 +136,14 @@ class PrivateFrankWolfeLasso(PrivateEstimator):
         # A choice's noise over the move of its scores: the same for a mean in every step.
         root = float(np.sqrt(8 * T * np.log(1 / self.delta))) / self.epsilon
         if not self.is_regression:
-            return {VERTEX: Peeling(2 / root, times=T)}
+            return {VERTEX: Selection(2 / root, times=T, by="peeling")}
         R = _needed(self.response_bound, "response_bound", "a regression")
         x_max = _needed(self.covariate_bound, "covariate_bound", "a regression")
         largest = (R + self.coef_l1_bound * x_max) * x_max
         changes = [_largest_change(R, x_max, self.printed_norm(t)) for t in range(1, T + 1)]
         return {
-            f"{VERTEX} {t}": Peeling(2 / float(root * largest / change)) for t, change in enumerate(changes)
+            f"{VERTEX} {t}": Selection(2 / float(root * largest / change), by="peeling")
+            for t, change in enumerate(changes)
         }
 
     def printed_norm(self, t: int) -> float:

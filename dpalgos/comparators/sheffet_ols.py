@@ -20,7 +20,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``,
 Why it is private. In both branches the sketched Gram matrix is ⪰ w² I, unless the test passes a matrix with
 σ_min² < w². The probability of this is at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
 neighbor. Given G ⪰ w² I, replacing a row changes G by bb' − aa'. The privacy loss of r draws of N(0, G) is
-the Rényi curve of a :class:`~dpalgos.accounting.events.GaussianSketchEvent`. The test is ε/4-DP because
+the Rényi curve of a :class:`~dpalgos.accounting.events.Sketch`. The test is ε/4-DP because
 σ_min² moves by at most B².
 
 Calibrations
@@ -46,12 +46,12 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
+from dpalgos.accounting.events import Laplace, Sketch, failure
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_moments
-from dpalgos.core.slots import Laplace, Plan, Proved, Sketch
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Lemmas, eigenvalue_sensitivity, failure_sensitivity
@@ -112,7 +112,7 @@ class SheffetOLS(PrivateEstimator):
         missed = min(1.0, float(np.exp(min(self.epsilon / 4, 700.0))) * self.delta / 2)
         return {
             SMALLEST_EIGENVALUE: Laplace(self.epsilon / 4),
-            FALSE_PASS: Proved(FailureEvent(label=FALSE_PASS, delta=missed)),
+            FALSE_PASS: failure(missed),
             SKETCH: sketch,
         }
 
@@ -222,9 +222,7 @@ def least_ridge(epsilon: float, delta: float, n_rows: int) -> float:
     """Return the smallest w²/B² at which an always-altered sketch of ``n_rows`` rows is (ε, δ)-DP."""
 
     def excess(log_ratio: float) -> float:
-        event = GaussianSketchEvent(
-            label="", n_rows=n_rows, row_bound_squared=1.0, ridge=float(np.exp(log_ratio))
-        )
+        event = Sketch(n_rows, float(np.exp(log_ratio)))
         return float(np.log(max(certified_epsilon([event], delta), 1e-300) / epsilon))
 
     low, high = 1e-6, 1.0

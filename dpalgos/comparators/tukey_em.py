@@ -49,11 +49,11 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import ApproximateEvent
+from dpalgos.accounting.events import Laplace, Proved
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
+from dpalgos.core.plans import Plan, part_of_epsilon
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Laplace, Plan, Proved, part_of_epsilon
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, lemma
 from dpalgos.rows.sample import Sample
@@ -175,8 +175,7 @@ class TukeyEM(PrivateEstimator):
 
     def plan(self, n: float, d: int) -> Plan:
         epsilon, depth_epsilon = self.epsilons
-        point = ApproximateEvent(label="", epsilon=2 * depth_epsilon, delta=self.delta)
-        return {DISTANCE: Laplace(epsilon), POINT: Proved(point)}
+        return {DISTANCE: Laplace(epsilon), POINT: Proved(2 * depth_epsilon, delta=self.delta)}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         (epsilon, depth_epsilon), boxes = self.epsilons, _boxes(rows.sample)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpalgos.accounting.events import Event
+from dpalgos.accounting.events import Cube, Event, Laplace
 from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.core.plans import Plan, planned_events, quantity
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Cube, Laplace, Plan, Slot, planned_events, quantity
 from dpalgos.core.spend import Spend
 from dpalgos.errors import BrokenEstimator, InputError, shown, unknown_name
 from dpalgos.mechanisms.sensitivity import Lemma, Lemmas, Release, Witness
@@ -162,7 +162,7 @@ class AnyEstimator(ABC):
 
 def _checked_plan(plan: object) -> Plan:
     """Return a plan; refuse what is none."""
-    if not isinstance(plan, Mapping) or not all(isinstance(each, Slot) for each in plan.values()):
+    if not isinstance(plan, Mapping) or not all(isinstance(each, Event) for each in plan.values()):
         found = (
             {name: type(each).__name__ for name, each in plan.items()} if isinstance(plan, Mapping) else plan
         )

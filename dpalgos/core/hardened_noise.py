@@ -33,8 +33,15 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import DiscreteGaussianEvent, Event, GaussianEvent, Relation
-from dpalgos.core.slots import Additive, Cube, Gaussian, SampledGaussian, Selection, Slot
+from dpalgos.accounting.events import (
+    Cube,
+    DiscreteGaussian,
+    Event,
+    Gaussian,
+    Relation,
+    SampledGaussian,
+    Selection,
+)
 from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Bounded
@@ -74,13 +81,14 @@ class SecureSpend(Spend):
         self._inflation, self._n_rows = inflation, n_rows
         self._rounding = 1 + n_rows * n_blocks * float(np.finfo(float).eps) / 2
 
-    def _charge(self, slot: Slot, label: str, sensitivity: Number = 1.0) -> Event:
+    def _charge(self, slot: Event, label: str, sensitivity: Number | None = None) -> Event:
         """Record the event of discrete noise with its inflation."""
-        event = safe_event(slot.event(label, _single(sensitivity)))
+        single = None if sensitivity is None else _single(sensitivity)
+        event = safe_event(slot.once(label, single))
         return self.record.charge(event.scaled(self._inflation))
 
     def _add_noise(
-        self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number
+        self, slot: Event, label: str, columns: FloatArray, sensitivity: Number
     ) -> tuple[FloatArray, FloatArray]:
         """Release one vector (k, 1) with discrete noise on the grid."""
         if not slot.has_exact_sampler:
@@ -108,7 +116,7 @@ class SecureSpend(Spend):
         """
         step, scale = self._charged_selection(slot, label, scores)
         ranked = np.abs(scores.value[:, 0]) if slot.by_magnitude else scores.value[:, 0]
-        select = top_k_sampler(scale, slot.k)
+        select = top_k_sampler(scale, slot.count)
         return self._publish(scores.value, lambda: np.asarray(select(_on_grid(ranked, step)))[:, None])
 
     def _select_each(
@@ -134,7 +142,7 @@ class SecureSpend(Spend):
         return self._publish(values.reshape(-1, 1), selected)
 
     def _by_own_sampler(
-        self, slot: Slot, label: str, value: FloatArray, draw: Callable[[], A], sensitivity: Number
+        self, slot: Event, label: str, value: FloatArray, draw: Callable[[], A], sensitivity: Number | None
     ) -> A:
         """Refuse a mechanism that draws floating-point noise of its own."""
         raise no_sampler(label, slot.instead)
@@ -159,8 +167,8 @@ class SecureSpend(Spend):
 
 def safe_event(event: Event) -> Event:
     """Return the event of a release with floating-point-safe noise: Gaussian noise is discrete."""
-    if isinstance(event, GaussianEvent):
-        return DiscreteGaussianEvent(**{item.name: getattr(event, item.name) for item in fields(event)})
+    if isinstance(event, Gaussian):
+        return DiscreteGaussian(**{item.name: getattr(event, item.name) for item in fields(event)})
     return event
 
 

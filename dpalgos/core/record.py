@@ -81,7 +81,7 @@ def warn_of_hidden(intervals: Interval | None, names: Sequence[str]) -> None:
         warnings.warn(caution, AccuracyWarning, stacklevel=4)
 
 
-_SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
+_SCALES = ("noise_multiplier", "sensitivity", "epsilon", "ridge")
 
 
 class Noisy(NamedTuple):
@@ -124,10 +124,11 @@ class Record:
         Every scale must be a normal positive number. A product of tiny bounds is rounded to zero or to a
         number with few digits. Noise of that scale protects nothing, whatever the event states.
         """
-        stated = vars(event)
-        scales = {name: stated[name] for name in _SCALES if name in stated}
-        if "noise_multiplier" in scales:
-            scales["noise scale"] = scales["noise_multiplier"] * scales["l2_sensitivity"]
+        stated = {} if event.is_failure or event.is_unprotected else vars(event)
+        scales = {name: stated[name] for name in _SCALES if stated.get(name) is not None}
+        if "sensitivity" in scales:
+            for name in scales.keys() & {"noise_multiplier", "ridge"}:
+                scales["noise scale"] = scales[name] * scales["sensitivity"]
         for name, value in scales.items():
             least, most = (value, value) if isinstance(value, float) else (np.min(value), np.max(value))
             if not (least >= float_info.min and most <= float_info.max):
@@ -180,9 +181,12 @@ def _joined_notes(notes: Sequence[Any]) -> FloatArray:
 def _joined_event(events: Sequence[Event]) -> Event:
     """Return the event of all replicates, which differ in their sensitivities alone."""
     first = events[0]
-    for name in ("l2_sensitivity", "sensitivity"):
-        if hasattr(first, name):
-            stated = np.concatenate([np.ravel(getattr(event, name)) for event in events])
-            changed: dict[str, Any] = {name: plain_sensitivity(stated)}
-            return replace(first, **changed)
-    return first
+    if first.sensitivity is None:
+        return first
+    return replace(first, sensitivity=_joined_sensitivity(events))
+
+
+def _joined_sensitivity(events: Sequence[Event]) -> Number:
+    """Return the sensitivities of all replicates, each proved by the lemma of its own run, in their order."""
+    stated = [np.ravel(np.asarray(event.sensitivity, dtype=float)) for event in events]
+    return plain_sensitivity(np.concatenate(stated))

@@ -27,6 +27,7 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.follow_up import FollowUpOfRows
 from dpalgos.rows.partitions import total_of
 from dpalgos.rows.products import clip_rows_l2, products_of_columns, row_products, sums_by_unit, truncate
 from dpalgos.rows.sample import Sample
@@ -65,6 +66,7 @@ class Block:
     offset: FloatArray | float = 0.0
     moved: IntArray | None = None
     whole: FloatArray | None = None
+    follow_up: FollowUpOfRows | None = None
     derived: Any = None
 
     @property
@@ -299,7 +301,10 @@ class Rows:
         for block in self.each():
             factors, values = vectors(block)
             if units.starts is not None:
-                sums += sums_by_unit(factors, values, units.starts)
+                assert isinstance(block.units, np.ndarray)
+                own = slice(block.units[0], block.units[-1] + 1)
+                starts = units.starts[own.start : own.stop + 1]
+                sums[own] = sums_by_unit(factors, values, starts - starts[0])
             elif isinstance(block.units, np.ndarray) and units.codes is not None:
                 first = int(block.units.min())  # of sorted streams, a block has few units
                 some, codes = slice(first, int(block.units.max()) + 1), block.units - first
@@ -373,11 +378,14 @@ def second_moments(rows: Rows, row_bound: float | None = None) -> FloatArray:
 def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> Iterator[Block]:
     """Yield rows in memory in blocks of few rows, without rows that no replicate uses.
 
-    Blocks have an even number of rows, except the last one. People have all their rows in one block.
+    Blocks have an even number of rows, except the last one. People have all their rows in one block, and
+    their blocks may be longer.
     """
+    people = sample.units.starts if sample.units is not None else None
     if n_at_once is None:
         at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
-        n_at_once = len(sample.rows) if sample.has_shared_units else at_once // 2 * 2
+        is_one = sample.has_shared_units and people is None
+        n_at_once = len(sample.rows) if is_one else at_once // 2 * 2
     array, y, weights, used = sample.array, sample.y, None, None
     if sample.row_mask is not None:
         mask = sample.mask_by_replicate
@@ -388,8 +396,11 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
             array, mask = array.take(used, axis=0), mask.take(used, axis=1)
             y = None if y is None else y[used]
         weights = mask.astype(float)  # one array, of which blocks have parts: in a fifth of the time
-    for start in range(0, len(array), n_at_once):
-        some = slice(start, min(start + n_at_once, len(array)))
+    end = 0
+    while end < len(array):
+        some = slice(end, end := min(end + n_at_once, len(array)))
+        if people is not None:
+            some = slice(some.start, end := int(people[np.searchsorted(people, end)]))
         own_y, own = None if y is None else y[some], None if weights is None else weights[:, some]
         yield _block(sample, is_batch, some if used is None else used[some], array[some], own_y, own)
 
@@ -455,6 +466,7 @@ def _block(
         offset=offset,
         moved=None if sample.moved is None else sample.moved[rows],
         whole=None if units is None or units.whole is None else units.whole[rows],
+        follow_up=None if sample.follow_up is None else sample.follow_up.taken(rows),
     )
 
 

@@ -22,20 +22,9 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Relation
+from dpalgos.accounting.events import Event, Gaussian, Laplace, Relation, SampledGaussian, Selection, Sketch
+from dpalgos.core.plans import Plan, quantity
 from dpalgos.core.record import Noisy, Record, plain_sensitivity
-from dpalgos.core.slots import (
-    Additive,
-    Gaussian,
-    Laplace,
-    Peeling,
-    Plan,
-    SampledGaussian,
-    Selection,
-    Sketch,
-    Slot,
-    quantity,
-)
 from dpalgos.errors import BrokenEstimator
 from dpalgos.interval import Interval
 from dpalgos.mechanisms.peeling import peeling
@@ -47,7 +36,7 @@ from dpalgos.rows.products import from_upper_triangles, svec_layout
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
 A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
-S = TypeVar("S", bound=Slot)
+E = TypeVar("E", bound=Event)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
 
 
@@ -72,8 +61,9 @@ class Spend:
         The random source, for mechanisms with a sampler of their own.
     record : Record
         The events of the run, and what it tells about the estimate.
-    plan : mapping of str to Slot
-        The slots, for noise that decides tuning constants. Nothing is planned before :meth:`start`.
+    plan : mapping of str to Event
+        The slots: planned events, whose noise decides tuning constants. Nothing is planned before
+        :meth:`start`.
     is_batch : bool
         Whether values have a leading axis of replicates.
     lists_candidates : bool
@@ -94,7 +84,7 @@ class Spend:
             for label, each in lemmas.items()
         }
         self._made = Counter[str]()
-        self._last: tuple[Slot, str, float, Event] | None = None
+        self._last: tuple[Event, str, float, Event] | None = None
         return self
 
     def replan(self, plan: Plan) -> None:
@@ -124,7 +114,7 @@ class Spend:
         """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
         return self.slot(label, Gaussian).noise_multiplier
 
-    def slot(self, label: str, kind: type[S]) -> S:
+    def slot(self, label: str, kind: type[E]) -> E:
         """Return the slot of a label, or refuse another kind."""
         slot = self.plan[label]
         if not isinstance(slot, kind):
@@ -142,9 +132,11 @@ class Spend:
         """
         _require_bounded(label, query)
         self._take(label, query, form)
-        slot, (columns, shape) = self.slot(label, Additive), self._columns(query.value)
-        if isinstance(slot, Laplace) and 1 < slot.n_entries < len(columns):
-            raise RuntimeError(f"{label!r} is planned for {slot.n_entries} entries, got {len(columns)}")
+        slot, (columns, shape) = self.plan[label], self._columns(query.value)
+        if not slot.is_additive:
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, which adds no noise to a query")
+        if isinstance(slot, Laplace) and 1 < slot.count < len(columns):
+            raise RuntimeError(f"{label!r} is planned for {slot.count} entries, got {len(columns)}")
         noisy, scale = self._add_noise(slot, form or quantity(label), columns, query.sensitivity)
         std, each = slot.unit_std(len(columns)) * scale, np.shape(query.sensitivity)
         return Noisy(noisy.T.reshape(shape), np.asarray(std) if std.shape == each else np.full(each, std))
@@ -188,10 +180,10 @@ class Spend:
     def choose(self, label: str, scores: Bounded) -> IntArray:
         """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
         slot = self.slot(label, Selection)
-        sampler = peeling if isinstance(slot, Peeling) else gumbel_top_k
+        sampler = peeling if slot.by == "peeling" else gumbel_top_k
         settings: Any = {
             "scale": 2 / slot.epsilon * np.asarray(scores.sensitivity),
-            "k": slot.k,
+            "k": slot.count,
             "by_magnitude": slot.by_magnitude,
         }
         self._take(label, _require_bounded(label, scores))
@@ -226,7 +218,7 @@ class Spend:
         value: FloatArray,
         draw: Callable[[], A],
         *,
-        sensitivity: Number = 1.0,
+        sensitivity: Number | None = None,
         proved: Event | None = None,
     ) -> A:
         """Release ``draw()`` in place of a private value, by a sampler of the mechanism's own.
@@ -239,14 +231,16 @@ class Spend:
             another shape.
         draw : callable
             Draws the noise and returns what is released.
-        sensitivity : float or (R,) array
-            The sensitivity that the slot is charged at.
+        sensitivity : float, (R,) array or None
+            The sensitivity that the slot is charged at; by default, the one that the plan states, or 1.
         proved : Event or None
             The cost of the mechanism, if it follows from other numbers than the slot's. It is refused if it
             exceeds the cost of the slot, which is charged.
         """
         slot = self._take(label)
-        planned = slot.event(quantity(label), sensitivity)
+        if sensitivity is None and slot.sensitivity is None:
+            sensitivity = 1.0  # which a mechanism that is proved as a whole leaves out
+        planned = slot.once(quantity(label), sensitivity)
         if proved is not None and not is_within(proved, planned):
             raise RuntimeError(f"the release {label!r} must be charged as {planned}, got {proved}")
         return self._by_own_sampler(slot, quantity(label), value, draw, sensitivity)
@@ -336,7 +330,7 @@ class Spend:
         """Add the records of all replicates."""
         self.record.join([part.record for part in parts])
 
-    def _take(self, label: str, query: Bounded | None = None, form: str = "") -> Slot:
+    def _take(self, label: str, query: Bounded | None = None, form: str = "") -> Event:
         """Count a release, or refuse one that the plan does not have or whose lemma is another one."""
         slot = self.plan.get(label)
         if slot is None or self._made[label] >= slot.times or (form and form not in slot.forms):
@@ -356,15 +350,16 @@ class Spend:
         self._made[label] += 1
         return slot
 
-    def _charge(self, slot: Slot, label: str, sensitivity: Number = 1.0) -> Event:
+    def _charge(self, slot: Event, label: str, sensitivity: Number | None = None) -> Event:
         """Record the event of a release that is about to be made: the same one for counts of a search."""
-        if not is_number(sensitivity):
-            return self.record.charge(slot.event(label, plain_sensitivity(sensitivity)))
+        if sensitivity is None or not is_number(sensitivity):
+            stated = None if sensitivity is None else plain_sensitivity(sensitivity)
+            return self.record.charge(slot.once(label, stated))
         known = self._last
-        if known is not None and known[:3] == (slot, label, sensitivity):
+        if known is not None and known[0] is slot and known[1:3] == (label, sensitivity):
             self.record.events.append(known[3])
         else:
-            event = slot.event(label, float(sensitivity))
+            event = slot.once(label, float(sensitivity))
             self._last = known = slot, label, float(sensitivity), self.record.charge(event)
         return known[3]
 
@@ -377,7 +372,7 @@ class Spend:
         return np.broadcast_to(value, shape).reshape(shape[0], -1).T, shape
 
     def _add_noise(
-        self, slot: Additive, label: str, columns: FloatArray, sensitivity: Number
+        self, slot: Event, label: str, columns: FloatArray, sensitivity: Number
     ) -> tuple[FloatArray, FloatArray]:
         """Charge and release vectors (k, R) with the noise that is charged; return its scale, too."""
         scale = self._charge(slot, label, sensitivity).noise_scale
@@ -402,7 +397,7 @@ class Spend:
         return self._by_own_sampler(slot, label, flat, draw, scores.sensitivity)
 
     def _by_own_sampler(
-        self, slot: Slot, label: str, value: FloatArray, draw: Callable[[], A], sensitivity: Number
+        self, slot: Event, label: str, value: FloatArray, draw: Callable[[], A], sensitivity: Number | None
     ) -> A:
         """Charge and release what a sampler draws."""
         self._charge(slot, label, sensitivity)

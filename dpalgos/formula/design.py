@@ -175,7 +175,7 @@ class FormulaDesign:
 
     @property
     def joins_rows(self) -> bool:
-        """Whether its columns are those of pieces of follow-up: :mod:`dpalgos.formula.person_rows`."""
+        """Whether its columns are those of follow-up: :mod:`dpalgos.formula.person_rows`."""
         return self.survival is not None
 
     @property
@@ -254,7 +254,7 @@ def design_of(formula: str, declared: Declared, size: float = np.inf) -> Formula
 
         survival = SurvivalTime.of(reading, declared, size=size)
         assert survival is not None
-        reading, declared = survival.of_pieces(reading), survival.columns
+        reading, declared = survival.of_rows(reading), survival.columns
     columns = {name: declared[name] for name in dict.fromkeys((*reading.left, *reading.right))}
     terms = in_order(reading, columns)
     rows = rows_for(0, columns)

@@ -1,6 +1,6 @@
-"""``Surv(time, event)`` in a formula: the columns, the public periods, and the pieces of follow-up.
+"""``Surv(time, event)`` in a formula: the columns, the public periods, and the follow-up of rows.
 
-A regression of times to an event is a Poisson regression of pieces of follow-up within periods (Holford 1980;
+A regression of times to an event is a Poisson regression of follow-up within periods (Holford 1980;
 Laird & Olivier 1981). Its offset is the logarithm of the exposure in operational time
 (:mod:`dpalgos.central.preconditioned.life_table`). Its formula has the terms of the right side, and a slope
 and a curve of the baseline in operational time. Declared columns may not have the name of an added one.
@@ -26,10 +26,9 @@ from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
 from dpalgos.survival.periods import (
-    Pieces,
+    Followed,
     cell_rows,
-    person_periods,
-    pieces_of,
+    followed_rows,
     until_first_event,
 )
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -126,7 +125,7 @@ class SurvivalTime:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The names of the columns of pieces that are computed: event, operational time and exposure."""
+        """The names of the columns that are computed: event, operational time and exposure."""
         return self.name, *self.time_columns, self.exposure
 
     @cached_property
@@ -136,7 +135,7 @@ class SurvivalTime:
 
     @cached_property
     def columns(self) -> dict[str, NumberColumn | CategoryColumn]:
-        """The declared columns of pieces."""
+        """The declared columns of the regression."""
         columns = {name: each for name, each in self.declared.items() if name not in self.names}
         columns[self.name] = NumberColumn(0.0, 1.0)
         columns |= {name: NumberColumn(-1.0, 1.0) for name in self.time_columns}
@@ -144,7 +143,7 @@ class SurvivalTime:
         return columns
 
     def nested(self, reading: Reading) -> Reading:
-        """Return a nested formula as one of pieces; it may leave out response and offset."""
+        """Return a nested formula as one of the regression; it may leave out response and offset."""
         other = SurvivalTime.of(reading, self.declared)
         if reading.response and (
             other is None or (other.start, other.time, other.event) != (self.start, self.time, self.event)
@@ -153,11 +152,11 @@ class SurvivalTime:
                 f"formula must have the response of the release, {self.name}, got "
                 f"{reading.names.spell(reading.response)}; a nested model only leaves out covariates"
             )
-        of_pieces = self.of_pieces(reading)
-        return of_pieces if reading.offset else replace(of_pieces, offset="")
+        of_rows = self.of_rows(reading)
+        return of_rows if reading.offset else replace(of_rows, offset="")
 
-    def of_pieces(self, reading: Reading) -> Reading:
-        """Return the formula of pieces: with operational time as terms, and the exposure as offset."""
+    def of_rows(self, reading: Reading) -> Reading:
+        """Return the formula with operational time as terms, and the exposure as offset."""
         names = replace(
             reading.names,
             columns=dict(reading.names.columns),
@@ -180,7 +179,7 @@ class SurvivalTime:
         )
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings of the regression of pieces; refuse those that would contradict it."""
+        """Return settings of the regression; refuse those that would contradict it."""
         given = dict(given)
         events = given.pop("events", ALL if self.all_events else FIRST)
         if events not in (FIRST, ALL):
@@ -202,8 +201,8 @@ class SurvivalTime:
             raise InputError(f"column {self.event!r} must be one of {shown(self.event_levels)} in every row")
         return np.asarray(events == self.event_levels[1])
 
-    def pieces(self, rows: Mapping[str, Any], codes: IntArray, first_row: int = 0) -> Pieces:
-        """Return the pieces of rows of persons, who may have several; ``first_row`` is added to rows."""
+    def followed(self, rows: Mapping[str, Any], codes: IntArray, first_row: int = 0) -> Followed:
+        """Return the follow-up of rows of persons, who may have several; ``first_row`` is added to rows."""
         stop, cuts = np.asarray(rows[self.time], dtype=float), np.array(self.periods)
         start = np.asarray(rows[self.start] if self.start else np.full_like(stop, cuts[0]), dtype=float)
         if self.start and (start > stop).any():
@@ -218,7 +217,7 @@ class SurvivalTime:
         start, own = start[kept], own[kept]
         # Whether all of a unit's time is at risk: a person is at risk after an event that is not the last.
         resolution = 0.0 if self.all_events else self.resolution
-        found = pieces_of(person_periods(start, stop, event, cuts), own, start, resolution)
+        found = followed_rows(start, stop, event, own, cuts, resolution)
         return replace(found, person=found.person + codes[0], row=kept[found.row] + first_row)
 
     def at(self, rows: Mapping[str, Any], times: FloatArray) -> dict[str, Any]:

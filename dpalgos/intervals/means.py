@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpalgos.accounting.events import Cube, Event, Gaussian, Laplace
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
+from dpalgos.core.plans import part_of_epsilon
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Cube, Gaussian, Laplace, Slot, part_of_epsilon
 from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval
 from dpalgos.intervals.half_widths import LARGEST_BIAS, interval_by_variance, part_along
@@ -66,7 +67,7 @@ def pure_parts(epsilon: float, *, interval: bool) -> tuple[float, float]:
     return part_of_epsilon(epsilon, 1 - share), part_of_epsilon(epsilon, share)
 
 
-def pure_slots(epsilon: float) -> dict[str, Slot]:
+def pure_slots(epsilon: float) -> dict[str, Event]:
     """Return slots of the spread of entries for ε: squares take a quarter, shares by size the rest."""
     squares = _SQUARES_SHARE * epsilon
     return {SCORE_MOMENTS: Cube(squares), TAIL: Laplace(epsilon - squares)}

@@ -37,9 +37,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpalgos.accounting.events import Gaussian
 from dpalgos.core.ball import Ball
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Release, lemma
 from dpalgos.typing import BoolArray, FloatArray, Number

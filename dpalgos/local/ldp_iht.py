@@ -44,8 +44,8 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import (

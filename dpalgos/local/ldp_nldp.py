@@ -38,8 +38,8 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
+from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.local.noisy_moments import (
     GramReport,
@@ -184,9 +184,9 @@ class LDPNLDP(MomentEstimator):
             gram=gram,
             bound=bound,
             of_gram=GaussianReport(
-                noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=gram.size
+                noise_multiplier=z_gram, sensitivity=gram_moves, radius=1.0, size=gram.size
             ),
-            of_cross=GaussianReport(noise_multiplier=z_cross, l2_sensitivity=cross_moves, radius=1.0, size=d),
+            of_cross=GaussianReport(noise_multiplier=z_cross, sensitivity=cross_moves, radius=1.0, size=d),
         )
 
     def gaussian_moments(self, people: People, d: int, response_level: float) -> NoisyMoments:

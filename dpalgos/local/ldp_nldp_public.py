@@ -37,8 +37,8 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.local.noisy_moments import MomentEstimator, MomentNoise, NoisyMoments, crosses, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
@@ -130,5 +130,5 @@ class LDPNLDPPublic(MomentEstimator):
         if self.calibration == "paper":
             multiplier = np.sqrt(8 * np.log(2.5 / self.delta)) / self.epsilon
         return GaussianReport(
-            noise_multiplier=float(multiplier), l2_sensitivity=report_sensitivity(), radius=1.0, size=d
+            noise_multiplier=float(multiplier), sensitivity=report_sensitivity(), radius=1.0, size=d
         )

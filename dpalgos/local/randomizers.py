@@ -28,7 +28,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
+from dpalgos.accounting.events import Event, Gaussian, RandomReport
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma, outer_product
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
@@ -96,11 +96,10 @@ class PureRandomizer(Randomizer):
         return self.second_moment - norm**2
 
     def event(self, label: str) -> Event:
-        return RandomizerEvent(
+        return RandomReport(
             label=label,
             epsilon=self.epsilon,
             sensitivity=report_sensitivity(self.radius),
-            norm=2.0,
             radius=self.radius,
             size=self.size,
             threshold=self.reported_threshold,
@@ -209,21 +208,20 @@ class CapRandomizer(PureRandomizer):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianReport(Randomizer):
-    """z + N(0, σ² I), σ = ``noise_multiplier`` · ``l2_sensitivity``: (ε, δ) by the accountant.
+    """z + N(0, σ² I), σ = ``noise_multiplier`` · ``sensitivity``: (ε, δ) by the accountant.
 
     The sensitivity is how far apart two vectors can be, at most 2r.
     """
 
     noise_multiplier: float
-    l2_sensitivity: float | FloatArray
+    sensitivity: float | FloatArray
 
     @property
     def noise_std(self) -> float:
-        return float(self.noise_multiplier * self.l2_sensitivity)
+        return float(self.noise_multiplier * self.sensitivity)
 
     def event(self, label: str) -> Event:
-        z, moves = self.noise_multiplier, self.l2_sensitivity
-        return GaussianEvent(label=label, noise_multiplier=z, l2_sensitivity=moves)
+        return Gaussian(self.noise_multiplier, label=label, sensitivity=self.sensitivity)
 
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         m, p, _ = values.shape

@@ -7,7 +7,7 @@ add up: a person's ε is that of the one report.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from math import ceil
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Proved
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.local.randomizers import Randomizer
@@ -204,7 +204,7 @@ def report_plan(n_people: float, randomizers: Mapping[str, Randomizer], n_rounds
     at_once = people_at_once(randomizers.values())
     n_groups = sum(ceil(size / at_once) for size in group_sizes(int(n_people), n_rounds))
     return {
-        f"{label} {number}": Proved(randomizer.event(label), group=number)
+        f"{label} {number}": replace(randomizer.event(label), group=number)
         for number in range(n_groups)
         for label, randomizer in randomizers.items()
     }

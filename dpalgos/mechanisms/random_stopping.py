@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import ApproximateEvent
+from dpalgos.accounting.events import Proved
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray, IntArray
 
@@ -34,9 +34,9 @@ SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
 Scores = Callable[[IntArray, Noise], FloatArray]
 
 
-def cost(score_epsilon: float) -> ApproximateEvent:
+def cost(score_epsilon: float) -> Proved:
     """Return the event of a choice by scores that are ``score_epsilon``-DP each."""
-    return ApproximateEvent(label="", epsilon=SCORE_FACTOR * score_epsilon, delta=0.0)
+    return Proved(SCORE_FACTOR * score_epsilon, delta=0.0)
 
 
 def stopped_at_random(

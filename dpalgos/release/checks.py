@@ -73,9 +73,13 @@ def check_left_out(options: Collection[str], *names: str) -> None:
 def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
     """Return values (n,) as the levels that they equal, 1 for True; None if one equals no level."""
     known = {_comparable(level): level for level in levels}
+    values, codes = np.asarray(values), None
+    if values.dtype != object:
+        values, codes = np.unique(values, return_inverse=True)
     try:
-        found = (known[_comparable(value)] for value in np.asarray(values).tolist())
-        return np.fromiter(found, dtype=object, count=len(values))
+        each = (known[_comparable(value)] for value in values.tolist())
+        found = np.fromiter(each, dtype=object, count=len(values))
+        return found if codes is None else found[codes]
     except (KeyError, TypeError):  # a value that cannot be a key is no level either
         return None
 

@@ -13,8 +13,8 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import HeldRows, Stored, StreamedRows, checked_mask, finite_vector
+from dpalgos.rows.follow_up import FollowUpOfRows
 from dpalgos.rows.partitions import PartitionedRows
-from dpalgos.rows.pieces import PiecesOfRows
 from dpalgos.rows.products import sums_by_unit
 from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -50,8 +50,8 @@ class Sample:
         The private weight of every row, for estimators that take weights.
     row_shares : (n,) array_like, optional
         The part that every row is of its unit of privacy, such as of a person's follow-up.
-    pieces : PiecesOfRows, optional
-        If rows are pieces of follow-up, their periods.
+    follow_up : FollowUpOfRows, optional
+        If rows are followed over time, their periods.
     relation : Relation, optional
         The neighboring relation, if it is not the estimator's for these arguments. Examples are rows of data
         of which each is a person, and rows that were made of one row of data.
@@ -81,7 +81,7 @@ class Sample:
         user_ids: object = None,
         row_weights: object = None,
         row_shares: object = None,
-        pieces: PiecesOfRows | None = None,
+        follow_up: FollowUpOfRows | None = None,
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
         moved: Any = None,
@@ -92,7 +92,7 @@ class Sample:
         self.units: PrivacyUnits | None = None
         self._computed: dict[tuple[Hashable, ...], Any] = {}
         self.public_rows, self.public_groups = public_rows, public_groups
-        self.moved, self.pieces = moved, pieces
+        self.moved, self.follow_up = moved, follow_up
         self.rows = X if isinstance(X, Stored) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
         self.n_features = self.rows.shape[1]  # without an offset
@@ -160,7 +160,8 @@ class Sample:
             values = getattr(self, name)
             setattr(copy, name, values if values is None or rows is None else values[rows])
         copy._computed = {}
-        copy.pieces = self.pieces if rows is None or self.pieces is None else self.pieces.taken(rows)
+        follow_up = self.follow_up
+        copy.follow_up = follow_up if rows is None or follow_up is None else follow_up.taken(rows)
         copy.units = self.units if rows is None else None
         copy.rows = self.rows if rows is None else self.rows.taken(rows)
         copy.row_mask = row_mask
@@ -188,14 +189,9 @@ class Sample:
         """Return the same rows with the first column as an offset, clipped to public bounds."""
         return self._with(offset_bounds=bounds, n_features=self.n_features - 1)
 
-    def with_effects(self, effects: FloatArray, pieces: PiecesOfRows) -> "Sample":
-        """Return the sample with the effects (K, d) of periods added to the columns of pieces at risk."""
-        changed = self._with(pieces=pieces)
-        columns = effects[pieces.period]
-        columns[pieces.part <= 0] = 0.0
-        columns += self.array
-        changed.rows = HeldRows.trusted(columns)
-        return changed
+    def with_follow_up(self, follow_up: FollowUpOfRows) -> "Sample":
+        """Return the same rows with the functions of operational time of a released life table."""
+        return self._with(follow_up=follow_up)
 
     def in_units(self, max_rows: int | None = None, max_weight: float | None = None) -> "Sample":
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any.

@@ -1,4 +1,4 @@
-"""Persons followed over time, as rows of person-periods and as cells of a table of counts.
+"""Persons followed over time, as rows within periods and as cells of a table of counts.
 
 A person is followed from ``start`` to ``stop``, when the event happens or the person is censored. Cut points
 c_0 < … < c_K are public. The rules hold for each person alone:
@@ -8,12 +8,11 @@ c_0 < … < c_K are public. The rules hold for each person alone:
   counted at t − u/2.
 - A person who leaves at a cut point leaves in the period before it.
 - A person followed to c_K or beyond is censored there, except for an event at c_K.
-- In pieces, a person followed for no time, or only before c_0 or after c_K, has one with the minimum
-  exposure, 10⁻⁶ of its period. An event at c_0 counts.
+- In a regression, a person followed for no time, or only before c_0 or after c_K, has one row with the
+  minimum exposure, 10⁻⁶ of its period. An event at c_0 counts.
 
-A piece is a part of one row of data in one period. It has the covariates of that row, which were known when
-it began. Nothing is averaged over a time that ends with the event. A person's pieces have shares that sum to
-1. So sums weighted by shares count each person once, however rows are divided.
+A row has covariates that were known when it began. A person's rows have shares that sum to 1. So sums
+weighted by shares count each person once, however rows are divided.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-LEAST_EXPOSURE = 1e-6  # of a period: the score of a piece hardly depends on how rows are divided
+LEAST_EXPOSURE = 1e-6  # of a period: scores hardly depend on how rows are divided
 _ROUNDING = 1e-9  # of the range of cut points
 _SINGLE, _NARROW = 2.0**-24, 1e-4  # relative rounding of single precision; at most so much of a period
 
@@ -51,62 +50,27 @@ def _moments_of_events(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PersonPeriods:
-    """Rows of person-periods: person, period, exposure, and whether the event happens, (m,) each.
-
-    ``followed`` is the exposure without its minimum.
-    """
-
-    person: IntArray
-    period: IntArray
-    exposure: FloatArray
-    event: BoolArray
-    followed: FloatArray
-
-
-def person_periods(
-    start: FloatArray, stop: FloatArray, event: BoolArray, periods: FloatArray, resolution: float = 0.0
-) -> PersonPeriods:
-    """Return the rows of persons, (n,) each, ordered by person and period."""
-    cuts, last = np.asarray(periods, dtype=float), len(periods) - 2
-    stop, event = _moments_of_events(stop, event, cuts, resolution)
-    start, stop = np.clip(rounded_to_cuts(start, cuts), cuts[0], cuts[-1]), np.clip(stop, cuts[0], cuts[-1])
-    end = np.clip(np.searchsorted(cuts, stop, side="left") - 1, 0, last)
-    begin = np.minimum(np.clip(np.searchsorted(cuts, start, side="right") - 1, 0, last), end)
-    n_rows = end - begin + 1
-    person = np.repeat(np.arange(len(stop)), n_rows)
-    period = np.arange(len(person)) - np.repeat(np.cumsum(n_rows) - n_rows - begin, n_rows)
-    followed = np.minimum(stop[person], cuts[period + 1]) - np.maximum(start[person], cuts[period])
-    return PersonPeriods(
-        person=person,
-        period=period,
-        exposure=np.maximum(followed, LEAST_EXPOSURE * np.diff(cuts)[period]),
-        event=event[person] & (period == end[person]),
-        followed=followed,
-    )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Pieces:
-    """Pieces of follow-up by person and period, in the order of time.
+class Followed:
+    """Rows of data in the order of persons and time, with their follow-up.
 
     Attributes
     ----------
-    person, period, exposure : (m,) arrays
-        As in :class:`PersonPeriods`; the person is a code.
+    person, row : (m,) array
+        The code of the person, and the row of data.
+    begin, end : (m,) array
+        Places (:mod:`dpalgos.rows.follow_up`).
     response : (m,) array
-        0 without an event, else 1 plus the last part of the exposure in which the event happened.
-    row : (m,) array
-        The row of data of each.
+        0 without an event, else 1 plus the last part of the exposure in the last period in which the event
+        happened.
     share : (m,) array
         The part of the person's follow-up: it sums to 1.
     """
 
     person: IntArray
-    period: IntArray
-    exposure: FloatArray
-    response: FloatArray
     row: IntArray
+    begin: FloatArray
+    end: FloatArray
+    response: FloatArray
     share: FloatArray
 
 
@@ -129,35 +93,48 @@ def until_first_event(
     return kept, np.minimum(stop, first[codes])[kept], is_first[kept]
 
 
-def pieces_of(
-    split: PersonPeriods,
-    codes: IntArray,
+def followed_rows(
     start: FloatArray,
+    stop: FloatArray,
+    event: BoolArray,
+    codes: IntArray,
+    periods: FloatArray,
     resolution: float = 0.0,
-) -> Pieces:
-    """Return the pieces of rows (n,) of persons, by their ``codes`` (n,) and ``start`` (n,).
+) -> Followed:
+    """Return the follow-up of rows (n,) of persons, by their ``codes`` (n,).
 
-    A row that is followed for no time has none, unless the person has no other row. A person's pieces depend
+    A row that is followed for no time is left out, unless the person has no other row. A person's rows depend
     on no other person. With a ``resolution`` u, an event at t happened within u before it.
     """
-    person = codes[split.person]
-    counts = (split.followed > 0) | split.event
-    is_followed = np.bincount(person, weights=counts, minlength=int(codes.max()) + 1) > 0
-    first = np.zeros(len(person), dtype=bool)
-    first[np.unique(person, return_index=True)[1]] = True
-    kept = np.flatnonzero(counts | (first & ~is_followed[person]))
-    kept = kept[np.lexsort((split.event[kept], start[split.person[kept]], split.period[kept], person[kept]))]
-    period, person = split.period[kept], person[kept]
-    exposure = split.exposure[kept]
-    late = np.minimum(resolution / exposure, 1.0)
-    return Pieces(
+    cuts = np.asarray(periods, dtype=float)
+    stop, event = _moments_of_events(stop, event, cuts, 0.0)
+    start, stop = np.clip(rounded_to_cuts(start, cuts), cuts[0], cuts[-1]), np.clip(stop, cuts[0], cuts[-1])
+    counts = (stop > start) | event
+    is_followed = np.bincount(codes, weights=counts, minlength=int(codes.max()) + 1) > 0
+    first = np.zeros(len(codes), dtype=bool)
+    first[np.unique(codes, return_index=True)[1]] = True
+    kept = np.flatnonzero(counts | (first & ~is_followed[codes]))
+    end = np.maximum(_places(stop[kept], cuts), LEAST_EXPOSURE)
+    begin = np.minimum(_places(start[kept], cuts), end - LEAST_EXPOSURE)
+    order = np.lexsort((event[kept], end, begin, codes[kept]))
+    kept, begin, end = kept[order], begin[order], end[order]
+    times, person = np.interp(np.stack([begin, end]), np.arange(len(cuts)), cuts), codes[kept]
+    exposure = times[1] - times[0]
+    last = times[1] - np.maximum(times[0], cuts[np.ceil(end).astype(np.int64) - 1])
+    return Followed(
         person=person,
-        period=period,
-        exposure=exposure,
-        response=np.where(split.event[kept], 1.0 + late, 0.0),
-        row=split.person[kept],
+        row=kept,
+        begin=begin,
+        end=end,
+        response=np.where(event[kept], 1.0 + np.minimum(resolution / last, 1.0), 0.0),
         share=exposure / np.bincount(person, exposure)[person],
     )
+
+
+def _places(times: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Return the places of times within the cut points."""
+    period = np.clip(np.searchsorted(cuts, times, side="right") - 1, 0, len(cuts) - 2)
+    return np.asarray(period + (times - cuts[period]) / np.diff(cuts)[period])
 
 
 def cell_rows(

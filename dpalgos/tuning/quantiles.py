@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
-from dpalgos.core.slots import Density
+from dpalgos.accounting.events import Selection
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import count
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -55,12 +55,12 @@ def exponential_quantiles(
 
     Quantiles are drawn independently. Therefore two of them may be in reversed order.
     """
-    n_replicates, slot = spend.noise.n_replicates, spend.slot(label, Density)
+    n_replicates, slot = spend.noise.n_replicates, spend.slot(label, Selection)
     weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)
     if columns is None:
         columns = np.asarray(np.repeat(np.arange(values.shape[1])[:, None], n_replicates, axis=1))
     m = len(columns)
-    if (slot.k, slot.support) != (m * len(levels), (lower, upper)):
+    if (slot.count, slot.support) != (m * len(levels), (lower, upper)):
         raise RuntimeError(f"{label!r} is planned as {slot}, got {m * len(levels)} in {(lower, upper)}")
     ranked: list[tuple[_Ranks, IntArray, IntArray]] = []  # a column, with its positions and replicates
     for j in np.unique(columns):

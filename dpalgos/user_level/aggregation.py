@@ -34,22 +34,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import PrivateEstimator
+from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import (
-    Gaussian,
-    Laplace,
-    Selection,
-    Share,
-    Slot,
-    concentrated_plan,
-    gaussian_plan,
-    least_noise_plan,
-)
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import normal_equivalent
@@ -173,7 +165,7 @@ class MeanReleases(NamedTuple):
 
 @dataclass(frozen=True)
 class BinSelection(Selection):
-    """A bin for each of ``k`` columns, one of ``n_bins``; floating-point-safe noise is drawn bin by bin."""
+    """A bin for each of ``count`` columns, one of ``n_bins``; floating-point-safe noise is drawn by bin."""
 
     n_bins: int = 1
 
@@ -181,7 +173,7 @@ class BinSelection(Selection):
 
     @property
     def has_exact_sampler(self) -> bool:
-        return self.n_bins * self.k <= MOST_LISTED_BINS
+        return self.n_bins * self.count <= MOST_LISTED_BINS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +197,7 @@ class UserAggregation:
         """The public rotation of vectors."""
         return HadamardRotation(self.n_features, PUBLIC_SEED)
 
-    def plan(self, n_users: float) -> dict[str, Slot]:
+    def plan(self, n_users: float) -> dict[str, Event]:
         """Return the slots of all releases; refuse too few users to find the ranges."""
         if self.params.aggregation != "winsorized":
             slots = self._clipped_slots()
@@ -213,7 +205,7 @@ class UserAggregation:
             slots = self._ball_slots(n_users) if self._in_a_ball else self._column_slots(n_users)
             ranges = slots[self.releases.ranges.label]
             assert isinstance(ranges, BinSelection)
-            self.params.check_range(n_users, ranges.n_bins, ranges.epsilon, ranges.k * self.n_queries)
+            self.params.check_range(n_users, ranges.n_bins, ranges.epsilon, ranges.count * self.n_queries)
         return {
             self._name(label): replace(slot, times=self.n_queries, group=self.group)
             for label, slot in slots.items()
@@ -247,14 +239,14 @@ class UserAggregation:
     def _bins(self, width: float, epsilon: float) -> BinSelection:
         """Return the slot of the ranges of a query."""
         n_bins, ends = count_bins(self.bound, width), (-self.bound, self.bound)
-        return BinSelection(epsilon, k=self._size, support=ends, n_bins=n_bins, times=self.n_queries)
+        return BinSelection(epsilon, count=self._size, support=ends, n_bins=n_bins, times=self.n_queries)
 
-    def _ball_slots(self, n_users: float) -> dict[str, Slot]:
+    def _ball_slots(self, n_users: float) -> dict[str, Event]:
         """Return slots with the smallest noise at which T winsorized means of D coordinates are (ε, δ)-DP."""
         params, reserved = self.params, SHARES if self.interval else {}
         width = rotated_radius(params.concentration_radius, self._size, n_users, LEAVING) / 2
         gaussian, left = Gaussian(1.0, times=self.n_queries), 1 - sum(reserved.values())
-        parts: tuple[Slot, ...] = (self._bins(width, 1.0), gaussian, gaussian)
+        parts: tuple[Event, ...] = (self._bins(width, 1.0), gaussian, gaussian)
         labels = [release.label for release in self.releases]
         shares = {
             label: (left * share, part) for label, share, part in zip(labels, _SHARES, parts, strict=True)
@@ -263,15 +255,15 @@ class UserAggregation:
         plan = concentrated_plan(params.epsilon, params.delta, shares)
         return least_noise_plan(params.epsilon, params.delta, plan, many=True)
 
-    def _column_slots(self, n_users: float) -> dict[str, Slot]:
+    def _column_slots(self, n_users: float) -> dict[str, Event]:
         epsilon, of_interval = self._column_epsilon()
-        slots: dict[str, Slot] = {
+        slots: dict[str, Event] = {
             self.releases.ranges.label: self._bins(self._window(n_users).bin_width, epsilon),
-            self.releases.last.label: Laplace(epsilon, n_entries=self._size),
+            self.releases.last.label: Laplace(epsilon, count=self._size),
         }
         return slots | pure_slots(of_interval) if self.interval and self._size == 1 else slots
 
-    def _clipped_slots(self) -> dict[str, Slot]:
+    def _clipped_slots(self) -> dict[str, Event]:
         params, last, has_interval = self.params, self.releases.last.label, bool(self.interval)
         if self._is_pure:
             epsilon, of_interval = pure_parts(params.epsilon, interval=has_interval)
@@ -400,7 +392,7 @@ def planned_halves(
     left, of_interval = pure_parts(params.epsilon, interval=bool(interval))
     half = left * 0.5 / n_queries
     means = Laplace(half, times=n_queries)
-    plan: dict[str, Slot] = {"ranges": Selection(half, k=n_queries), "means": means}
+    plan: dict[str, Event] = {"ranges": Selection(half, count=n_queries), "means": means}
     if interval:
         plan["squares"] = replace(means, epsilon=of_interval)
     noise = least_noise_plan(params.epsilon, params.delta, plan, many=True)

@@ -40,8 +40,8 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.intervals.means import BALL_SQUARES, BALL_TAIL, PURE_SQUARES, PURE_TAIL
 from dpalgos.mechanisms.sensitivity import Lemmas

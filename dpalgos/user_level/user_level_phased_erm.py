@@ -27,10 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.events import Relation
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.catalog import register
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan, Slot
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.params import choice, count, positive
@@ -70,7 +70,7 @@ class UserLevelPhasedERM(GradientStepsOverUsers):
     n_phases: int | None = count("T'; None: 4, or as many as are printed", default=None)
 
     def plan(self, n: float, d: int) -> Plan:
-        plan: dict[str, Slot] = {}
+        plan: dict[str, Event] = {}
         for t, size in enumerate(self.phase_sizes(int(n), d)):
             plan |= self.aggregation_of_gradients(d, t).plan(size)
         return plan

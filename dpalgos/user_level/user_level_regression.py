@@ -30,8 +30,8 @@ from typing import ClassVar
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Plan
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.params import choice, count, positive

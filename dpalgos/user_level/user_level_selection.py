@@ -25,10 +25,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Relation
+from dpalgos.accounting.events import Relation, Selection
 from dpalgos.catalog import Form, register
+from dpalgos.core.plans import Plan, least_noise_plan
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Plan, Proved, Selection, least_noise_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
@@ -118,7 +118,7 @@ class UserLevelSelection(UserLevelEstimator):
             return plan if self.calibration == "paper" else least_noise_plan(self.epsilon, self.delta, plan)
         n_bins = count_bins(self.loss_bound, self.window.bin_width)
         self.check_range(n, n_bins, self.score_epsilon / 2, 1 / self.stop_probability)
-        return {CHOICE: Proved(cost(self.score_epsilon))}
+        return {CHOICE: cost(self.score_epsilon)}
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         losses = mean_losses(rows, self)

@@ -231,7 +231,7 @@ def simulate_release(request: ReleaseRequest, n_tables: int | None = None) -> Si
 
 
 def _person_sample(design: FormulaDesign, rows: Mapping[str, Any], weights: Any) -> Sample:
-    """Return the pieces of the follow-up of persons with one row each; refuse if nothing can be estimated."""
+    """Return the follow-up of persons with one row each; refuse if nothing can be estimated."""
     codes: np.ndarray = np.arange(len(next(iter(rows.values()))))
     sample = Sample(**person_sample(design, rows, codes, row_weights=weights))
     has_event = (sample.response() > 0).astype(float)

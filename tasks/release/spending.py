@@ -127,14 +127,13 @@ def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return events as plain data, equal ones counted together."""
     counts: dict[tuple[Any, ...], int] = {}
     for event in events:
-        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
         key = (
             event.label,
-            type(event).__name__.removesuffix("Event"),
-            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
-            None if sensitivity is None else float(np.max(sensitivity)),
+            type(event).__name__,
+            *(getattr(event, name, 0.0) or None for name in ("noise_multiplier", "epsilon", "delta")),
+            None if event.sensitivity is None else float(np.max(event.sensitivity)),
         )
-        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
+        counts[key] = counts.get(key, 0) + event.n_charges
     return [
         dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
     ]

@@ -4,7 +4,7 @@ import numpy as np
 
 from dpalgos.accounting import events as kinds
 
-SUM = kinds.GaussianEvent | kinds.SampledGaussianEvent
+SUM = kinds.Gaussian | kinds.SampledGaussian
 
 
 def releases(spend):
@@ -13,22 +13,18 @@ def releases(spend):
 
 def excess(event, value, other):
     """How far private values lie apart, by replicate, in units of the declared sensitivity."""
-    if isinstance(event, kinds.ApproximateEvent):
+    if isinstance(event, kinds.Proved):
         return np.zeros(1)  # private as a whole, not by noise that covers a sensitivity; has tests of its own
-    if isinstance(event, kinds.GaussianSketchEvent):
+    if isinstance(event, kinds.Sketch):
         inverse = np.linalg.inv(np.linalg.cholesky(value))
         moved = np.abs(np.linalg.eigvalsh(inverse @ other @ np.swapaxes(inverse, 1, 2)) - 1)
         assert ((moved > 1e-9).sum(axis=1) <= 2).all()
-        assert (np.linalg.eigvalsh(value) >= event.ridge * (1 - 1e-9)).all()
-        return moved.max(axis=1) / (event.row_bound_squared / event.ridge)
-    if isinstance(event, kinds.RandomizerEvent):  # any two vectors of its norm are as far apart as it allows
+        assert (np.linalg.eigvalsh(value) >= event.ridge * event.sensitivity * (1 - 1e-9)).all()
+        return moved.max(axis=1) * event.ridge
+    if isinstance(event, kinds.RandomReport):  # any two vectors of its norm are as far apart as it allows
         vectors = np.stack([value, other]).reshape(2, -1, event.size, value.shape[-1])
         return np.linalg.norm(vectors, axis=2).max(axis=(0, 1)) / event.radius
-    if isinstance(event, SUM):
-        return np.linalg.norm(value - other, axis=0) / event.l2_sensitivity
-    # A selection moves every score by at most its sensitivity.
-    order = np.inf if isinstance(event, kinds.BoundedRangeEvent) else event.norm
-    return np.linalg.norm(value - other, order, axis=0) / event.sensitivity
+    return np.linalg.norm(value - other, event.norm, axis=0) / event.sensitivity
 
 
 def largest_moves(first, second):

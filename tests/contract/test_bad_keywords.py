@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.events import GaussianEvent
-from dpalgos.core.slots import Gaussian, Laplace, Selection, Sketch
+from dpalgos.accounting.events import Gaussian, Laplace, Selection, Sketch
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.release.noise_source import Noise
@@ -103,8 +102,8 @@ def test_noise_covers_bounds_at_the_edge_of_what_is_allowed(estimator, calibrati
             continue
         assert np.isfinite(result.estimate).all()
         for event in result.events:
-            if isinstance(event, GaussianEvent):
-                assert np.min(event.noise_multiplier * event.l2_sensitivity) > 1e-200
+            if isinstance(event, Gaussian):
+                assert np.min(event.noise_multiplier * event.sensitivity) > 1e-200
 
 
 @pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-310, -1.0, np.inf, np.nan])

@@ -319,7 +319,7 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
         for label, moved in largest_moves(first, second).items():
             reached[label] = max(reached.get(label, 0.0), moved)
     events = [event for event, _ in releases(record(estimator, calibration, *problem(6)))]
-    others = kinds.GaussianSketchEvent | kinds.ApproximateEvent  # a sketch is bounded by its ridge, see above
+    others = kinds.Sketch | kinds.Proved  # a sketch is bounded by its ridge, see above
     additive = {event.label for event in events if not isinstance(event, others)}
     assert set(reached) >= additive
     nearly = EXCEPTIONS["nearly_attained"].get(estimator.label, {})
@@ -347,7 +347,7 @@ def choices(event, scores, chosen, allowed):
         for j, winners in enumerate(chosen):
             yield scores[:, j], allowed[:, j], winners
         return
-    by_magnitude = getattr(event, "by_magnitude", event.label.endswith("selection"))  # peeling's are, too
+    by_magnitude = event.by_magnitude
     left = np.ones(scores.shape, dtype=bool)
     for winners in chosen:
         yield np.abs(scores) if by_magnitude else scores, left, winners
@@ -373,9 +373,9 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
         (event,), published = release.events, release.published
         if published.dtype.kind == "i":
             check_selection(event, release.value, published, recorded.open_to.get(k), rng)
-        elif isinstance(event, kinds.BoundedRangeEvent | kinds.ApproximateEvent | kinds.RandomizerEvent):
+        elif isinstance(event, kinds.Selection | kinds.Proved | kinds.RandomReport):
             continue
-        elif isinstance(event, kinds.GaussianSketchEvent):
+        elif isinstance(event, kinds.Sketch):
             second_moment = np.einsum("rkp,rkq->pq", published, published) / (len(published) * event.n_rows)
             tolerance = 0.02 * np.trace(release.value[0])
             np.testing.assert_allclose(second_moment, release.value[0], rtol=0.02, atol=tolerance)
@@ -388,9 +388,9 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
 
 def check_scale(event, value, published):
     if isinstance(event, SUM):
-        std = event.noise_multiplier * np.asarray(event.l2_sensitivity)
+        std = event.noise_multiplier * np.asarray(event.sensitivity)
     else:
-        k, in_cube = len(value), isinstance(event, kinds.BoxNoiseEvent)
+        k, in_cube = len(value), isinstance(event, kinds.Cube)
         variance = (k + 1) * (k + 2) / 3 if in_cube else 2
         std = np.sqrt(variance) * np.asarray(event.sensitivity) / event.epsilon
     is_padding = (value == 0) & (published == 0)  # replicates whose vectors are shorter
@@ -403,7 +403,7 @@ def check_scale(event, value, published):
 
 
 def check_selection(event, scores, chosen, allowed, rng):
-    draw = rng.gumbel if isinstance(event, kinds.BoundedRangeEvent) else rng.laplace
+    draw = rng.laplace if event.by == "peeling" else rng.gumbel
     scale = 2 * np.asarray(event.sensitivity) / event.epsilon
     for ranked, left, winners in choices(event, scores, chosen, allowed):
         noisy = np.where(left, ranked + scale * draw(size=ranked.shape), -np.inf)

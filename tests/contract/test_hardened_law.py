@@ -10,11 +10,11 @@ import pytest
 import dpalgos
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import spending
+from dpalgos.accounting.events import Cube, Gaussian, Laplace, Selection
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingSpend
 from dpalgos.core import hardened_noise as secure
 from dpalgos.core.hardened_noise import SecureSpend
-from dpalgos.core.slots import Cube, Gaussian, Laplace, Selection
 from dpalgos.hardened_release import check_data, draw_release, release_plan
 from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.release.noise_source import Noise
@@ -94,9 +94,7 @@ class Pooled(SecureSpend):
 
     def _publish(self, value, draw):
         draws, noise = draw(), np.zeros(1)  # no noise of a selection
-        if isinstance(
-            self.record.events[-1], kinds.DiscreteGaussianEvent | kinds.PureEvent | kinds.BoxNoiseEvent
-        ):
+        if isinstance(self.record.events[-1], kinds.DiscreteGaussian | kinds.Laplace | kinds.Cube):
             draws = draws.reshape(-1, len(value)).T
             noise = draws - value
         self.spread.append(noise.std())
@@ -107,11 +105,11 @@ class Pooled(SecureSpend):
 
 def research_std(event, size):
     """Return the standard deviation of an entry's noise; None of a selection."""
-    if isinstance(event, kinds.GaussianEvent):
-        return event.noise_multiplier * float(event.l2_sensitivity)
-    if isinstance(event, kinds.BoxNoiseEvent):
+    if isinstance(event, kinds.Gaussian):
+        return event.noise_multiplier * float(event.sensitivity)
+    if isinstance(event, kinds.Cube):
         return np.sqrt((size + 1) * (size + 2) / 3) * float(event.sensitivity) / event.epsilon
-    is_pure = isinstance(event, kinds.PureEvent)
+    is_pure = isinstance(event, kinds.Laplace)
     return np.sqrt(2) * float(event.sensitivity) / event.epsilon if is_pure else None
 
 
@@ -132,7 +130,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
             assert 1 / TOLERANCE < std / expected < TOLERANCE, event.label
             assert abs(mean) < expected / 5, event.label
             n_checked += 1
-    assert n_checked or all(isinstance(event, kinds.BoundedRangeEvent) for event in hardened.record.events)
+    assert n_checked or all(isinstance(event, kinds.Selection) for event in hardened.record.events)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +185,11 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
         run_estimator(estimator, sample_of(estimator, other=row), plan.params, second)
         for (event, scale, index), (_, _, other) in zip(first.asked, second.asked, strict=True):
             moved = np.abs(index - other)
-            if isinstance(event, kinds.DiscreteGaussianEvent):
+            if isinstance(event, kinds.DiscreteGaussian):
                 covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
-            elif isinstance(event, kinds.BoxNoiseEvent):
+            elif isinstance(event, kinds.Cube):
                 covered, norm = scale * event.epsilon, moved.max()
-            elif isinstance(event, kinds.PureEvent):
+            elif isinstance(event, kinds.Laplace):
                 covered, norm = scale * event.epsilon, moved.sum()
             else:  # a selection: Gumbel noise of twice what a score moves, over its ε
                 covered, norm = scale * event.epsilon / 2, moved.max()
@@ -339,7 +337,7 @@ def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_
 
 
 def test_selections_of_several_columns_are_charged_one_by_one():
-    spend = selecting(SecureSpend(inflation=2.0), Selection(1.0, k=3))
+    spend = selecting(SecureSpend(inflation=2.0), Selection(1.0, count=3))
     spend.choose_each("v", count.of(np.zeros((5, 3, 1))), None)
     assert [(one.count, one.epsilon) for one in spend.record.events] == [(3, 0.5)]
 

@@ -19,16 +19,16 @@ from dpalgos.accounting.composition import (
     spending,
 )
 from dpalgos.accounting.events import (
-    ApproximateEvent,
-    DiscreteGaussianEvent,
-    FailureEvent,
-    GaussianEvent,
-    PureEvent,
-    RandomizerEvent,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    Proved,
+    RandomReport,
     Relation,
+    failure,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
-from dpalgos.accounting.losses import EventCost, pld_epsilon
+from dpalgos.accounting.losses import pld_epsilon
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
 from tests.builders import refused
@@ -38,11 +38,11 @@ DELTA = 1e-5
 
 
 def gaussian(z, count=1, relation=Relation.CENTRAL):
-    return GaussianEvent(label="g", noise_multiplier=z, l2_sensitivity=1.0, count=count, relation=relation)
+    return Gaussian(label="g", noise_multiplier=z, sensitivity=1.0, times=count, relation=relation)
 
 
 def test_failures_have_no_share_of_a_budget():
-    events = [gaussian(10.0, count=3), FailureEvent(label="c", delta=1e-9)]
+    events = [gaussian(10.0, count=3), failure(1e-9)]
     events.append(dataclasses.replace(gaussian(10.0), label="b"))
     assert budget_shares(events, DELTA) == pytest.approx({"g": 0.75, "b": 0.25})
     assert budget_shares([], DELTA) == {}
@@ -52,7 +52,7 @@ def test_a_delta_near_one_is_refused_and_any_below_is_accounted_for():
     """Beyond .9 the least ρ of a plan lay at an order that certificates do not look at."""
     for epsilon in (1e-5, 0.5, 50.0):
         rho = concentrated_rho(epsilon, 0.9)
-        planned = PureEvent(label="", epsilon=(2 * rho) ** 0.5, sensitivity=1.0)
+        planned = Laplace(label="", epsilon=(2 * rho) ** 0.5, sensitivity=1.0)
         assert certified_epsilon([planned], 0.9) <= epsilon
         with pytest.raises(InputError, match=r"delta must .*got 0\.95"):
             concentrated_rho(epsilon, 0.95)
@@ -71,18 +71,18 @@ def test_calibration_against_dp_accounting_on_a_grid():
 
 
 def test_a_scale_changes_noise_and_leaves_what_has_none():
-    noise = [gaussian(2.0), PureEvent(label="", epsilon=0.4, sensitivity=1.0)]
+    noise = [gaussian(2.0), Laplace(label="", epsilon=0.4, sensitivity=1.0)]
     halved = [event.scaled(0.5) for event in noise]
     assert (halved[0].noise_multiplier, halved[1].epsilon) == (1.0, 0.8)
-    report = RandomizerEvent(label="", epsilon=0.4, sensitivity=1.0, radius=1.0, size=3, threshold=0.5)
-    others = [report, ApproximateEvent(label="", epsilon=0.4, delta=1e-6), FailureEvent(label="", delta=1e-6)]
+    report = RandomReport(label="", epsilon=0.4, sensitivity=1.0, radius=1.0, size=3, threshold=0.5)
+    others = [report, Proved(0.4, delta=1e-6), failure(1e-6)]
     assert all(event.scaled(0.5) is event for event in others)
 
 
 def test_only_gaussian_noise_about_everyone_has_an_exact_trade_off_curve():
     assert exact_mu([gaussian(2.0, count=3), gaussian(4.0)]) == pytest.approx((3 / 4 + 1 / 16) ** 0.5)
-    discrete = DiscreteGaussianEvent(label="", noise_multiplier=2.0, l2_sensitivity=1.0)
-    for other in (dataclasses.replace(gaussian(2.0), group=0), discrete, FailureEvent(label="", delta=1e-9)):
+    discrete = DiscreteGaussian(label="", noise_multiplier=2.0, sensitivity=1.0)
+    for other in (dataclasses.replace(gaussian(2.0), group=0), discrete, failure(1e-9)):
         assert exact_mu([gaussian(2.0), other]) is None
 
 
@@ -94,14 +94,14 @@ def test_different_relations_do_not_compose():
 
 
 def test_pure_releases_of_large_budgets_cost_about_their_sum():
-    pure = (EventCost("pure", 30.0, 3), EventCost("pure", 7.0, 1))
-    for costs in (pure, (EventCost("gaussian", 1e4, 1), *pure)):
+    pure = (Proved(30.0, times=3), Proved(7.0))
+    for costs in (pure, (Gaussian(1e4), *pure)):
         assert 97 * (1 - 1e-9) <= pld_epsilon(costs, 1e-12) <= 97 * (1 + 3e-4)
 
 
 def test_adaptive_calls_are_summed_and_not_composed_as_one():
     """Exact composition of other than Gaussian releases needs all of them fixed beforehand."""
-    calls = [[PureEvent(label=name, epsilon=0.3, sensitivity=1.0, count=20)] for name in "ab"]
+    calls = [[Laplace(label=name, epsilon=0.3, sensitivity=1.0, count=20)] for name in "ab"]
     together = filter_epsilon(calls, DELTA, 0.0)
     assert together == pytest.approx((spending(calls[0]) + spending(calls[1])).epsilon(DELTA))
     assert together > certified_epsilon([*calls[0], *calls[1]], DELTA) * 1.01
@@ -117,7 +117,7 @@ def test_the_failures_of_two_spendings_add_up():
 
 
 def test_a_pure_release_multiplies_odds_by_e_to_epsilon():
-    risk = risk_of_events([PureEvent(label="a", epsilon=1.0, sensitivity=1.0)], 1e-6)
+    risk = risk_of_events([Laplace(label="a", epsilon=1.0, sensitivity=1.0)], 1e-6)
     for prior, posterior in risk.posteriors.items():
         assert posterior == pytest.approx(prior * math.e / (prior * math.e + 1 - prior), rel=1e-9)
     assert risk.true_positive_rate[0.01] == pytest.approx(0.01 * math.e, rel=1e-4)
@@ -144,12 +144,12 @@ def best_test(rate, mu, epsilon):
     return above(threshold, mu**2 / 2, truth)
 
 
-MIXTURE = PureEvent(label="a", epsilon=0.3, sensitivity=1.0), FailureEvent(label="c", delta=1e-7)
+MIXTURE = Laplace(label="a", epsilon=0.3, sensitivity=1.0), failure(1e-7)
 
 
 @pytest.mark.parametrize("others", [None, MIXTURE])
 def test_rates_of_mixtures_are_those_that_randomized_response_and_gaussian_noise_reach_or_little_more(others):
-    discrete = DiscreteGaussianEvent(label="a", noise_multiplier=5.0, l2_sensitivity=1.0)
+    discrete = DiscreteGaussian(label="a", noise_multiplier=5.0, sensitivity=1.0)
     risk = risk_of_events([*others, gaussian(5.0)] if others else [discrete], 1e-6)
     part, pure = risk_of_events([gaussian(5.0)], 1e-6), others[0].epsilon if others else 0.0
     for rate, found in risk.true_positive_rate.items():
@@ -160,7 +160,7 @@ def test_rates_of_mixtures_are_those_that_randomized_response_and_gaussian_noise
 
 @pytest.mark.parametrize("epsilon", [4.0, 8.0, 9.0, 10.0, 11.0, 12.0, 20.0])
 def test_a_risk_below_one_is_never_written_as_certainty(epsilon):
-    risk = risk_of_events([PureEvent(label="a", epsilon=epsilon, sensitivity=1.0)], 1e-6)
+    risk = risk_of_events([Laplace(label="a", epsilon=epsilon, sensitivity=1.0)], 1e-6)
     assert max(risk.posteriors.values()) < 1
     assert "100%" not in risk.sentence
 
@@ -169,7 +169,7 @@ def test_a_bare_budget_and_a_release_that_is_proved_at_its_delta_alone_have_the_
     risk = risk_of_budget(1.0, 1e-6, "user")
     assert risk.log_odds == pytest.approx(1 + math.log(2), rel=1e-9)
     assert (risk.delta, risk.unit) == (2e-6, "user")  # a bound but for a chance of two δ
-    risk = risk_of_events([ApproximateEvent(label="a", epsilon=0.5, delta=1e-6)], 1e-6)
+    risk = risk_of_events([Proved(label="a", epsilon=0.5, delta=1e-6)], 1e-6)
     assert risk == risk_of_budget(0.5, 1e-6, "row")
     assert "nothing bounds" not in risk.sentence
 

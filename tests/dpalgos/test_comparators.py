@@ -150,8 +150,8 @@ def test_the_eigenvalue_that_a_sketch_relies_on_is_that_of_both_neighbors():
     first = recorded("hessian_mixing", Sample(X, y), settings)[0]
     events = {event.label: event for release in first.releases for event in release.events}
     smallest, sketch = events["smallest eigenvalue"], events["sketch"]
-    std = smallest.noise_multiplier * smallest.l2_sensitivity
-    true, moved = float(np.linalg.eigvalsh(X.T @ X)[0]), float(smallest.l2_sensitivity)
+    std = smallest.noise_multiplier * smallest.sensitivity
+    true, moved = float(np.linalg.eigvalsh(X.T @ X)[0]), float(smallest.sensitivity)
     script = [np.full((1, 1), true - norm.ppf(0.01 * 1e-6) * std), *first.published[1:]]
     made = recorded("hessian_mixing", Sample(X, y), settings, script)[0]
     sketched = [release.value for release in made.releases if release.events[0].label == "sketch"]

@@ -83,7 +83,7 @@ def test_a_count_of_far_rows_widens_the_interval_by_what_they_hide():
     first, _ = recorded(LINEAR, sample, keywords)
     labels = [each.events[0].label for each in first.releases]
     event = first.releases[labels.index(FAR_ROWS)].events[0]
-    noise, widths = float(event.noise_multiplier * event.l2_sensitivity), []
+    noise, widths = float(event.noise_multiplier * event.sensitivity), []
     for count in (0.0, 2.0 * noise, 6.0 * noise):
         script = [
             np.full((1, 1), count) if label == FAR_ROWS else each
@@ -107,7 +107,7 @@ def test_a_step_that_whitens_covers_rows_along_two_axes():
     whitenings = [pair for pair in pairs if pair[0].events[0].label == WHITE_MOMENTS]
     assert whitenings
     for one, other in whitenings:
-        moved = np.linalg.norm(one.value - other.value) / one.events[0].l2_sensitivity
+        moved = np.linalg.norm(one.value - other.value) / one.events[0].sensitivity
         assert 0.9 <= moved <= 1 + 1e-9
 
 

@@ -18,15 +18,9 @@ from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon, spending
-from dpalgos.accounting.events import (
-    ApproximateEvent,
-    FailureEvent,
-    GaussianEvent,
-    PureEvent,
-    SampledGaussianEvent,
-)
+from dpalgos.accounting.events import Gaussian, Laplace, Proved, SampledGaussian, failure
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.accounting.losses import EventCost, pld_epsilon
+from dpalgos.accounting.losses import pld_epsilon
 from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.trials import ReleasedVector
 from dpalgos.rows.sample import Sample
@@ -40,7 +34,7 @@ STOP = ("stop",)
 
 
 def gaussian_event(mu):
-    return GaussianEvent(label="answer", noise_multiplier=1 / mu, l2_sensitivity=1.0)
+    return Gaussian(label="answer", noise_multiplier=1 / mu, sensitivity=1.0)
 
 
 def event_of(node):
@@ -48,8 +42,8 @@ def event_of(node):
     if kind == "gaussian":
         return gaussian_event(size)
     if kind == "pure":
-        return PureEvent(label="answer", epsilon=size, sensitivity=1.0)
-    return FailureEvent(label="answer", delta=size)
+        return Laplace(label="answer", epsilon=size, sensitivity=1.0)
+    return failure(size).once("answer")
 
 
 def divergence(node, levels):
@@ -158,7 +152,7 @@ def random_tree(rng, admits, depth=3, past=()):
     if depth == 0:
         return STOP
     mu = gaussian_mu(EPSILON, DELTA)
-    used_mu = sum(e.noise_multiplier**-2 for e in past if isinstance(e, GaussianEvent))
+    used_mu = sum(e.noise_multiplier**-2 for e in past if isinstance(e, Gaussian))
     used = spending(past) if past else None
     rho, pure, failed = (used.rho, used.pure_epsilon, used.failure) if used else (0.0, 0.0, 0.0)
     shares = [concentrated_rho(EPSILON, DELTA * part) - rho for part in (0.1, 0.9, 1 - 1e-6)]
@@ -192,7 +186,7 @@ def test_no_tree_of_choices_exceeds_delta(rule):
 
 
 def test_what_a_budget_holds_is_fixed_when_it_is_opened():
-    approximate = ApproximateEvent(label="answer", epsilon=0.1, delta=0.5 * DELTA)
+    approximate = Proved(label="answer", epsilon=0.1, delta=0.5 * DELTA)
     for options, event, fits in [
         ({}, approximate, False),
         ({"failure_delta": 0.5 * DELTA}, approximate, True),
@@ -202,12 +196,12 @@ def test_what_a_budget_holds_is_fixed_when_it_is_opened():
     halves = [gaussian_event(np.sqrt(0.5) * gaussian_mu(EPSILON, DELTA))] * 2
     assert not budget_admits()(halves)
     assert budget_admits()([gaussian_event(gaussian_mu(EPSILON, DELTA))])
-    assert budget_admits()([ApproximateEvent(label="answer", epsilon=EPSILON, delta=DELTA)])
+    assert budget_admits()([Proved(label="answer", epsilon=EPSILON, delta=DELTA)])
 
 
 def sampled(multiplier, rate, count):
-    public = {"label": "", "l2_sensitivity": 1.0, "sampling_rate": rate, "count": count}
-    return SampledGaussianEvent(noise_multiplier=multiplier, **public)
+    public = {"label": "", "sensitivity": 1.0, "sampling_rate": rate, "times": count}
+    return SampledGaussian(noise_multiplier=multiplier, **public)
 
 
 def test_an_attacker_does_not_know_who_was_drawn_and_no_cost_composes_over_answers():
@@ -231,7 +225,7 @@ def test_losses_whose_exponentials_overflow_are_counted(multiplier, rate):
         apart = np.exp(first) * -np.expm1(np.minimum(epsilon - loss, 0))
         return apart.sum() * (x[1] - x[0])
 
-    found = pld_epsilon((EventCost("sampled", multiplier, 1, rate),), 1e-6)
+    found = pld_epsilon((SampledGaussian(multiplier, rate),), 1e-6)
     assert delta(found) <= 1e-6 * (1 + 1e-3)
     assert delta(found / 1.02) > 1e-6
 
@@ -268,5 +262,5 @@ def test_a_row_adds_at_most_half_of_what_replacing_it_moves():
     first = sgd(X, y)
     second = sgd(X, y, first.published, [each * others for each in first.drawn])
     moved = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
-    bound = first.record.events[0].l2_sensitivity / 2
+    bound = first.record.events[0].sensitivity / 2
     assert 0.4 * bound < max(moved) <= bound * (1 + 1e-12)

@@ -44,7 +44,7 @@ def test_answers_lie_on_the_public_grid_and_one_whose_events_differ_is_withheld(
     X, _ = data("dp_mean")
     plan = release_plan("dp_mean", *X.shape, {**BUDGET, "value_bound": 1.0})
     drawn = draw_release(plan, Sample(X))
-    index = drawn.estimate / grid_step(drawn.events[0].l2_sensitivity, 4)
+    index = drawn.estimate / grid_step(drawn.events[0].sensitivity, 4)
     np.testing.assert_array_equal(index, np.rint(index))
     cheaper = type(plan)(**{**vars(plan), "cost": Spending(rho=plan.cost.rho / 2)})
     with pytest.raises(dpalgos.InputError, match="withheld"):

@@ -5,14 +5,7 @@ import pytest
 
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.central.preconditioned import PreconditionedRegression, plan
-from dpalgos.central.preconditioned.intercept import released_origin
-from dpalgos.central.preconditioned.plan import FAR_FROM_CENTERS, MEANS, MEDIANS
-from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Share, gaussian_plan
-from dpalgos.core.spend import counts_needed
-from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated, seeded
+from tests.dpalgos.silence import estimated
 
 NAME = "preconditioned_regression"
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
@@ -120,29 +113,6 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
     assert errors[1] < 1.6 * errors[0] < 0.3
 
 
-@pytest.mark.parametrize(
-    ("n_columns", "shares"),
-    [
-        (0, {MEDIANS: 1e-6, MEANS: 1 - 1e-6}),
-        (4, {MEDIANS: 1e-6, FAR_FROM_CENTERS: 0.1, MEANS: 0.9 - 1e-6}),
-    ],
-    ids=["many rows", "few rows"],
-)
-def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(n_columns, shares):
-    rng = np.random.default_rng(11)
-    X = np.column_stack([rng.standard_normal((1000, n_columns)) + 3, np.ones(1000)])
-    rows = Rows.of_sample(Sample(X, rng.standard_normal(1000)))
-    times = {MEDIANS: counts_needed(plan.N_CENTERS), FAR_FROM_CENTERS: 8}
-    times |= {MEANS: 2} if FAR_FROM_CENTERS in shares else {}
-    planned = {label: Share(share, times.get(label, 1)) for label, share in shares.items()}
-    settings = gaussian_plan(1.0, 1e-6, planned), PreconditionedRegression.lemmas
-    for seed in range(40):
-        spend = seeded(seed)
-        spend.start(*settings)
-        found = released_origin(spend, rows, linear=True, few=False)
-        assert np.abs(found.centers).max() < 10
-
-
 def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():
     rng = np.random.default_rng(7)
     X = np.column_stack([rng.standard_normal((1000, 8)), np.ones(1000)])
@@ -190,3 +160,14 @@ def test_rows_of_high_leverage_count_in_full_at_a_large_budget():
     found = answers(X, y, epsilon=1000.0, delta=1e-8, replicates=4, intercept=True).estimate
     own_error = 5 / 5000 * (y - X @ best).var()
     assert ((X @ (found - best[:, None])) ** 2).mean() < 0.03 * own_error
+
+
+def test_columns_in_wrong_units_leave_the_intercept_alone():
+    """The noise of their means moved the center of the response by up to twenty of its units."""
+    rng = np.random.default_rng(9)
+    units = 10.0 ** np.array([3, -3, 0, 3, 3, -3, 0, 3])
+    Z = rng.standard_normal((640, 8)) + 10
+    X = np.column_stack([Z * units, np.ones(640)])
+    y = 0.5 * Z[:, 0] - 5 + rng.standard_normal(640)
+    found = answers(X, y, epsilon=1.0, delta=1e-6, replicates=20, intercept=True).estimate
+    assert np.abs(X @ found - y[:, None]).mean() < 2 * np.abs(y).mean()

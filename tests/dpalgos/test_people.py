@@ -15,7 +15,6 @@ from dpalgos.central.preconditioned.queries import (
     clipped_moments,
     joined_in,
     mean_within,
-    norms_of,
 )
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core.record import Noisy
@@ -248,7 +247,7 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family, 
         (block,) = Rows.of_sample(sample).blocks
         vectors = joined_in(np.random.default_rng(8).standard_normal((18, 18)), with_response=True)
         with threadpool_limits(n_threads):
-            lengths.append(norms_of(vectors)(replace(block, X=layout(block.X)))[n_first:])
+            lengths.append(vectors.lengths(replace(block, X=layout(block.X)))[n_first:])
         rows = ScoreFunction(
             Rows.of_sample(sample), get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17)
         )

@@ -113,7 +113,6 @@ def first_sensitivities(estimator, settings, n):
     run_estimator(estimator, sample, params, spend)
     moves = {}
     for event in spend.record.events:
-        for name in ("sensitivity", "l2_sensitivity"):
-            if (value := getattr(event, name, None)) is not None:
-                moves.setdefault(event.label, float(np.max(value)))
+        if event.sensitivity is not None:
+            moves.setdefault(event.label, float(np.max(event.sensitivity)))
     return moves, {one.label: one.sensitivity for one in estimator.releases} | params.formulas(n, 3)

@@ -6,7 +6,6 @@ from scipy.special import expit
 
 import dpalgos
 from dpalgos.accounting.composition import spending
-from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.central import printed_cross_validation
 from dpalgos.hardened_release import release_plan
 from dpalgos.rows.sample import Sample
@@ -131,7 +130,7 @@ UNPAID += [(name, {"sparsity_choice": "printed_cross_validation"}) for name in S
 def test_what_nothing_can_pay_for_proves_nothing_and_is_refused_for_a_proof(name, keywords):
     result = tuned(name, calibration="paper", **keywords)
     assert result.certified_epsilon == np.inf
-    assert any(isinstance(event, UnprotectedEvent) for event in result.events)
+    assert any(event.is_unprotected for event in result.events)
     (argument,), asked = keywords, {**ASKED, **LIMITS[name], **keywords}
     for use in (lambda: tuned(name, **keywords), lambda: release_plan(name, 100, 20, asked)):
         refused(use, dpalgos.InputError, f"{argument} must")

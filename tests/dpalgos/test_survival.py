@@ -1,4 +1,4 @@
-"""Times to an event: cells, person-periods, curves, the logrank test and hazard ratios."""
+"""Times to an event: cells, follow-up, curves, the logrank test and hazard ratios."""
 
 import tomllib
 from dataclasses import replace
@@ -27,10 +27,11 @@ from dpalgos.central.cumulative_counts import (
     part_weights,
     strategy,
 )
+from dpalgos.central.preconditioned.follow_up import FollowUp
 from dpalgos.central.preconditioned.life_table import LifeTable, life_table
 from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.record import Noisy
-from dpalgos.core.rows import Rows
+from dpalgos.core.rows import Block, Rows
 from dpalgos.formula import ols, phreg, poisson, survival, tables
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
@@ -39,13 +40,13 @@ from dpalgos.formula.person_rows import person_sample
 from dpalgos.formula.time_to_event import declared_times
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.release.noise_source import Noise
+from dpalgos.rows.follow_up import FollowUpOfRows, products_of
 from dpalgos.rows.sample import Sample
 from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.survival.periods import (
     LEAST_EXPOSURE,
     cell_rows,
-    person_periods,
-    pieces_of,
+    followed_rows,
     rounded_to_cuts,
     until_first_event,
 )
@@ -70,44 +71,40 @@ ARMS = {"arm": ["placebo", "drug"]}
 @pytest.mark.parametrize(
     ("start", "stop", "event", "rows"),
     [
-        (0, 1.5, True, [(0, 1.0, False), (1, 0.5, True)]),
-        (0, 1.0, True, [(0, 1.0, True)]),  # at a cut point: in the period before it
-        (0, 1.0, False, [(0, 1.0, False)]),
-        (0, 0.0, True, [(0, LEAST_EXPOSURE, True)]),
-        (0, 9.0, True, [(0, 1.0, False), (1, 1.0, False), (2, 2.0, False)]),  # censored at the longest
-        (0, 4.0, True, [(0, 1.0, False), (1, 1.0, False), (2, 2.0, True)]),
-        (1.5, 3.0, True, [(1, 0.5, False), (2, 1.0, True)]),
-        (5.0, 9.0, True, [(2, 2 * LEAST_EXPOSURE, False)]),
-        (1.0, 1.5, False, [(1, 0.5, False)]),
+        (0, 1.5, True, (0, 1.5, 1)),
+        (0, 1.0, True, (0, 1, 1)),  # at a cut point
+        (0, 1.0, False, (0, 1, 0)),
+        (0, 0.0, True, (0, LEAST_EXPOSURE, 1)),
+        (0, 9.0, True, (0, 3, 0)),  # censored at the longest
+        (0, 4.0, True, (0, 3, 1)),
+        (1.5, 3.0, True, (1.5, 2.5, 1)),
+        (5.0, 9.0, True, (3 - LEAST_EXPOSURE, 3, 0)),
+        (1.0, 1.5, False, (1, 1.5, 0)),
     ],
 )
-def test_a_person_is_divided_at_the_cut_points(start, stop, event, rows):
-    got = person_periods(np.array([start]), np.array([stop]), np.array([event]), CUTS)
-    found = list(zip(got.period.tolist(), got.exposure.tolist(), got.event.tolist(), strict=True))
-    assert found == [(k, pytest.approx(exposure), happened) for k, exposure, happened in rows]
+def test_a_person_is_followed_from_one_place_to_another(start, stop, event, rows):
+    got = _followed([start], [stop], [event], [0], first=False)
+    np.testing.assert_allclose([got.begin[0], got.end[0], got.response[0]], rows)
 
 
 TIMES = st.floats(-1, 10, allow_nan=False)
 
 
 @given(st.lists(st.tuples(TIMES, TIMES, st.booleans()), min_size=1, max_size=20))
-def test_every_person_has_from_one_row_to_one_per_period_whoever_else_is_there(people):
+def test_every_person_has_a_row_within_the_periods_whoever_else_is_there(people):
     start, stop, event = (np.array(each) for each in zip(*people, strict=True))
-    got = person_periods(start, stop, event, CUTS)
-    counts = np.bincount(got.person, minlength=len(people))
-    assert counts.min() >= 1
-    assert counts.max() <= len(CUTS) - 1
-    low, high = LEAST_EXPOSURE * np.diff(CUTS).min(), np.diff(CUTS).max()
-    assert ((got.exposure >= low) & (got.exposure <= high)).all()
-    assert (np.bincount(got.person, weights=got.event) <= 1).all()
-    alone = person_periods(start[:1], stop[:1], event[:1], CUTS)
-    first = got.person == 0
-    for name in ("period", "exposure", "event"):
-        np.testing.assert_array_equal(getattr(got, name)[first], getattr(alone, name))
+    got = _followed(start, stop, event, np.arange(len(people)), first=False)
+    np.testing.assert_array_equal(got.person, np.arange(len(people)))
+    assert (got.begin >= 0).all()
+    assert (got.end <= len(CUTS) - 1).all()
+    assert (got.end - got.begin >= LEAST_EXPOSURE / 2).all()
+    alone = _followed(start[:1], stop[:1], event[:1], [0], first=False)
+    for name in ("begin", "end", "response", "share"):
+        np.testing.assert_array_equal(getattr(got, name)[:1], getattr(alone, name))
     rows = cell_rows(stop, event, np.zeros(len(stop), dtype=int), 1, CUTS).reshape(-1, 2, 10)
     is_known = rounded_to_cuts(stop, CUTS) >= CUTS[0]
     np.testing.assert_array_equal(rows[..., :4].sum(axis=(1, 2)), is_known)
-    assert not (got.event & ~is_known[got.person]).any()  # an event before the first cut point
+    assert not ((got.response > 0) & ~is_known).any()  # an event before the first cut point
     assert np.hypot(rows[..., 4:7], rows[..., 7:]).max() <= 0.5
 
 
@@ -324,8 +321,8 @@ def test_a_time_is_a_cut_point_if_it_differs_by_rounding(convert):
         options = {"periods": cuts, "epsilon": 1e6, "delta": 1e-6, "random_state": 0}
         events = survival("Surv(time, died) ~ 1", frame, **options).curves()["events"]
         np.testing.assert_allclose(events[1:], 100, atol=0.1)
-        own = person_periods(np.zeros(1000), frame["time"], frame["died"] == 1, cuts)
-        assert set(np.bincount(own.period[own.event])) == {100}
+        own = followed_rows(np.zeros(1000), frame["time"], frame["died"] == 1, np.arange(1000), cuts)
+        assert set(np.bincount(np.ceil(own.end[own.response > 0]).astype(int) - 1)) == {100}
 
 
 def test_an_event_of_whole_years_happened_in_the_year_before():
@@ -648,7 +645,7 @@ def _of_rows(rows, codes, periods, **columns):
     return design, person_sample(design, arrays, codes)
 
 
-def test_a_row_keeps_its_covariates_in_its_pieces():
+def test_a_row_keeps_its_covariates_over_its_follow_up():
     rows = {
         "start": [0, 0.25, 1.0, 0.0],
         "stop": [0.25, 1.0, 1.5, 2.0],
@@ -656,14 +653,13 @@ def test_a_row_keeps_its_covariates_in_its_pieces():
         "z": [1.0, 0, 0.5, -1],
     }
     design, found = _of_rows(rows, np.array([0, 0, 0, 1]), (0, 1, 2), z=NumberColumn(-1, 1))
-    np.testing.assert_array_equal(found["user_ids"], [0, 0, 0, 1, 1])
-    np.testing.assert_allclose(found["pieces"].part, [0.25, 0.75, 0.5, 1, 1])
-    np.testing.assert_array_equal(found["pieces"].period, [0, 0, 1, 0, 1])
-    np.testing.assert_allclose(found["row_shares"], [1 / 6, 1 / 2, 1 / 3, 1 / 2, 1 / 2])
-    np.testing.assert_array_equal(found["y"], [0, 0, 1, 0, 0])
-    columns = design.survival.at({"z": np.array([1, 0, 0.5, -1, -1])}, np.zeros((5, 1)))
-    expected = design.matrix(columns)
-    expected[:, 0] += np.log(np.array([0.25, 0.75, 0.5, 1, 1]) / 2)
+    np.testing.assert_array_equal(found["user_ids"], [0, 0, 0, 1])
+    np.testing.assert_allclose(found["follow_up"].begin, rows["start"])
+    np.testing.assert_allclose(found["follow_up"].end, rows["stop"])
+    np.testing.assert_allclose(found["row_shares"], [1 / 6, 1 / 2, 1 / 3, 1])
+    np.testing.assert_array_equal(found["y"], [0, 0, 1, 0])
+    expected = design.matrix(design.survival.at({"z": np.array(rows["z"])}, np.zeros((4, 1))))
+    expected[:, 0] += np.log(np.array([0.25, 0.75, 0.5, 2]) / 2)
     np.testing.assert_allclose(found["X"], expected, atol=1e-12)
 
 
@@ -671,19 +667,68 @@ def _released_table(rows, codes, periods=(0, 1, 2), **options):
     """The life table of rows without noise, as a sum over persons."""
     _, found = _of_rows({"z": np.zeros(len(codes)), **rows}, codes, periods, z=NumberColumn(-1, 1))
     sample = Sample(**{**found, **options}).in_units(None, 1.0 if options else None)
-    query = life_table(Rows.of_sample(sample), sample.pieces)
+    query = life_table(Rows.of_sample(sample), sample.follow_up)
     n = int(sample.n_users.min())
     return n * query.value, n * float(query.sensitivity)
 
 
-def test_effects_of_periods_are_added_to_pieces_at_risk_alone():
-    rows = {"start": [0.0, 0.0], "stop": [1.5, 2.0], "died": [0, 1], "z": [0.5, -0.5]}
-    _, found = _of_rows(rows, np.array([0, 1]), (0, 1, 2), z=NumberColumn(-1, 1))
-    sample = Sample(**found)
-    pieces = replace(sample.pieces, part=np.array([1, 0.5, 0, 0]))
-    effects = np.arange(1.0, 9).reshape(2, 4)
-    added = sample.with_effects(effects, pieces).array - sample.array
-    np.testing.assert_allclose(added, [*effects, *np.zeros((2, 4))])
+def test_integrals_over_time_are_sums_over_periods():
+    rng, K = np.random.default_rng(0), 5
+    parts, functions = rng.dirichlet(np.ones(K)), rng.normal(size=(K, 2))
+    begin = np.array([0.0, 1.5, 2.0, 4.9])
+    end = np.array([5.0, 1.6, 4.0, 4.9])  # the last one is left out
+    own = FollowUpOfRows.of_lengths(begin, end, parts, np.zeros((2, 3)))
+    own = replace(own, functions=functions, weights=parts)
+    inside = np.clip(end[:, None] - np.arange(K), 0, 1) - np.clip(begin[:, None] - np.arange(K), 0, 1)
+    inside = inside * parts
+    np.testing.assert_allclose(own.exposure, inside.sum(axis=1), atol=1e-15)
+    inside[:3] /= inside[:3].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(own.means, inside @ functions)
+    for of_row, mean, spread in zip(inside[:3], own.means, own.spreads, strict=False):
+        np.testing.assert_allclose(spread, np.cov(functions.T, aweights=of_row, ddof=0).ravel(), atol=1e-14)
+        np.testing.assert_allclose(mean, of_row @ functions)
+    assert not own.means[3].any()
+    assert not own.spreads[3].any()
+    vectors, columns = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
+    squares = ((vectors[:, None] + functions @ columns) ** 2).sum(axis=2)
+    np.testing.assert_allclose(own.typical_lengths(vectors, columns) ** 2, squares @ parts)
+
+
+@pytest.mark.parametrize("limit", [0.4, 9.0, np.inf])
+def test_scores_over_time_are_sums_over_periods(limit):
+    """A row that spans periods adds what a row for each period adds, by a sum over these."""
+    rng, K, n = np.random.default_rng(1), 4, 40
+    begin, end = np.sort(rng.uniform(0, K, (2, n)), axis=0)
+    functions, slopes = rng.normal(size=(K, 2)), np.array([0.5, -0.8])
+    response = np.where(rng.random(n) < 0.5, 1 + rng.choice([0, 0.7], n), 0.0)
+    response = np.minimum(response, 1) if limit == np.inf else response
+    predictor = rng.normal(size=n)
+    lengths = rng.dirichlet(np.ones(K))
+
+    def added(begin, end, predictor, response, person):
+        own = FollowUpOfRows.of_lengths(begin, end, lengths, np.zeros((2, 1)))
+        own = replace(own, functions=functions, parts=lengths[::-1])
+        rows = slice(0, len(begin))
+        block = Block(np.zeros((len(begin), 1)), response, rows=rows, units=person, follow_up=own)
+        predictor = predictor + np.log(own.exposure)
+        found = FollowUp(n, np.exp, limit).stopped(block, predictor, slopes, response)
+        squares = found.information[:, :1] * (found.spreads + products_of(found.means))
+        both = np.column_stack([found.residual, found.information, squares])
+        return np.array([np.bincount(person, each, n) for each in both.T])
+
+    cuts = [[b, *range(int(b) + 1, int(np.ceil(e))), e] for b, e in zip(begin, end, strict=True)]
+    person = np.repeat(np.arange(n), [len(each) - 1 for each in cuts])
+    begins, ends = np.concatenate([each[:-1] for each in cuts]), np.concatenate([each[1:] for each in cuts])
+    responses = np.where(ends == end[person], response[person], 0.0)
+    divided = added(begins, ends, predictor[person], responses, person)
+    np.testing.assert_allclose(added(begin, end, predictor, response, np.arange(n)), divided, atol=1e-12)
+    density = lengths[::-1] * np.exp(functions @ slopes)
+    hazards = (np.minimum(ends, np.floor(begins) + 1) - begins) * density[np.floor(begins).astype(int)]
+    hazards = np.bincount(person, hazards * np.exp(predictor[person]), n)
+    if limit == np.inf:
+        np.testing.assert_allclose(divided[0], response - hazards)
+    alone = response == 0
+    np.testing.assert_allclose(divided[0][alone], -np.minimum(hazards, limit)[alone])
 
 
 def test_the_life_table_counts_events_and_times_at_risk():
@@ -724,7 +769,8 @@ def test_operational_time_is_even_in_the_pooled_hazard():
     np.testing.assert_allclose(table.hazards, events / table.at_risk, rtol=0.02)
     np.testing.assert_allclose(table.parts.sum(), 1)
     assert (np.diff(table.times[:, 0]) > 0).all()
-    assert table.is_late.tolist() == [False, True, True]
+    assert table.late == 1
+    np.testing.assert_allclose(table.weights, events / events.sum(), rtol=0.02)
     at_risk = np.array([100.0, -50, 25])
     noisy = LifeTable(events=np.array([30.0, -9, 2]), at_risk=at_risk, lengths=lengths, std=20.0)
     assert (noisy.hazards > 0).all()
@@ -834,7 +880,7 @@ def test_a_treatment_that_starts_in_follow_up_and_does_nothing_has_ratio_one():
 
 
 @pytest.mark.parametrize("right", ["z0 + z1 + g", "z0 * g + bs(z1, df=5)"])
-def test_pieces_of_a_person_depend_on_no_other_person_bit_by_bit(right):
+def test_rows_of_a_person_depend_on_no_other_person_bit_by_bit(right):
     """Rounding of what a period adds to the columns once passed on the first person's values."""
     levels = tuple("abcdefghijkl")
     declared = {name: NumberColumn(-3, 3) for name in ("z0", "z1")} | {"g": CategoryColumn(levels)}
@@ -853,56 +899,53 @@ def test_pieces_of_a_person_depend_on_no_other_person_bit_by_bit(right):
         rows = {name: np.concatenate([others[name], each]) for name, each in same.items()}
         with threadpool_limits(n_threads):
             made = person_sample(design, rows, np.arange(n_others + 60))
-            added = made["pieces"].time_columns[0]
+            added = np.append(0, made["follow_up"].time_columns[0])
             found.append(made["X"][made["user_ids"] >= n_others] + added)
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 
 
-def _pieces(start, stop, event, codes, *, first=True):
+def _followed(start, stop, event, codes, *, first=True):
+    start, stop, event, codes = map(np.asarray, (start, stop, event, codes))
     kept = np.arange(len(stop))
     if first:
         kept, stop, event = until_first_event(start, stop, event, codes, CUTS)
-    split = person_periods(start[kept], stop, event, CUTS)
-    return pieces_of(split, codes[kept], start[kept]), kept
+    found = followed_rows(start[kept], stop, event, codes[kept], CUTS)
+    return replace(found, row=kept[found.row])
 
 
 def test_rows_outside_the_periods_take_no_place():
     start, stop = np.array([0.0, 6.0, 7.0, 8.0]), np.array([0.5, 7.0, 8.0, 9.0])
-    pieces, _ = _pieces(start, stop, np.zeros(4, dtype=bool), np.array([0, 0, 1, 1]))
-    assert list(zip(pieces.person, pieces.period, pieces.exposure, strict=True)) == [
-        (0, 0, 0.5),
-        (1, 2, 2 * LEAST_EXPOSURE),  # only outside: one row with the minimum
-    ]
-    assert pieces.row.tolist() == [0, 2]
+    found = _followed(start, stop, np.zeros(4, dtype=bool), np.array([0, 0, 1, 1]))
+    assert found.person.tolist() == [0, 1]
+    np.testing.assert_allclose(found.end - found.begin, [0.5, LEAST_EXPOSURE])  # only outside: the minimum
+    assert found.row.tolist() == [0, 2]
 
 
 def test_follow_up_ends_at_the_first_event_unless_all_count():
     start, stop = np.array([0.0, 1.0, 2.0, 0.0]), np.array([1.0, 2.0, 3.0, 3.0])
     event, codes = np.array([False, True, True, False]), np.array([0, 0, 0, 0])
-    pieces, kept = _pieces(start, stop, event, codes)
-    assert kept.tolist() == [0, 1, 3]
-    assert (pieces.response >= 1).sum() == 1
-    assert pieces.exposure.sum() == pytest.approx(4)  # the overlapping row ends at 2, too
-    pieces, _ = _pieces(start, stop, event, codes, first=False)
-    assert (pieces.response >= 1).sum() == 2
+    found = _followed(start, stop, event, codes)
+    assert sorted(found.row.tolist()) == [0, 1, 3]
+    assert (found.response >= 1).sum() == 1
+    assert (found.end - found.begin).sum() == pytest.approx(4)  # the overlapping row ends at 2, too
+    found = _followed(start, stop, event, codes, first=False)
+    assert (found.response >= 1).sum() == 2
 
 
 @given(st.lists(st.tuples(TIMES, TIMES, st.booleans(), st.integers(0, 3)), min_size=1, max_size=20))
-def test_pieces_of_a_person_have_shares_that_sum_to_one_whoever_else_is_there(people):
+def test_rows_of_a_person_have_shares_that_sum_to_one_whoever_else_is_there(people):
     people = sorted(people, key=lambda each: each[3])
     start, stop, event, codes = (np.array(each) for each in zip(*people, strict=True))
     codes = np.unique(codes, return_inverse=True)[1]
-    pieces, _ = _pieces(start, stop, event, codes)
-    assert np.bincount(pieces.person, minlength=codes.max() + 1).min() >= 1
-    assert np.bincount(pieces.person, pieces.response >= 1).max(initial=0) <= 1
-    low, high = LEAST_EXPOSURE * np.diff(CUTS).min(), np.diff(CUTS).max()
-    assert ((pieces.exposure >= low) & (pieces.exposure <= high)).all()
-    np.testing.assert_allclose(np.bincount(pieces.person, pieces.share), 1)
+    found = _followed(start, stop, event, codes)
+    assert np.bincount(found.person, minlength=codes.max() + 1).min() >= 1
+    assert np.bincount(found.person, found.response >= 1).max(initial=0) <= 1
+    np.testing.assert_allclose(np.bincount(found.person, found.share), 1)
     first = codes == 0
-    alone, _ = _pieces(start[first], stop[first], event[first], codes[first])
-    for name in ("period", "exposure", "response"):
-        np.testing.assert_array_equal(getattr(pieces, name)[pieces.person == 0], getattr(alone, name))
+    alone = _followed(start[first], stop[first], event[first], codes[first])
+    for name in ("begin", "end", "response", "share"):
+        np.testing.assert_array_equal(getattr(found, name)[found.person == 0], getattr(alone, name))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 1e4])

@@ -112,7 +112,7 @@ def test_group_privacy_of_printed_noise_adds_up_to_the_delta_of_a_user(m):
     epsilon, of_a_row = SETTINGS["epsilon"] / m, event.noise_multiplier * m
     delta = gaussian_delta(epsilon, 1 / of_a_row)
     assert delta * sum(np.exp(i * epsilon) for i in range(m)) <= SETTINGS["delta"]
-    assert event.l2_sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
+    assert event.sensitivity == pytest.approx(2 * np.sqrt(3) * OF_USERS["value_bound"] / 30)
 
 
 def test_rows_of_a_user_are_put_together_in_whatever_order_they_come():
@@ -166,7 +166,7 @@ def test_users_must_suffice_for_all_ranges_of_a_run_together(n_iterations):
 
     n = bisect_left(range(1, 10**6), True, key=lambda n: not is_refused(n)) + 1
     (ranges,) = (slot for slot in params.plan(n, D).values() if isinstance(slot, BinSelection))
-    missed = ranges.k * n_iterations * miss_probability(n, ranges.n_bins, ranges.epsilon)
+    missed = ranges.count * n_iterations * miss_probability(n, ranges.n_bins, ranges.epsilon)
     assert 0.9 * params.range_failure < missed <= params.range_failure
 
 

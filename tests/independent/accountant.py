@@ -22,6 +22,18 @@ def epsilon_of(events, delta):
     return max(_epsilon([e for e in events if e.group in (None, group)], delta) for group in groups or {None})
 
 
+PURE = ("Pure", "Proved", "Laplace", "Cube", "RandomReport", "Selection", "BinSelection")
+
+
+def charges(event):
+    return event.times * getattr(event, "count", 1)
+
+
+def divisor(event):
+    """Return ε² over ρ: 8 of a choice by the exponential mechanism, otherwise 2."""
+    return 8 if type(event).__name__.endswith("Selection") and event.by != "peeling" else 2
+
+
 def rho_of(events):
     """Return ρ of zero-concentrated DP, the sum of pure ε, and δ of failures: what a ledger adds up.
 
@@ -35,15 +47,13 @@ def rho_of(events):
 def _rho_of_one(events):
     rho = pure = failure = 0.0
     for event in events:
-        kind, count = type(event).__name__, getattr(event, "count", 1)
-        if kind in ("GaussianEvent", "DiscreteGaussianEvent"):
+        kind, count = type(event).__name__, charges(event)
+        if kind in ("Gaussian", "DiscreteGaussian"):
             rho, pure = rho + count / 2 / event.noise_multiplier**2, np.inf
-        elif kind in ("PureEvent", "BoxNoiseEvent", "RandomizerEvent"):
-            rho, pure = rho + count * event.epsilon**2 / 2, pure + count * event.epsilon
-        elif kind == "BoundedRangeEvent":
-            rho, pure = rho + count * event.epsilon**2 / 8, pure + count * event.epsilon
-        elif kind == "FailureEvent":
+        elif kind == "Proved" and event.epsilon == 0:
             failure += event.delta
+        elif kind in PURE and getattr(event, "delta", 0) == 0:
+            rho, pure = rho + count * event.epsilon**2 / divisor(event), pure + count * event.epsilon
         else:
             raise AssertionError(f"a {kind} has no cost that adds up")
     return rho, pure, failure
@@ -57,24 +67,24 @@ def epsilon_of_rho(rho, delta):
 def _epsilon(events, delta):
     kinds = [type(event).__name__ for event in events]
     delta -= sum(event.delta for event in events if hasattr(event, "delta"))
-    if "UnprotectedEvent" in kinds or delta < 0:
+    if any(getattr(event, "epsilon", 0) == np.inf for event in events) or delta < 0:
         return np.inf
     pairs = list(zip(events, kinds, strict=True))
     sampled = {}
     for event, kind in pairs:
-        if kind == "SampledGaussianEvent":
+        if kind == "SampledGaussian":
             cost = (event.noise_multiplier, event.sampling_rate)
-            sampled[cost] = sampled.get(cost, 0) + event.count
-    square = sum(e.count / e.noise_multiplier**2 for e, kind in pairs if kind == "GaussianEvent")
-    pure = [(e.epsilon, getattr(e, "count", 1)) for e, kind in pairs if hasattr(e, "epsilon")]
+            sampled[cost] = sampled.get(cost, 0) + charges(event)
+    square = sum(charges(e) / e.noise_multiplier**2 for e, kind in pairs if kind == "Gaussian")
+    pure = [(e.epsilon, charges(e)) for e, kind in pairs if getattr(e, "epsilon", 0) > 0]
     total = sum(epsilon * count for epsilon, count in pure)
     if delta == 0:
         return np.inf if square else total
-    is_pure = all(hasattr(event, "epsilon") or kind == "FailureEvent" for event, kind in pairs)
+    is_pure = all(kind in PURE for _, kind in pairs)
     found = [total] if is_pure else []
-    if {"DiscreteGaussianEvent", "GaussianSketchEvent"}.isdisjoint(kinds):
+    if {"DiscreteGaussian", "Sketch"}.isdisjoint(kinds):
         found.append(_by_losses(square, pure, sampled, delta))
-    if not found or pure or "GaussianSketchEvent" in kinds:
+    if not found or pure or "Sketch" in kinds:
         found.append(_best_order(lambda order: sum(_renyi(e, kind, order) for e, kind in pairs), delta))
     return max(0.0, min(found))
 
@@ -151,22 +161,20 @@ def _with_sampled(losses, masses, multiplier, rate, count):
 
 
 def _renyi(event, kind, order):
-    count = getattr(event, "count", 1)
-    if kind in ("GaussianEvent", "DiscreteGaussianEvent"):
+    count = charges(event)
+    if kind in ("Gaussian", "DiscreteGaussian"):
         return count * order / 2 / event.noise_multiplier**2
-    if kind in ("PureEvent", "BoxNoiseEvent", "RandomizerEvent", "ApproximateEvent"):
-        return count * min(order * event.epsilon**2 / 2, event.epsilon)
-    if kind == "BoundedRangeEvent":
-        return count * min(order * event.epsilon**2 / 8, event.epsilon)
-    if kind == "GaussianSketchEvent":
-        ratio = event.row_bound_squared / event.ridge
+    if kind in PURE:
+        return count * min(order * event.epsilon**2 / divisor(event), event.epsilon)
+    if kind == "Sketch":
+        ratio = 1 / event.ridge
         total = 0.0
         for variance in (1 - ratio, 1 + ratio):  # of N(0, variance) against N(0, 1), per row and direction
             mixture = order + (1 - order) * variance
             if variance <= 0 or mixture <= 0:
                 return np.inf
             total += -np.log(variance) / 2 - np.log(mixture) / 2 / (order - 1)
-        return event.n_rows * total
+        return count * event.n_rows * total
     return 0.0  # what may fail was taken from δ
 
 

@@ -1,6 +1,7 @@
 """What results tables certify is recomputed from the events of the very runs that gave their rows."""
 
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -89,20 +90,23 @@ def test_every_row_of_a_block(events_of):
     assert check(first, None, events_of)
 
 
-def gaussian(z, kind=kinds.GaussianEvent, **fields):
-    return kind(label="", noise_multiplier=z, l2_sensitivity=1.0, **fields)
+def gaussian(z, count=1, kind=kinds.Gaussian, **fields):
+    return kind(noise_multiplier=z, sensitivity=1.0, times=count, **fields)
 
 
-def pure(epsilon, count=1, kind=kinds.PureEvent, **fields):
-    return kind(label="", epsilon=epsilon, sensitivity=1.0, count=count, **fields)
+def pure(epsilon, count=1, kind=kinds.Laplace, **fields):
+    return kind(epsilon, sensitivity=1.0, count=count, **fields)
 
 
-sampled = partial(gaussian, kind=kinds.SampledGaussianEvent)
-selection = partial(pure, kind=kinds.BoundedRangeEvent)
-discrete = partial(gaussian, kind=kinds.DiscreteGaussianEvent)
-failure = partial(kinds.FailureEvent, label="")
-sketch = partial(kinds.GaussianSketchEvent, label="", row_bound_squared=1.0)
-approximate = partial(kinds.ApproximateEvent, label="")
+sampled = partial(gaussian, kind=kinds.SampledGaussian)
+selection = partial(pure, kind=kinds.Selection)
+discrete = partial(gaussian, kind=kinds.DiscreteGaussian)
+sketch, approximate = partial(kinds.Sketch, sensitivity=1.0), kinds.Proved
+
+
+def failure(delta, group=None):
+    return replace(kinds.failure(delta), group=group)
+
 
 EVENTS = [
     [sampled(1.0, sampling_rate=0.02, count=300)],

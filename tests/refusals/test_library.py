@@ -9,14 +9,14 @@ import pandas as pd
 
 import dpalgos
 from dpalgos import Budget, InputError, Sample
-from dpalgos.accounting.events import Relation
+from dpalgos.accounting.events import Relation, SampledGaussian, Selection
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.rates import detectable_fault
 from dpalgos.core.hardened_noise import SecureSpend
+from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Peeling, SampledGaussian, Selection, Share, gaussian_plan
 from dpalgos.core.spend import Spend
 from dpalgos.hardened_release import release_plan
 from dpalgos.mechanisms.private_range import BinnedColumns
@@ -111,7 +111,7 @@ def users(ids):
     return estimate("user_level_mean", ONES[:4], None, user_ids=ids, **public)
 
 
-def top(sensitivity=1.0, slot=Selection(1.0, k=2), spend=Spend(NOISE)):  # noqa: B008
+def top(sensitivity=1.0, slot=Selection(1.0, count=2), spend=Spend(NOISE)):  # noqa: B008
     spend.start({"choice": slot}, {"choice": (count,)})
     return spend.choose("choice", Bounded(ONES[:3, 0], sensitivity, count.formula))
 
@@ -272,7 +272,7 @@ ROWS = [
     ],
     (InputError, "offset_bounds", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, offset_bounds=(0, 1))),
     # Mechanisms
-    (InputError, "epsilon", lambda: top(slot=Selection(np.nan, k=2))),
+    (InputError, "epsilon", lambda: top(slot=Selection(np.nan, count=2))),
     (InputError, "sensitivity", lambda: top(sensitivity=-1.0)),
     (InputError, "2e+16", lambda: BinnedColumns(ONES[:, :1], 1e16, 1.0)),
     # Releases that have no floating-point-safe sampler, or no plan
@@ -280,7 +280,7 @@ ROWS = [
     (InputError, NO_SAMPLER, lambda: planned("output_perturbation_glm", family="logistic", covariate_bound=1.0, ridge=0.1)),
     (InputError, NO_SAMPLER, lambda: planned("objective_perturbation_glm", family="logistic", covariate_bound=2.0)),
     (InputError, NO_SAMPLER, lambda: planned("dp_mean", value_bound=1.0, truncation="private_quantiles")),
-    (InputError, NO_SAMPLER, lambda: top(slot=Peeling(0.5), spend=SecureSpend())),
+    (InputError, NO_SAMPLER, lambda: top(slot=Selection(0.5, by="peeling"), spend=SecureSpend())),
     (InputError, NO_SAMPLER, lambda: SecureSpend().start({"g": SampledGaussian(1.0, sampling_rate=0.5)}, {}).of_drawn_rows("g", lambda drawn: drawn, np.ones((1, 1), dtype=bool), 1.0)),
     (InputError, "too many for the grid", lambda: release_plan("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})),
     (InputError, "private", lambda: planned("ols")),

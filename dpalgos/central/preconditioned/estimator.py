@@ -20,7 +20,7 @@ rows are divided changes nothing: the score of a person is a sum over time.
   (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
   mean 0 at the true coefficients.
 - With 'all' events, a person's scores are those of counts.
-- In the last steps, white rows are 0.7 times as long along the baseline hazard and its slope and curve. The
+- In the last steps, white rows are half as long along the baseline hazard and its slope and curve. The
   effects of covariates do not depend on these directions, and thresholds of shorter scores are lower.
 - In means and moments, the pieces of a person weigh as parts of the follow-up, which sum to 1. Sums of
   scores and curvatures are clipped as a whole.
@@ -46,10 +46,6 @@ an intercept, events start at zero.
 
 Few events: if the released mean response shows that slopes are not worth their noise, steps release it again,
 at the same cost. With an interval, all steps release scores.
-
-Overdispersed counts: clipped scores make the intercept too low. If the threshold of scores is far above that
-of Poisson counts, the last three steps release the mean residual instead. It moves the intercept
-(:func:`dpalgos.central.preconditioned.intercept.moved_mean`). With an interval, only the last step does so.
 
 Few rows: below a public limit, a model with an intercept estimates the intercept alone, with Laplace noise.
 Above it, slopes are shrunk to their posterior mean. If the first half of the steps shows no slopes beyond
@@ -86,12 +82,12 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos import goodness
+from dpalgos.accounting.events import Gaussian as GaussianRelease
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.central.preconditioned.intercept import (
     Origin,
     Start,
-    moved_mean,
     released_origin,
     released_start,
     with_released_total,
@@ -104,7 +100,6 @@ from dpalgos.central.preconditioned.plan import (
     LEAST_SQUARES,
     LEMMAS,
     LIFE_TABLE,
-    MEAN_RESIDUAL,
     MOMENTS,
     N_SEARCHES,
     ROBUST,
@@ -117,7 +112,6 @@ from dpalgos.central.preconditioned.plan import (
     WHITENED_TWICE,
     WITNESSES,
     Numbers,
-    is_overdispersed,
     largest_length,
     mean_width,
     people_limit,
@@ -127,14 +121,13 @@ from dpalgos.central.preconditioned.plan import (
     shares_of,
     white_candidates,
 )
-from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, norms_of, rows_in
+from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, rows_in
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
+from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.core.slots import Gaussian as GaussianSlot
-from dpalgos.core.slots import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.interval import FEW, Interval
@@ -149,8 +142,7 @@ from dpalgos.typing import FloatArray
 FIRST, ALL = "first", "all"  # events of a person that count
 
 _LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
-_MEAN_STEPS, _FEWER_MEAN_STEPS = 3, 1  # that release a mean residual; with an interval
-_OF_TIME = 0.7  # of a white row's length, along the baseline hazard and functions of time
+_OF_TIME = 0.5  # of a white row's length, along the baseline hazard and functions of time
 _MAX_LENGTH = 5.0  # times √d, at least: a rare column in a unit far too small costs no more than it explains
 
 
@@ -262,7 +254,6 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         theta = state.theta
         if not is_constant:
             theta = state.estimate(clipped_share, intercept=numbers.intercept)
-            theta = theta + _intercept_change(spend, score, state, start, theta)
         spend.note(UNRESOLVED, float((state.white.curvature < 1).sum()))
         if self.interval is not None:
             _keep_interval(spend, numbers, released_interval(spend, self.interval, numbers, score, state))
@@ -358,7 +349,7 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
         of_shares = self.family_object().needs_classes and isinstance(
-            self.plan(n, d).get(CONSTANT), GaussianSlot
+            self.plan(n, d).get(CONSTANT), GaussianRelease
         )
         return super().formulas(n, d) | {CONSTANT: (histogram if of_shares else interval).formula}
 
@@ -374,14 +365,13 @@ def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
 
 
 def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
-    """Release the life table; return the rows with what periods add to their columns."""
-    pieces = rows.sample.pieces
-    if pieces is None:
+    """Release the life table; return the rows with the functions of operational time."""
+    follow_up = rows.sample.follow_up
+    if follow_up is None:
         raise InputError("n_periods needs the periods of rows, got none; call dpalgos.formula.phreg")
-    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, pieces)), rows.n, pieces.lengths)
+    table = LifeTable.of(spend(LIFE_TABLE, life_table(rows, follow_up)), rows.n, follow_up.lengths)
     spend.note(LIFE_TABLE_NOTE, table.as_note)
-    pieces = replace(pieces, is_late=table.is_late)
-    return replace(rows, sample=rows.sample.with_effects(table.effects(pieces), pieces))
+    return replace(rows, sample=rows.sample.with_follow_up(table.applied(follow_up)))
 
 
 def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
@@ -394,7 +384,7 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
     threshold = float(np.sqrt(numbers.d + 1))
     if ROWS_ABOVE in spend.plan:
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
-        above = counts_above(rows, norms_of(vectors), candidates)
+        above = counts_above(rows, vectors.lengths, candidates)
         threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
         spend.note(ROWS_BEYOND, origin.is_far or threshold == candidates[-1])
     elif origin.is_far:
@@ -434,8 +424,8 @@ def _released_steps(
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
     n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
     n_before = N_SEARCHES if SCORES_ABOVE in spend.plan else n_steps // 2
-    pieces = rows.sample.pieces
-    n_effects = numbers.d if pieces is None else numbers.d - 1 - len(pieces.time_columns)
+    follow_up = rows.sample.follow_up
+    n_effects = numbers.d if follow_up is None else numbers.d - 1 - len(follow_up.time_columns)
     for t in range(n_steps):
         step = STEP if spend.times_left(STEP) else LAST_STEP
         if step is LAST_STEP and state.white.scale is None and 0 < n_effects < numbers.d:
@@ -443,10 +433,6 @@ def _released_steps(
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
             start = _omitted_slopes(numbers, origin, start, state, clipped_share, intercept[-1])
         hides = start.hides_slopes(numbers)
-        is_late = n_steps - t <= (_FEWER_MEAN_STEPS if numbers.interval else _MEAN_STEPS)
-        has_slopes = not hides and bool(state.points)
-        if is_late and has_slopes and is_overdispersed(numbers, start.unit, state.threshold):
-            break
         whitens = not hides and state.wants_whitening(
             numbers, t, spend.multiplier(STEP), has_long_rows=has_long_rows
         )
@@ -475,7 +461,7 @@ def _released_steps(
             if scores:
                 above = scores.counts_above(candidates)
             else:
-                above = counts_above(rows, norms_of(rows_in(matrix)), candidates)
+                above = counts_above(rows, rows_in(matrix).lengths, candidates)
             threshold = float(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
             if not whitens:  # candidates of later searches are near to the threshold before
                 largest = largest or candidates[-1]
@@ -502,30 +488,11 @@ def _omitted_slopes(
 ) -> Start:
     """Return a start without slopes if columns are far from their units, or released steps show no slopes."""
     width, linear = mean_width(numbers), numbers.family.is_linear
-    is_robust = is_overdispersed(numbers, start.unit, state.threshold)
     is_whitened_once = linear or numbers.size < WHITENED_TWICE * numbers.root
     if origin.is_far or (is_whitened_once and state.white.hides_columns):
         far = Noisy(intercept - start.offset, np.asarray(np.inf))
         return start.without_slopes(far, width * origin.unit)
-    if numbers.family.is_bounded or is_robust or state.explains(clipped_share):
+    if state.explains(clipped_share):
         return start
     constant = state.constant(clipped_share)
     return start.without_slopes(constant._replace(value=constant.value + intercept), width * origin.unit)
-
-
-def _intercept_change(
-    spend: Spend, score: ScoreFunction, state: Steps, start: Start, theta: FloatArray
-) -> FloatArray:
-    """Return how far the mean residual at θ, (d,), moves θ, if steps are left to release it."""
-    step = next((one for one in (STEP, LAST_STEP) if spend.times_left(one)), None)
-    if step is None:
-        return np.zeros_like(theta)
-    query = score.at(theta).mean_residual(start.cut_of_residuals)
-    released = []
-    while spend.times_left(step):
-        released.append(spend(step, query, form=MEAN_RESIDUAL))
-    mean = state.mean_at(theta)
-    residual = Noisy(
-        np.mean([one.value for one in released], axis=0), released[0].std / np.sqrt(len(released))
-    )
-    return np.asarray(np.log(moved_mean(mean, residual) / mean) * state.white.one)

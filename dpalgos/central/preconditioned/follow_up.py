@@ -7,14 +7,16 @@ coefficients, and lies between −c and 1. Without the limit, clipping a person'
 persons without an event who have a large Λ. If many persons have an event, log hazard ratios would then be
 too far from 0.
 
-The hazard is constant within a row. If a row begins at Λ and has hazard μ, b = c − Λ is left. Without an
-event, the row adds −min(μ, b). An event may have happened in the last part q of the row's exposure. Then
-m = (1 − q) μ of its hazard came before. The event came at a place T, and only T ≤ a = q μ is known.
-The row adds the mean of the stopped M given that,
+In a period, the hazard is in proportion to exp(φ'b), φ the functions of operational time. Scores are
+integrals of [1, φ] over dM along the row. If a row begins at Λ, b = c − Λ is left.
+Without an event, the integral ends where the hazard of the row reaches b. An event may have happened in the
+last part of the row's exposure in its last period. Then m is the hazard of the row before that part, and a
+its hazard within. The event came at a place T, and only T ≤ a is known. The row adds the mean of the stopped
+M given that,
 
     E[1{T ≤ b'} − min(T, b') | T ≤ a] − min(m, b) = b'/(e^a − 1) − min(m, b),   b' = min(max(b − m, 0), a)
 
-which is the score of an event in an interval. It lies between −c and 1. If q is 0, an event counts at its
+which is the score of an event in an interval. It lies between −c and 1. If a is 0, an event counts at its
 time.
 
 The rows of a person are in the order of time. Rows of weight 0 are left out. How a row is divided does not
@@ -22,15 +24,53 @@ change the sums.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from dpalgos.core.rows import Block
-from dpalgos.typing import FloatArray
+from dpalgos.rows.follow_up import FollowUpOfRows, integrals, products_of
+from dpalgos.typing import FloatArray, IntArray
 
 _SIZES = 0, 32, 1024, np.inf  # rows of persons, by which tables are padded
 _LEAST = 1e-9  # the hazard of an interval, below which an event counts at its end
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Followed:
+    """The parts of rows in M and in its information, at some coefficients.
+
+    ``residual`` and ``information`` (n, 1 + B) are the integrals of [1, φ].
+    """
+
+    residual: FloatArray
+    information: FloatArray
+    follow_up: FollowUpOfRows
+    rate: FloatArray  # (n,)
+    density: FloatArray  # of the hazard by period, (K,)
+    stop: FloatArray  # places, (n,)
+    events: IntArray  # rows
+    known: FloatArray  # information of these events
+
+    @property
+    def spreads(self) -> FloatArray:
+        """The covariances of φ by information, (n, B²)."""
+        both = products_of(self.follow_up.functions)
+        sums = self.density[:, None] * both
+        found = integrals(sums, self.follow_up.begin, self.stop)
+        found *= self.rate[:, None]
+        found[self.events] += self.known[:, None] * both[self.follow_up.last_period[self.events]]
+        return found * _inverse(self.information[:, 0])[:, None] - products_of(self.means)
+
+    @property
+    def means(self) -> FloatArray:
+        """The means of φ by information, (n, B)."""
+        return self.information[:, 1:] * _inverse(self.information[:, 0])[:, None]
+
+
+def _inverse(values: FloatArray) -> FloatArray:
+    return np.divide(1, values, out=np.zeros(len(values)), where=values > 0)
 
 
 class FollowUp:
@@ -48,27 +88,54 @@ class FollowUp:
         self._last = np.inf
 
     def stopped(
-        self, block: Block, predictor: FloatArray, response: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithms of the information on rows' hazards, and their residuals, (n,) each."""
-        mean = self._mean(predictor)
-        left = np.maximum(self._limit - self._before(block, mean), 0.0)
-        spent = np.minimum(mean, left)
+        self, block: Block, predictor: FloatArray, slopes: FloatArray, response: FloatArray, since: int = 0
+    ) -> Followed:
+        """Return what rows add at predictors (n,) and slopes b (B,), from a place on.
+
+        A ``response`` is 0 without an event, 1 plus a part with one, or the number of events without a limit.
+        """
+        times = block.follow_up or FollowUpOfRows.of_one_period(len(predictor), block.X.shape[1])
+        if since:
+            times = replace(times, begin=np.maximum(times.begin, since), end=np.maximum(times.end, since))
+        density = times.parts * self._mean(times.functions @ slopes)
+        rate, is_limited = self._mean(predictor) * times.per_exposure, np.isfinite(self._limit)
+        total = rate * integrals(density[:, None], times.begin, times.end)[:, 0]
+        left = self._limit - self._before(block, total) if is_limited else np.inf
+        left = np.broadcast_to(np.maximum(left, 0.0), len(rate))
+        events = np.flatnonzero((response > 0) & (times.end > times.begin))
+        stop, before = times.end.copy(), total.copy()
+        if is_limited:  # the time before the last part, in which the event happened
+            begin, end = times.begin[events], times.end[events]
+            within = end - np.maximum(begin, times.last_period[events])
+            stop[events] = np.maximum(end - np.clip(response[events] - 1, 0.0, 1.0) * within, begin)
+            before[events] = rate[events] * integrals(density[:, None], begin, stop[events])[:, 0]
+        over, places = np.flatnonzero(before > left), np.arange(len(density) + 1)
+        hazards, begin = np.append(0.0, np.cumsum(density)), times.begin[over]
+        at_limit = np.interp(begin, places, hazards) + left[over] / rate[over]
+        stop[over] = np.clip(np.interp(at_limit, hazards, places), begin, stop[over])
+        with_functions = density[:, None] * np.column_stack([np.ones(len(density)), times.functions])
+        spent = rate[:, None] * integrals(with_functions, times.begin, stop)
         residual, information = -spent, spent
-        rows = np.flatnonzero(response)
-        if len(rows):
-            a = mean[rows] * np.clip(response[rows] - 1, 0.0, 1.0)
-            first = np.maximum(mean[rows] - a, 0.0)
-            before = np.minimum(first, left[rows])
-            kept = np.clip(left[rows] - first, 0.0, a)
-            is_long, far = a > _LEAST, np.minimum(a, 700.0)
-            rate = 1 / np.expm1(np.where(is_long, far, 1.0))
-            seen = np.where(is_long, kept * rate, (mean[rows] <= left[rows]).astype(float))
-            whole = far * rate  # a/(e^a − 1)
-            known = np.where(is_long, kept * rate * np.maximum(whole + far - 1, 0.0), 0.0)
-            residual[rows], information[rows] = seen - before, before + known
-        logarithm = np.log(information, out=np.full(len(mean), -np.inf), where=information > 0)
-        return logarithm, residual
+        a = total[events] - before[events]
+        is_long, far = a > _LEAST, np.clip(a, _LEAST, 700.0)
+        kept = np.clip(left[events] - before[events], 0.0, a)
+        per_hazard = kept / np.expm1(far)
+        alone = (total[events] <= left[events]).astype(float) if is_limited else response[events]
+        seen = np.where(is_long, per_hazard, alone)
+        known = np.where(is_long, per_hazard * np.maximum(far / -np.expm1(-far) - 1, 0.0), 0.0)
+        at_event = np.column_stack([np.ones(len(events)), times.functions[times.last_period[events]]])
+        residual[events] += seen[:, None] * at_event
+        information[events] += known[:, None] * at_event
+        return Followed(
+            residual=residual,
+            information=information,
+            follow_up=times,
+            rate=rate,
+            density=density,
+            stop=stop,
+            events=events,
+            known=known,
+        )
 
     def _before(self, block: Block, mean: FloatArray) -> FloatArray:
         """Return the cumulative hazards at which rows begin, (n,), added up in the order of rows."""
@@ -82,6 +149,10 @@ class FollowUp:
         if order is not None:
             codes, hazards = codes[order], hazards[order]
         first = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        if order is None and len(first) == len(codes):
+            found = self._hazard[codes]
+            self._hazard[codes] = found + hazards
+            return found
         sizes = np.diff(np.append(first, len(codes)))
         before = np.empty(len(codes))
         for low, high in pairwise(_SIZES):

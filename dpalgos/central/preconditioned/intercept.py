@@ -21,8 +21,7 @@ the same, except for the intercept. Medians are found for all columns at once by
 six binary digits where units may lie. They need no unit to begin with. The unit of a linear model's response
 is the lowest power of two that at most about 0.3 of the |y − c| exceed. With few rows, the median of the
 response is found among 64 numbers within its bounds. Means of rows follow, about the medians or about 0,
-clipped to a norm that is public or searched for. Each is shrunk by its noise. If a mean exceeds 2/3 of the
-norm about medians, noise misled their search, and the center is 0.
+clipped to a norm that is public or searched for. Each is shrunk by its noise.
 """
 
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from dpalgos.accounting.events import Gaussian, Laplace
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -56,11 +56,9 @@ from dpalgos.central.preconditioned.queries import (
     mean_logarithm,
     mean_of_sums,
     mean_within,
-    norms_of,
 )
 from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.slots import Gaussian, Laplace
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
@@ -72,7 +70,6 @@ _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes 
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
 _ABOVE = 2.0  # times the power of two that is found
-_HIGHER, _MEAN_DEVIATION = 6.0, 0.7  # times that for residuals; their assumed deviation, in means
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
@@ -85,7 +82,6 @@ _FAR_RESPONSES = 0.3
 _BOUNDS, _CENTERED = 1.2, 0.6  # times √p: norms of rows at their bounds, and near means
 _FAR_MEAN = 0.6  # of the second norm: a mean about centers
 _ABOUT = 1.5  # times √p: norms of rows about medians
-_MISLED = 2 / 3  # of that norm: rows lie on both sides of a median, so that no mean is so far from it
 
 # Candidates of medians, between 2^low and 2^high, by binary digits after the first.
 _LOWEST, _DIGITS = -24, 5
@@ -168,11 +164,6 @@ class Start:
         The scores of rare counts are not clipped below their own size: that would bias the intercept.
         """
         return max(1 - 2 * self.mean, 0.0) if self.family.has_counts else 0.0
-
-    @property
-    def cut_of_residuals(self) -> float:
-        """Where counts are cut for a mean residual: well above the cut that many rows may exceed."""
-        return _HIGHER * self.largest
 
     @property
     def is_unsure(self) -> bool:
@@ -272,17 +263,6 @@ def positive_mean(released: float, std: float) -> float:
     return float(max(std * (z + np.exp(log_ratio)), _TINY))
 
 
-def moved_mean(mean: float, residual: Noisy) -> float:
-    """Return the estimate of a mean count from a released mean residual.
-
-    Clipping makes means too low. Therefore a residual below one standard error is noise. What exceeds that is
-    shrunk, as if the mean were normal about ``mean``, with a standard deviation of 0.7 of it.
-    """
-    std = float(residual.std)
-    kept = 1 / (1 + (std / (_MEAN_DEVIATION * mean)) ** 2)
-    return mean + kept * max(float(residual.value) - std, 0.0)
-
-
 def _class_predictors(spend: Spend, rows: Rows, family: Family) -> FloatArray:
     """Release the shares of classes, and return predictors (K,) of which they are the means.
 
@@ -315,16 +295,26 @@ def _cut_alone(spend: Spend, rows: Rows) -> float:
     return float(max(_CUT_AT * typical, 1.0))
 
 
-def _typical_offset(spend: Spend, rows: Rows) -> float:
-    """Release the mean of e^offset, and return its logarithm.
+def mean_exposure(rows: Rows) -> Bounded:
+    """Return the mean over units of e^offset over its public upper bound, cut to [0, 1], ().
 
-    A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound,
-    times a constant in [0, 1], lies in [0, 1].
+    A row whose constant, the last column, is 0 counts as left out. Exposures are in operational time.
     """
     assert rows.sample.offset_bounds is not None
+    high = rows.sample.offset_bounds[1]
+
+    def values(block: Block) -> FloatArray:
+        exposures = np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1)
+        return exposures if block.follow_up is None else exposures * block.follow_up.hazard_ratios
+
+    return mean_of_sums(rows, values, 1.0)
+
+
+def _typical_offset(spend: Spend, rows: Rows) -> float:
+    """Release the mean of e^offset, and return its logarithm."""
+    assert rows.sample.offset_bounds is not None
     low, high = rows.sample.offset_bounds
-    mean = mean_of_sums(rows, lambda block: np.exp(block.offset - high) * np.clip(block.X[:, -1], 0, 1), 1.0)
-    released = spend(EXPOSURE, mean)
+    released = spend(EXPOSURE, mean_exposure(rows))
     least = np.maximum(released.std, np.exp(low - high))
     return float(high + np.log(np.clip(released.value, np.minimum(least, 1), 1)))
 
@@ -382,6 +372,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
         origin = replace(origin, unit=_response_unit(spend, rows, float(origin.centers[-1]), few=few))
     origin = replace(origin, centers=np.where(np.abs(origin.centers) <= origin.units, 0.0, origin.centers))
     about_medians = MEDIANS in plan and FAR_FROM_CENTERS not in plan and not few
+    medians = origin
     root = float(np.sqrt(len(columns)))
     for t in range(plan[MEANS].times if MEANS in plan else 0):
         threshold = root * (_CENTERED if t else _BOUNDS)
@@ -391,7 +382,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
         if FAR_FROM_CENTERS in plan:
             candidates = root * _THRESHOLDS
             target = max(_FAR_ROWS * rows.n, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
-            above = counts_above(rows, norms_of(vectors), candidates)
+            above = counts_above(rows, vectors.lengths, candidates)
             threshold = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
             if not t and threshold == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers), is_far=linear)
@@ -401,9 +392,8 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
             origin = replace(origin, is_far=square > (_FAR_MEAN * threshold) ** 2)
         noise = float(released.std**2) / np.maximum(released.value**2, _TINY)
         origin = origin.moved(columns, released.value * np.maximum(1 - noise, 0))
-        if about_medians:
-            misled = np.abs(released.value) > _MISLED * threshold
-            origin = origin.placed(columns, np.where(misled, 0.0, origin.centers[columns]))
+    if origin.is_far:  # noise of rows in wrong units hides the mean response
+        return origin.placed(columns[-1:], medians.centers[-1:])
     return origin
 
 

@@ -11,7 +11,7 @@ shrunk. Q is the curvature of the mean of clipped scores, S their second moments
 - four counts of ψ''‖z‖², z = [u, 1], and the mean of ψ'' z z' over rows whose score is not clipped;
 - the second moments of clipped scores, over C²;
 - for the robust target and unbounded residuals: the mean of (t, t²), t = residual/Λ cut to [−1, 1], and a
-  count of rows with |residual| max(1, ‖u‖/√d) > 6Λ;
+  count of rows with |residual| max(1, ‖u‖/√d) above 2.2Λ, or 6Λ for counts;
 - for the robust target and bounded residuals: a count of rows with a cell that was moved to a public bound;
 - for the target "least squares": the mean of scores clipped to 3C, and shares of rows by score;
 - for that target in linear models: the count of far rows.
@@ -24,16 +24,17 @@ only:
   elsewhere the robust-regression coefficient.
 - The intercept is the last coefficient if one is declared, else that of a column of ones, which the released
   mean of z shows. It is moved by the mean residual towards the mean of the errors. For counts, it is moved by
-  the ratio of the mean residual to the mean response. A bound on the bias covers two effects. Errors may be
-  skewed beyond Λ by 1.4 times the excess of that mean over its noise. Far rows may lie at 12Λ. If there are
-  more far rows than noise explains, the intercept has no interval.
+  the ratio of the mean residual to the mean response. At nμ = 500, Λ is five standard deviations, and three
+  for counts. It rises with nμ. So it takes little from the mean of skewed errors. A bound on the bias allows
+  for far rows at twice their cutoff. If there are more far rows than noise explains, the intercept has no
+  interval.
 - Rows with a moved cell are counted: among far rows, or alone. Scores are clipped to C. Therefore m such rows
   move a mean score by at most 2Cm/n, a small part of its standard error if m is at most √n/8. If there are
   more, and more than noise explains, no coefficient has an interval. This rule holds for every family.
 - The slopes of counts have a bound on the bias, too. Residuals are clipped at about c = C/√d. If they are
   overdispersed, this takes at most (dispersion − 1)/(4c) of the mean, and about that part of each slope. The
   dispersion may depend on covariates. Therefore a slope may move by 0.4 times that part per standard
-  deviation of its column. The dispersion is that within Λ, so the bound is multiplied by 1.4, too.
+  deviation of its column.
 - Counts of people have no such bound. A person's score is clipped to a threshold that follows from
   covariates. If the spread does not depend on covariates, clipping moves the intercept alone
   (:class:`dpalgos.central.preconditioned.scores.LimitedScores`). With t and t² the mean variance of Poisson
@@ -42,7 +43,7 @@ only:
 - The curvature is denoised towards the one that whitening predicts, p V diag(h) V'. Here p is the mean
   weight, V contains the whitening's directions, and h is how well each is resolved. Entry (i, j) of the
   released difference, along V, is multiplied by a_ij = v_ij/(v_ij + s²). An eigenvalue that noise may have
-  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late pieces have
+  made is raised, and marked as hidden. For times to an event, v_ij is larger by 0.02: late rows have
   less curvature than whitening predicts.
 """
 
@@ -88,10 +89,10 @@ _LARGEST_THRESHOLD = 32.0  # times d + 1 and the curvature at a typical predicto
 _LONG = 0.004  # the target share of rows with a clipped curvature
 _LARGEST_NOISE = 0.3  # of the curvature's entries
 _FLATTEST = 0.1  # of the mean weight
-_LAMBDA, _COUNT_LAMBDA, _REFERENCE_SIZE = 1.8, 3.0, 500.0  # Λ in residual standard deviations at that nμ
-_FAR_AWAY, _FARTHEST = 6.0, 2.0  # the cutoff of outliers in units of Λ, and their assumed size in cutoffs
-_UNSEEN_SKEW = 1.4  # the assumed mean residual outside Λ, over the measured mean residual within
-_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 1.5, 2.2, 3.0  # noise standard deviations
+# At nμ = 500, Λ and the cutoff of outliers in residual standard deviations: of lines, and of counts.
+_LAMBDA, _FAR_AWAY, _REFERENCE_SIZE = (5.0, 3.0), (11.0, 18.0), 500.0
+_FARTHEST = 2.0  # the assumed size of outliers, in cutoffs
+_DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.5, 2.2, 3.0  # noise standard deviations
 _DOUBTED = 0.05  # the p-value of proportional hazards below which half-widths are larger
 _OF_LATE = 0.7  # of the second moments of scores, for those of the later half of the events
 _FEW_MOVED = 1 / 8  # times √n rows, whose moved cells are of no account
@@ -130,9 +131,8 @@ def released_interval(
         above = scores.shares_above(steps.threshold, LEVELS)
         tail = tail_of_bins(*spend(TAIL, tail_sensitivity.of(bins_between(above[:, None]), n_rows)))
         if family.is_linear:
-            far, noise = _far_rows(
-                spend, scores, _residual_threshold(numbers, scores, curvature, moments.value)
-            )
+            _, cutoff = _thresholds_of_residuals(numbers, scores, curvature, moments.value)
+            far, noise = _far_rows(spend, scores, cutoff)
             shift = shift._replace(gross=np.full(d, far > _GROSS * noise))
     released = ReleasedRegression(
         level=level,
@@ -149,6 +149,7 @@ def released_interval(
         clip=steps.threshold,
         n_rows=n_rows,
     )
+    del scores  # as large as the rows
     if LATE_SCORE in spend.plan:
         chance, late_effect = _late_scores(spend, score, released, center.theta)
         spend.note(PROPORTIONAL, chance)
@@ -166,12 +167,11 @@ def _late_scores(
     Follow-up begins with the later half of the events, and stops at the limit c as in the whole score. If
     hazards are proportional, the mean is 0 at the true coefficients.
     """
-    pieces = score.pieces
-    assert pieces is not None
-    assert pieces.is_late is not None
-    late = spend(LATE_SCORE, score.at(theta, pieces.is_late[pieces.period]).clipped_mean(released.clip))
+    follow_up = score.follow_up
+    assert follow_up is not None
+    late = spend(LATE_SCORE, score.at(theta, follow_up.late).clipped_mean(released.clip))
     d = len(theta)
-    effects = released.outer[: d - 1 - len(pieces.time_columns)]
+    effects = released.outer[: d - 1 - len(follow_up.time_columns)]
     lever = effects @ released.curvature.inverse()
     noise = float(late.std) ** 2 + released.center.score_std**2 / 2
     variance = _OF_LATE * released.moments / released.n_rows + noise * np.eye(d)
@@ -263,7 +263,7 @@ def _intercept_shift(
     """
     assert state.threshold is not None
     n_rows, d, has_counts = scores.n_rows, len(moments.value), state.family.has_counts
-    threshold = _residual_threshold(numbers, scores, curvature, moments.value)
+    threshold, cutoff = _thresholds_of_residuals(numbers, scores, curvature, moments.value)
     if isinstance(scores, LimitedScores):
         released = spend(RESIDUAL, scores.residual_moments(threshold), form=PEOPLE_RESIDUAL)
     else:
@@ -271,10 +271,9 @@ def _intercept_shift(
     # Per unit of the intercept the mean response changes by its derivative.
     scale = threshold / (curvature.total if has_counts else 1.0)
     std, mean = scale * float(released.std), scale * float(released.value[0])
-    far, noise = _far_rows(spend, scores, threshold)
+    far, noise = _far_rows(spend, scores, cutoff)
     one, image = _column_of_ones(curvature, scores.function.whitening, has_intercept=numbers.intercept)
-    skewed = _UNSEEN_SKEW * max(abs(mean) - _SKEWED * std, 0.0)
-    hidden = _FAR_AWAY * _FARTHEST * scale * max(far - _DOUBTFUL * noise, 0.0) / n_rows
+    hidden = _FARTHEST * cutoff * scale / threshold * max(far - _DOUBTFUL * noise, 0.0) / n_rows
     lost, skews, is_uneven = 0.0, False, False
     if isinstance(scores, LimitedScores):
         _, square, chance = released.value
@@ -285,29 +284,31 @@ def _intercept_shift(
         dispersion = threshold**2 * float(released.value[1] + released.std) / curvature.total
         skews = threshold**2 * float(released.value[1]) / curvature.total > _DISPERSED
         # E max(r − c, 0) ≤ Var r/(4c), where r is the part of a residual beyond a Poisson distribution.
-        lost = _UNSEEN_SKEW * max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
+        lost = max(dispersion - 1, 0.0) * np.sqrt(d) / (4 * state.threshold)
     spend.note(OVERDISPERSED, skews)
     uneven = _UNEVEN * lost * np.linalg.norm(scores.function.whitening, axis=1)
     return InterceptShift(
         moved=one * mean,
         image=np.outer(one, image),
         variance=one * (std**2 + scale**2 * max(float(released.value[1]), 0.0) / n_rows),
-        bias=np.where(one, skewed + hidden + lost, np.maximum(lost * np.abs(coef), uneven)),
+        bias=np.where(one, hidden + lost, np.maximum(lost * np.abs(coef), uneven)),
         gross=(one & (far > _GROSS * noise)) | np.full(d, far > _largest_count(noise, n_rows)),
         dispersed=(one & skews) | is_uneven,
     )
 
 
-def _residual_threshold(
+def _thresholds_of_residuals(
     numbers: Numbers, scores: Scores, curvature: ScoreCurvature, moments: FloatArray
-) -> float:
-    """Return Λ from released scores: white rows of counts weigh 1, others the share that is not clipped."""
-    size = numbers.size / _REFERENCE_SIZE
-    weight, largest = (
-        (1.0, _COUNT_LAMBDA) if scores.function.family.has_counts else (curvature.total, _LAMBDA)
-    )
+) -> tuple[float, float]:
+    """Return Λ and the cutoff of outliers from released scores.
+
+    White rows of counts weigh 1, others the share that is not clipped.
+    """
+    has_counts = scores.function.family.has_counts
+    weight = 1.0 if has_counts else curvature.total
     variance = float(moments.trace()) / (len(moments) * weight)
-    return float(np.sqrt(max(variance, _TINY)) * np.clip(largest * size**0.25, 1.5, 6.0))
+    unit = float(np.sqrt(max(variance, _TINY)) * (numbers.size / _REFERENCE_SIZE) ** 0.25)
+    return unit * _LAMBDA[has_counts], unit * _FAR_AWAY[has_counts]
 
 
 def _largest_count(noise: float, n_rows: float) -> float:
@@ -315,9 +316,9 @@ def _largest_count(noise: float, n_rows: float) -> float:
     return float(max(_GROSS_FOR_ALL * noise, _FEW_MOVED * np.sqrt(n_rows)))
 
 
-def _far_rows(spend: Spend, scores: Scores, threshold: float) -> tuple[float, float]:
+def _far_rows(spend: Spend, scores: Scores, cutoff: float) -> tuple[float, float]:
     """Release the number of rows with extreme residuals; return it and its noise standard deviation."""
-    released = spend(FAR_ROWS, scores.far_rows(_FAR_AWAY * threshold))
+    released = spend(FAR_ROWS, scores.far_rows(cutoff))
     return float(released.value[0]), float(released.std)
 
 

@@ -20,7 +20,7 @@ lies in [0, 1] in each period, and is divided by √K
 (:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,12 +29,12 @@ import scipy
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.mechanisms.sensitivity import Bounded, life_table_sensitivity
-from dpalgos.rows.pieces import PiecesOfRows
+from dpalgos.rows.follow_up import FollowUpOfRows
 from dpalgos.rows.products import clip_factor
 from dpalgos.typing import BoolArray, FloatArray
 
 LIFE_TABLE_NOTE = "life_table"  # of diagnostics: events and times at risk by period, and the noise of events
-LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a piece
+LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a row
 _LEAST_EVENTS = 0.5  # by which the hazard of a period is drawn towards the mean hazard, without noise
 _STEEPEST = 8.0  # a logarithm of the smooth curve
 _EXACT = 1e-15  # so that the curve does not depend on rounding
@@ -118,10 +118,17 @@ class LifeTable:
         return functions_of(self.parts)
 
     @property
-    def is_late(self) -> BoolArray:
-        """Which periods have the later half of the events, (K,)."""
-        events = np.cumsum(np.maximum(self.events, 0.0))
-        return np.asarray(events - np.maximum(self.events, 0.0) / 2 > events[-1] / 2)
+    def weights(self) -> FloatArray:
+        """The part of the events that is expected in each period, (K,)."""
+        expected = self.hazards * np.maximum(self.at_risk, max(self.std, _LEAST_EVENTS))
+        return np.asarray(expected / expected.sum())
+
+    @property
+    def late(self) -> int:
+        """The first period of the later half of the events; K if that is a part of the last period."""
+        events = np.maximum(self.events, 0.0)
+        later = np.flatnonzero(np.cumsum(events) - events / 2 > events.sum() / 2)
+        return int(later[0]) if len(later) else len(events)
 
     @property
     def is_visible(self) -> BoolArray:
@@ -141,11 +148,10 @@ class LifeTable:
         at_risk = np.maximum(self.at_risk, self.std)
         return np.asarray((self.std / events) ** 2 + len(events) * (self.std / at_risk) ** 2)
 
-    def effects(self, pieces: PiecesOfRows) -> FloatArray:
-        """Return what each period adds to the columns of its pieces, (K, d), the offset first."""
-        added = self.times[:, : len(pieces.time_columns)] @ pieces.time_columns
-        added[:, 0] += np.log(self.parts / pieces.lengths)
-        return np.asarray(added)
+    def applied(self, follow_up: FollowUpOfRows) -> FollowUpOfRows:
+        """Return follow-up with the functions of operational time."""
+        functions = self.times[:, : len(follow_up.time_columns)]
+        return replace(follow_up, parts=self.parts, weights=self.weights, functions=functions, late=self.late)
 
 
 def _limited(logarithms: FloatArray) -> FloatArray:
@@ -158,19 +164,28 @@ def functions_of(parts: FloatArray) -> FloatArray:
     return np.column_stack([middle, (3 * middle**2 - 1) / 2])
 
 
-def life_table(rows: Rows, pieces: PiecesOfRows) -> Bounded:
+def life_table(rows: Rows, follow_up: FollowUpOfRows) -> Bounded:
     """Return the mean over persons of events by period, and of times at risk over √K, (2K,)."""
-    units, K = rows.sample.units, len(pieces.lengths)
+    units, K = rows.sample.units, len(follow_up.lengths)
     assert units is not None
     assert units.codes is not None
-    n_units = int(units.codes.max()) + 1
+    codes, n_units = units.codes, int(units.codes.max()) + 1
     weights = units.weights if units.whole is None else units.whole
-    cells = units.codes.astype(np.int64) * K + pieces.period
+    has_event, last = rows.sample.response() > 0, follow_up.last_period
 
-    def by_period(values: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(cells, weights * values, n_units * K).reshape(-1, K))
+    def by_person(values: FloatArray, of: BoolArray | slice = slice(None)) -> FloatArray:
+        return np.asarray(np.bincount(codes[of], weights[of] * values, n_units), dtype=float)
 
-    events, at_risk = by_period((rows.sample.response() > 0) * 1.0), by_period(pieces.part)
-    events = events * clip_factor(np.sqrt((events**2).sum(axis=1)), 1.0)[:, None]
-    both = np.append(events.sum(axis=0), np.clip(at_risk, 0, 1).sum(axis=0) / np.sqrt(K))
-    return life_table_sensitivity.of(both / rows.n, rows.n)
+    def events_in(period: int) -> FloatArray:
+        own = has_event & (last == period)
+        return by_person(np.ones(np.count_nonzero(own)), own)
+
+    squares, at_risk = np.zeros(n_units), []
+    for k in range(K):
+        squares += events_in(k) ** 2
+    factors = clip_factor(np.sqrt(squares), 1.0)
+    events = [factors @ events_in(k) for k in range(K)]
+    for k in range(K):
+        time = np.clip(follow_up.end - k, 0, 1) - np.clip(follow_up.begin - k, 0, 1)
+        at_risk.append(np.clip(by_person(time), 0, 1).sum() / np.sqrt(K))
+    return life_table_sensitivity.of(np.array([*events, *at_risk]) / rows.n, rows.n)

@@ -27,10 +27,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 
 from dpalgos.core.estimator import Witnesses
-from dpalgos.core.slots import Share
+from dpalgos.core.plans import Share
 from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import (
@@ -77,8 +76,7 @@ SCORES_ABOVE = "scores above a level"
 WHITE_MOMENTS = "second moments of white rows"
 STEP = "preconditioned score"
 LAST_STEP = "last preconditioned score"
-MEAN_RESIDUAL = "mean residual of counts"
-INSTEAD_OF_STEPS = WHITE_MOMENTS, CONSTANT, MEAN_RESIDUAL
+INSTEAD_OF_STEPS = WHITE_MOMENTS, CONSTANT
 
 # The interval.
 CURVATURES_ABOVE = "curvatures above a level"
@@ -108,7 +106,6 @@ LEMMAS: Lemmas = {
     WHITE_MOMENTS: outer_product,
     STEP: ball_mean,
     LAST_STEP: ball_mean,
-    MEAN_RESIDUAL: interval,
     CURVATURES_ABOVE: count,
     CURVATURE: curvature_sensitivity,
     SCORE_MOMENTS: outer_product,
@@ -142,7 +139,7 @@ _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of ε, among those t
 _ROWS_ABOVE, _SCORES_ABOVE = 0.0146, 0.0583
 _FEW_MOMENTS, _FEW_STEPS = 0.25, 8
 # The second is of single events, whose steps start at the pooled hazard.
-_MOMENTS, _CURVATURE, _SCORE_MOMENTS = (0.1, 0.06), (0.04, 0.08), (0.015, 0.03)
+_MOMENTS, _CURVATURE, _SCORE_MOMENTS = (0.1, 0.06), (0.04, 0.12), (0.015, 0.03)
 _N_EARLY, _LATE = (9, 4), (0.8, 0.92)  # steps before the last ones, and the share of these
 _LATE_SCORE = 0.05  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of rows with a cell that was moved to a bound
@@ -364,7 +361,6 @@ _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
 _DETECTABLE = 4.0  # noise standard deviations of the smallest count that a search can see
 _PEOPLE_LIMIT, _MUCH, _NO_LIMIT = 2.0, 1000.0, 8.0  # κ up to that nμ, and its maximum
-_OVERDISPERSED = 3.0  # times the variance of Poisson counts
 _CLIP = 0.2  # times √d, of scores whose residuals are bounded
 _WIDE, _WIDE_PER_SIZE = 1.5, 0.01  # noise of the mean is then 0.02 units or more
 _FEW_CLIP = 0.05, 0.25  # least and most times √d and the unit of the response
@@ -402,20 +398,6 @@ def score_search(numbers: Numbers, unit: float, last: float | None) -> tuple[Flo
     most = _MOST_ROWS if numbers.family.is_linear else _MOST_SCORES
     candidates = numbers.root * unit * _SCORES if last is None else last * _NEAR
     return candidates, min(_target(numbers, _CLIPPED_SCORES), most * numbers.n_rows)
-
-
-def is_overdispersed(numbers: Numbers, unit: float, threshold: float | None) -> bool:
-    """Return whether scores of rows of counts exceed a threshold that Poisson counts would not reach.
-
-    If rows and residuals were normal, of variance ``unit``, as many scores would exceed √(d unit) times a
-    normal quantile as the search was to leave. From nμ = 1,000 few scores are clipped, so it does not matter.
-    """
-    is_count = numbers.family.has_counts and not numbers.family.is_bounded and numbers.intercept
-    if not is_count or numbers.size >= _MUCH or threshold is None:
-        return False
-    share = min(_target(numbers, _CLIPPED_SCORES) / numbers.n_rows, _MOST_SCORES)
-    usual = numbers.root * float(scipy.special.ndtri(1 - share / 2))
-    return threshold**2 > _OVERDISPERSED * unit * usual**2
 
 
 def mean_width(numbers: Numbers) -> float:

@@ -16,7 +16,7 @@ holds for any finite row that validation admits, up to 10⁶⁰ in magnitude:
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,47 +46,75 @@ def counts_above(rows: Rows, lengths: Vectors, thresholds: FloatArray) -> FloatA
 # Rows z = [x, y], or [x, 1], and rows x, in coordinates.
 
 
-def joined_in(coordinates: FloatArray, *, with_response: bool) -> Vectors:
+@dataclass(frozen=True, eq=False)
+class RowVectors:
+    """The vectors z'B of rows z in coordinates B (d, k), plus a last entry of z times ``last``, (k,).
+
+    A row that is followed over time has the mean of its vectors over that time. Its length is that of the
+    person, by the mean square over time. So how rows are divided changes nothing.
+    """
+
+    coordinates: FloatArray
+    last: FloatArray
+    with_response: bool = False
+
+    def of(self, block: Block) -> tuple[FloatArray, FloatArray]:
+        """Return the vectors of a block, (n, k), and their lengths, (n,)."""
+        products = block.predictors(self.coordinates.T)
+        for k in np.flatnonzero(self.last):
+            products[k] += self.last[k] * block.y if self.with_response else self.last[k]
+        vectors = products.T
+        if block.follow_up is None:
+            return vectors, row_lengths(vectors)
+        of_time = self._of_time(block)
+        assert isinstance(block.units, np.ndarray)
+        vectors = vectors + block.follow_up.means @ of_time
+        squares = row_lengths(vectors) ** 2 + block.follow_up.spreads @ (of_time @ of_time.T).ravel()
+        return vectors, np.sqrt(np.bincount(block.units, block.row_weights * squares)[block.units])
+
+    def lengths(self, block: Block) -> FloatArray:
+        """Return the lengths of the vectors of a block, (n,)."""
+        return self.of(block)[1]
+
+    def clipped(self, block: Block, threshold: float) -> tuple[FloatArray, FloatArray]:
+        """Return the vectors, (n, k), those longer than the ``threshold`` C shortened; and factors."""
+        vectors, lengths = self.of(block)
+        factors = clip_factor(lengths, threshold)
+        vectors *= factors[:, None]
+        return vectors, factors
+
+    def moments(self, block: Block, threshold: float) -> FloatArray:
+        """Return the sum over rows of t t', t a vector clipped to a threshold, (k, k)."""
+        vectors, factors = self.clipped(block, threshold)
+        moments = block.moments(vectors)
+        if block.follow_up is not None:
+            of_time = self._of_time(block)
+            within = block.total(factors[:, None] ** 2 * block.follow_up.spreads)
+            moments = moments + of_time.T @ within.reshape(2 * of_time.shape[:1]) @ of_time
+        return np.asarray(moments)
+
+    def _of_time(self, block: Block) -> FloatArray:
+        assert block.follow_up is not None
+        return block.follow_up.time_columns @ self.coordinates
+
+
+def joined_in(coordinates: FloatArray, *, with_response: bool) -> RowVectors:
     """Return the vectors z'B of rows z in coordinates B (d + 1, k)."""
-    of_row, of_last = coordinates[:-1], coordinates[-1]
-
-    def vectors(block: Block) -> FloatArray:
-        products = block.predictors(of_row.T)
-        for k in np.flatnonzero(of_last):
-            products[k] += of_last[k] * block.y if with_response else of_last[k]
-        return products.T
-
-    return vectors
+    return RowVectors(coordinates[:-1], coordinates[-1], with_response)
 
 
-def rows_in(coordinates: FloatArray) -> Vectors:
+def rows_in(coordinates: FloatArray) -> RowVectors:
     """Return the vectors x'B of rows x in coordinates B (d, k)."""
-    return lambda block: block.predictors(coordinates.T).T
+    return RowVectors(coordinates, np.zeros(0))
 
 
-def norms_of(vectors: Vectors) -> Vectors:
-    """Return the norms of vectors, (n,)."""
-    return lambda block: row_lengths(vectors(block))
-
-
-def clipped_to(vectors: Vectors, threshold: float) -> Vectors:
-    """Return the vectors, those longer than the ``threshold`` C shortened to it."""
-
-    def clipped(block: Block) -> FloatArray:
-        long = vectors(block)
-        long *= clip_factor(row_lengths(long), threshold)[:, None]
-        return long
-
-    return clipped
-
-
-def clipped_moments(rows: Rows, vectors: Vectors, threshold: float) -> Bounded:
+def clipped_moments(rows: Rows, vectors: RowVectors, threshold: float) -> Bounded:
     """Return the mean of t t', t a vector clipped to the norm ``threshold`` C, (k, k).
 
-    A row contributes a matrix of Frobenius norm at most C²/n: √2 C²/n for the exchange of a row.
+    A row, or a person who is followed, contributes a positive semidefinite matrix of trace at most C²/n:
+    √2 C²/n for an exchange.
     """
-    clipped = clipped_to(vectors, threshold)
-    moments = rows.mean(lambda block: block.moments(clipped(block)))
+    moments = rows.mean(lambda block: vectors.moments(block, threshold))
     return outer_product.of(moments, threshold, rows.n)
 
 
@@ -99,10 +127,10 @@ def with_factors(block: Block, persons: FloatArray | None) -> Block:
     return replace(block, weight=block.row_weights * own, whole=whole)
 
 
-def clipped_mean(rows: Rows, vectors: Vectors, threshold: float) -> Bounded:
+def clipped_mean(rows: Rows, vectors: RowVectors, threshold: float) -> Bounded:
     """Return the mean of vectors clipped to the norm ``threshold`` C, (k,): 2C/n for a row's exchange."""
-    clipped = clipped_to(vectors, threshold)
-    return ball_mean.of(rows.mean(lambda block: block.total(clipped(block))), threshold, rows.n)
+    means = rows.mean(lambda block: block.total(vectors.clipped(block, threshold)[0]))
+    return ball_mean.of(means, threshold, rows.n)
 
 
 def counts_by_place(rows: Rows, columns: IntArray, table: IntArray) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.central.preconditioned.follow_up import FollowUp
+from dpalgos.central.preconditioned.follow_up import Followed, FollowUp
 from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
@@ -22,7 +22,6 @@ from dpalgos.mechanisms.sensitivity import (
     ball_mean,
     count,
     curvature_sensitivity,
-    interval,
     outer_product,
     people_residual_sensitivity,
     residual_sensitivity,
@@ -78,8 +77,9 @@ class ScoreFunction:
         self.row_length, self.hazard_limit = row_length, hazard_limit
         self.family, self.whitening, self.origin = family, whitening, origin
         self.n_rows, self.d, self.units = rows.n, rows.d, rows.sample.units
-        self.pieces = rows.sample.pieces
+        self.follow_up = rows.sample.follow_up
         self.limits: FloatArray | None = None
+        self.time_columns = np.zeros((0, self.d)) if self.follow_up is None else self.follow_up.time_columns
         can_differ = family.has_counts and not family.is_bounded and self.units is not None
         self.people_limit = people_limit if can_differ else None
         self.has_single_events = self.units is not None and family.has_counts and family.is_bounded
@@ -87,7 +87,10 @@ class ScoreFunction:
 
         def prepared(block: Block) -> _White:
             white = _whitened(block, whitening)
-            norms, encoded = row_lengths(white), family.encode(block.y)[..., 0]
+            norms = row_lengths(white)
+            if block.follow_up is not None:
+                norms = block.follow_up.typical_lengths(white, self.time_columns @ whitening)
+            encoded = family.encode(block.y)[..., 0]
             lengths = norms
             if whitening_of_lengths is not None:
                 lengths = row_lengths(_whitened(block, whitening_of_lengths))
@@ -96,37 +99,36 @@ class ScoreFunction:
 
         self._white = rows.map(prepared)
 
-    def at(self, theta: FloatArray, is_used: BoolArray | None = None) -> "Scores":
-        """Return the scores at θ, (d,) or (d, K).
-
-        If persons are followed over time, rows that are not used, (n,), count as not followed.
-        """
-        coef, family, follow_up = self.coef(theta), self.family, None
-        if self.has_single_events:
+    def at(self, theta: FloatArray, since: int = 0) -> "Scores":
+        """Return the scores at θ, (d,) or (d, K); of follow-up from a place on, ``since``."""
+        coef, family, stops = self.coef(theta), self.family, None
+        if self.has_single_events or self.follow_up is not None:
             assert self.units is not None
             assert self.units.codes is not None
-            follow_up = FollowUp(int(self.units.codes.max()) + 1, family.mean, self.hazard_limit)
+            limit = self.hazard_limit if self.has_single_events else np.inf
+            stops = FollowUp(int(self.units.codes.max()) + 1, family.mean, limit)
+        slopes = self.time_columns @ coef
 
         def scores(block: Block) -> _RowScores:
-            white = block.derived
-            predictor, encoded = block.predictors(coef.T).T, white.encoded
+            white, followed = block.derived, None
+            predictor = block.predictors(coef.T).T
             if not isinstance(block.offset, float):
                 predictor = predictor + (block.offset if coef.ndim == 1 else block.offset[:, None])
-            if follow_up is not None and is_used is not None:
-                used = is_used[block.rows]
-                predictor, encoded = np.where(used, predictor, -np.inf), np.where(used, encoded, 0.0)
             widest: FloatArray | None = None
-            if follow_up is not None:
-                predictor, residual = follow_up.stopped(block, predictor, encoded)
-                widest = np.ones_like(residual)  # the largest residual of a single event
+            if stops is not None:
+                followed = stops.stopped(block, predictor, slopes, white.encoded, since)
+                residual, information = followed.residual[:, 0], followed.information[:, 0]
+                predictor = np.log(information, out=np.full(len(information), -np.inf), where=information > 0)
+                if family.is_bounded:
+                    widest = np.ones_like(residual)  # the largest residual of a single event
             else:
                 mean = family.mean(predictor[..., None])[..., 0]
-                residual = encoded - mean
+                residual = white.encoded - mean
                 if family.is_bounded:
                     widest = family.widest_residual(mean)
             residual *= white.shortened
             size = np.abs(residual) if widest is None else widest
-            return _RowScores(predictor, residual, size, size * white.norms, white)
+            return _RowScores(predictor, residual, size, size * white.norms, white, followed)
 
         kind = Scores
         if self.people_limit is not None:
@@ -142,6 +144,10 @@ class ScoreFunction:
         if isinstance(scores := self.at(theta), LimitedScores):
             self.limits = scores.limits
 
+    def means(self, block: Block) -> FloatArray:
+        """Return ψ'' of rows, (n,), of a block of scores: the mean counts of rows of counts."""
+        return np.asarray(self.family.second_derivative(block.derived.predictor[:, None])[:, 0])
+
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
         return np.asarray(self.whitening @ theta + self.origin)
@@ -153,6 +159,7 @@ class _RowScores(NamedTuple):
     size: FloatArray  # the length by which it is clipped
     norms: FloatArray  # ‖u‖ times that length
     white: _White
+    followed: Followed | None = None
 
 
 class _RowCurvature(NamedTuple):
@@ -160,6 +167,7 @@ class _RowCurvature(NamedTuple):
     norms: FloatArray  # that times ‖z‖²
     kept: BoolArray  # whether the score is not clipped
     white: _White
+    followed: Followed | None = None
 
 
 class Scores:
@@ -206,21 +214,6 @@ class Scores:
         """Return the means of (t, t²), t = residual/``threshold`` cut to [−1, 1], (2,): 2/n together."""
         return residual_sensitivity.of(self._residual_moments(threshold) / self.n_rows, self.n_rows)
 
-    def mean_residual(self, largest: float) -> Bounded:
-        """Return the mean of min(y, L) − min(μ, L/2) for counts, L = ``largest``, ().
-
-        A difference lies between −L/2 and L: 1.5 L/n for the exchange of a row.
-        """
-
-        mean_of = self.function.family.mean
-
-        def part(block: Block) -> FloatArray:
-            score = block.derived
-            mean = mean_of(score.predictor[:, None])[:, 0]
-            return block.total(np.clip(score.white.encoded, 0, largest) - np.minimum(mean, largest / 2))
-
-        return interval.of(self._parts.mean(part), 1.5 * largest, self.n_rows)
-
     def far_rows(self, threshold: float) -> Bounded:
         """Return how many rows have |residual| max(1, ‖u‖/√d) > ``threshold``, or a moved cell, (1,).
 
@@ -236,13 +229,14 @@ class Scores:
 
         def second(block: Block) -> _RowCurvature:
             score = block.derived
-            weight = family.second_derivative(score.predictor[:, None])[:, 0]
+            weight = self.function.means(block)
             if family.is_bounded:
                 weight = weight * clip_factor(row_length * score.norms, threshold)
             kept = (lengths(block) <= threshold) | family.is_bounded
-            return _RowCurvature(weight, weight * (score.white.norms**2 + 1), kept, score.white)
+            norms = weight * (score.white.norms**2 + 1)
+            return _RowCurvature(weight, norms, kept, score.white, score.followed)
 
-        return Curvatures(self._parts.map(second))
+        return Curvatures(self.function, self._parts.map(second))
 
     def _lengths(self) -> Vectors:
         """Return the lengths by which rows are clipped, (n,), of a block."""
@@ -304,7 +298,7 @@ class UnitScores(Scores):
     @cached_property
     def _sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
-        return self._sums_of(lambda block: block.score_weights * block.derived.residual)
+        return self._sums_of(lambda block: block.score_weights)
 
     @cached_property
     def _residuals(self) -> FloatArray:
@@ -324,11 +318,19 @@ class UnitScores(Scores):
 
         return np.asarray(self._of_units(moved) > 0)
 
-    def _sums_of(self, factors: Vectors) -> FloatArray:
-        """Return the sums of factors times white rows over units, (units, d)."""
-        return self._parts.sums_of_units(
-            lambda block: (factors(block), block.derived.white.rows(block)), self.d
+    def _sums_of(self, factors: Vectors, measure: str = "residual") -> FloatArray:
+        """Return the sums over units of factors times white rows and a measure, (units, d)."""
+        function = self.function
+        values = _residuals if measure == "residual" else function.means
+        sums = self._parts.sums_of_units(
+            lambda block: (factors(block) * values(block), block.derived.white.rows(block)), self.d
         )
+        if n_functions := len(function.time_columns):
+            of_time = self._parts.sums_of_units(
+                lambda block: (factors(block), getattr(block.derived.followed, measure)[:, 1:]), n_functions
+            )
+            sums += of_time @ (function.time_columns @ function.whitening)
+        return sums
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
@@ -380,8 +382,7 @@ class SingleEventScores(UnitScores):
 
         def shortened(block: Block) -> FloatArray:
             score = block.derived
-            factor = clip_factor(row_length * score.norms, threshold)
-            return np.asarray(block.score_weights * score.residual * factor)
+            return np.asarray(block.score_weights * clip_factor(row_length * score.norms, threshold))
 
         sums = self._sums_of(shortened)
         sums *= clip_factor(row_lengths(sums), threshold)[:, None]
@@ -407,7 +408,7 @@ class LimitedScores(UnitScores):
         """t of each unit, (units,)."""
         if self.function.limits is not None:
             return self.function.limits
-        means = self._means()
+        means = self.function.means
 
         def chance_of(block: Block) -> FloatArray:
             return np.asarray((block.score_weights * block.derived.white.norms) ** 2 * means(block))
@@ -415,7 +416,7 @@ class LimitedScores(UnitScores):
         def longest(block: Block) -> FloatArray:
             return np.asarray(block.row_weights * block.score_weights * block.derived.white.norms**2)
 
-        answer = self._sums_of(lambda block: block.score_weights * means(block))
+        answer = self._sums_of(lambda block: block.score_weights, "information")
         chance = self._of_units(chance_of)
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
         return np.asarray(
@@ -429,7 +430,7 @@ class LimitedScores(UnitScores):
         over its square, cut to 1.
         """
 
-        means = self._means()
+        means = self.function.means
 
         def chances(block: Block) -> FloatArray:
             return np.asarray(block.score_weights**2 * means(block))
@@ -437,11 +438,6 @@ class LimitedScores(UnitScores):
         chance = np.minimum(self._of_units(chances) / threshold / threshold, 1).sum()
         sums = np.append(self._residual_moments(threshold), chance)
         return people_residual_sensitivity.of(sums / self.n_rows, self.n_rows)
-
-    def _means(self) -> Vectors:
-        """Return the mean counts of rows, (n,), of a block."""
-        family = self.function.family
-        return lambda block: family.second_derivative(block.derived.predictor[:, None])[:, 0]
 
     @property
     def _limited(self) -> FloatArray:
@@ -459,17 +455,26 @@ class LimitedScores(UnitScores):
         return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
     def curvature(self, threshold: float) -> "Curvatures":
-        means, part, kept = self._means(), clip_factor(self.limits, threshold), self._norms <= self.limits
+        means, part, kept = (
+            self.function.means,
+            clip_factor(self.limits, threshold),
+            self._norms <= self.limits,
+        )
 
         def second(block: Block) -> _RowCurvature:
-            white, weight = block.derived.white, means(block) * part[block.units]
-            return _RowCurvature(weight, weight * (white.norms**2 + 1), kept[block.units], white)
+            score, weight = block.derived, means(block) * part[block.units]
+            norms = weight * (score.white.norms**2 + 1)
+            return _RowCurvature(weight, norms, kept[block.units], score.white, score.followed)
 
-        return Curvatures(self._parts.map(second))
+        return Curvatures(self.function, self._parts.map(second))
 
     def _clipped(self, threshold: float) -> FloatArray:
         factor = clip_factor(self._norms, np.maximum(self.limits, _TINY))
         return np.asarray(self._sums * (factor * clip_factor(self.limits, threshold))[:, None])
+
+
+def _residuals(block: Block) -> FloatArray:
+    return np.asarray(block.derived.residual)
 
 
 def _counts(lengths: FloatArray, thresholds: FloatArray) -> FloatArray:
@@ -485,15 +490,28 @@ class Curvatures:
     parts is shortened. Its Frobenius norm is at most the sum of the norms of parts.
     """
 
-    def __init__(self, parts: Rows) -> None:
+    def __init__(self, function: ScoreFunction, parts: Rows) -> None:
         self._parts, self._has_shares = parts, parts.sample.has_shares
+        self._of_time = function.time_columns @ function.whitening
 
     @cached_property
     def _lengths(self) -> FloatArray:
         """The sums of the norms of persons' parts, (units,)."""
-        return self._parts.sums_of_units(
-            lambda block: (self._weights(block, np.inf), (block.derived.white.norms**2 + 1)[:, None]), 1
-        )[:, 0]
+
+        def norms(block: Block) -> tuple[FloatArray, FloatArray]:
+            squares = row_lengths(self._rows(block)) ** 2
+            if block.derived.followed is not None:
+                squares += block.derived.followed.spreads @ (self._of_time @ self._of_time.T).ravel()
+            return self._weights(block, np.inf), squares[:, None]
+
+        return self._parts.sums_of_units(norms, 1)[:, 0]
+
+    def _rows(self, block: Block) -> FloatArray:
+        """Return z, (n, d + 1), of rows that are followed over time the mean by information."""
+        rows, followed = block.derived.white.rows(block), block.derived.followed
+        if followed is not None:
+            rows = rows + followed.means @ self._of_time
+        return np.column_stack([rows, np.ones(len(rows))])
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         """Return how many rows, or persons, have a norm above each of m ascending thresholds, (1, m)."""
@@ -519,8 +537,13 @@ class Curvatures:
 
         def part(block: Block) -> FloatArray:
             weights = self._weights(with_factors(block, factors), np.inf if self._has_shares else threshold)
-            rows = block.derived.white.rows(block)
-            Z = np.column_stack([rows, np.ones(len(rows))]) * np.sqrt(weights)[:, None]
-            return np.asarray(Z.T @ Z)
+            Z = self._rows(block) * np.sqrt(weights)[:, None]
+            products = Z.T @ Z
+            if block.derived.followed is not None:
+                within = weights @ block.derived.followed.spreads
+                products[:-1, :-1] += (
+                    self._of_time.T @ within.reshape(2 * self._of_time.shape[:1]) @ self._of_time
+                )
+            return np.asarray(products)
 
         return curvature_sensitivity.of(self._parts.mean(part), threshold, self._parts.n)

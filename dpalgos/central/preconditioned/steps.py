@@ -23,7 +23,7 @@ A is the squared length of the slopes, V the variance that noise explains. A dir
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
 resolved. Steps along such directions are short, and leave an error that V does not contain.
-Halfway, slopes of a model with an intercept are set to 0 if A < V (1 − 0.3 √(2/k)), k the number of slopes.
+Halfway, slopes of a model with an intercept are set to 0 if A < V.
 Slopes are also set to 0 if rows are far from their centers: columns then are far from their units.
 
 The matrix that whitens rows, from their released second moments. Nothing here reads a row.
@@ -243,11 +243,9 @@ _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that a
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
-_FARTHEST = 30.0  # predictor of a mean count
 _LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _RESOLVED = 0.7  # of the directions
-_EXPLAINS = -0.3  # standard deviations of A, in noise alone
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
 
@@ -386,19 +384,15 @@ class Steps(NamedTuple):
             return score, 1.0, 1.0
 
         def step(curvature: FloatArray) -> tuple[FloatArray, float, float]:
-            curvatures, axes = np.linalg.eigh(curvature)
+            curvatures, axes = np.linalg.eigh(self._scaled(curvature))
             curvatures = np.maximum(curvatures, _FLATTEST * curvatures[-1]) + ridge
             return axes @ (axes.T @ score / curvatures), *_gain(curvatures, ridge)
 
-        here = self._scaled(normal)
-        change, gain, taken = step(here)
-        if family.has_events and self.points:
-            noise = np.asarray((gain * float(released.std)) ** 2)
-            end = self.theta + james_stein(change[:, None], noise)[:, 0]
-            there = self._normal_curvature(end)
-            assert there is not None
-            return step((here + self._scaled(there)) / 2)
-        return change, gain, taken
+        if not family.has_events:
+            return step(normal)
+        there = self._normal_curvature(self.theta + step(normal)[0])
+        assert there is not None
+        return step((normal + there) / 2)
 
     def _normal_curvature(self, theta: FloatArray) -> FloatArray | None:
         """Return the curvature (d, d) of normal rows at θ; None for classes."""
@@ -435,13 +429,6 @@ class Steps(NamedTuple):
         factor = min(max(decrease / max(expected, _TINY), _SCALES[0]), _SCALES[1])
         return (*self.scales, (move / length, factor))
 
-    def mean_at(self, theta: FloatArray) -> float:
-        """Return the mean count of normal rows at θ, (d,)."""
-        middle = float(self.white.mean_row @ theta)
-        of_white = self.white.unscaled(theta)
-        variance = max(float(of_white @ of_white) - middle**2, 0.0)
-        return float(np.exp(np.clip(middle + variance / 2 + float(self.origin), -_FARTHEST, _FARTHEST)))
-
     @property
     def released(self) -> NewtonSteps:
         """The points since the last whitening, with the scores released there; no classes."""
@@ -452,8 +439,7 @@ class Steps(NamedTuple):
     def explains(self, clipped_share: float) -> bool:
         """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
         slopes = Slopes.of(self, clipped_share, intercept=True)
-        n_slopes = max(len(slopes.slopes) - 1, 1)
-        return slopes.squares > slopes.noise * (1 + _EXPLAINS * math.sqrt(2 / n_slopes))
+        return slopes.squares > slopes.noise
 
     def constant(self, clipped_share: float) -> Noisy:
         """Return the intercept without slopes, from the origin, with its noise."""

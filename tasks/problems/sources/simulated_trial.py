@@ -58,8 +58,8 @@ class SimulatedTrial(RowSource):
             yield self._draw(replicate, replicates.n, rng)
 
     def _draw(self, replicate: int, n: int, rng: np.random.Generator) -> Draw:
-        from dpalgos.rows.pieces import PiecesOfRows  # loaded if a trial is simulated
-        from dpalgos.survival.periods import cell_rows, person_periods, pieces_of
+        from dpalgos.rows.follow_up import FollowUpOfRows  # loaded if a trial is simulated
+        from dpalgos.survival.periods import cell_rows, followed_rows
 
         arm, age = rng.integers(0, 2, n), rng.uniform(-2, 2, n)
         reached = rng.exponential(size=n) / np.exp(np.stack([arm, age], axis=1) @ _EFFECTS)
@@ -68,22 +68,16 @@ class SimulatedTrial(RowSource):
         censored = rng.uniform(1.5, 4, n)
         time, happened = np.minimum(event, censored), event <= censored
         if self.estimate == "hazards by scores":
-            split = person_periods(np.zeros(n), time, happened, _CUTS)
-            own = pieces_of(split, np.arange(n), np.zeros(n))
-            slope, one = np.zeros(len(own.person)), np.ones(len(own.person))
-            columns = (np.log(own.exposure / _CUTS[-1]), arm[own.person], age[own.person], slope, one)
-            pieces = PiecesOfRows(
-                period=own.period,
-                part=own.exposure,
-                lengths=np.full(4, 0.25),
-                time_columns=np.eye(1, 5, 3),
-            )
+            own = followed_rows(np.zeros(n), time, happened, np.arange(n), _CUTS)
+            periods = np.full(4, 0.25)
+            follow_up = FollowUpOfRows.of_lengths(own.begin, own.end, periods, np.eye(1, 4, 2))
+            columns = (np.log(follow_up.exposure), arm, age, np.zeros(n), np.ones(n))
             sample = dpalgos.Sample(
                 np.column_stack(columns),
                 own.response,
                 user_ids=own.person,
                 row_shares=own.share,
-                pieces=pieces,
+                follow_up=follow_up,
             )
             pick = np.eye(2, 5, 1)
             return Draw(sample=sample, first=replicate, target=_EFFECTS, to_target=pick)

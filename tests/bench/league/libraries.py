@@ -20,7 +20,7 @@ import numpy as np
 
 from data.store.folders import home
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import SampledGaussianEvent
+from dpalgos.accounting.events import SampledGaussian
 from dpalgos.errors import InputError
 
 HERE = Path(__file__).parent
@@ -132,10 +132,10 @@ def proved(fit: Mapping[str, Any], epsilon: float, delta: float) -> float:
     if not fit["releases"]:
         return np.nan
     events = [
-        SampledGaussianEvent(
+        SampledGaussian(
             label="a release",
             noise_multiplier=each["multiplier"],
-            l2_sensitivity=1.0,
+            sensitivity=1.0,
             sampling_rate=each["rate"],
             count=int(each["times"]),
         )

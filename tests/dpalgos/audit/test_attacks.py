@@ -11,12 +11,12 @@ from scipy.stats import beta
 
 import dpalgos
 from data.store.folders import PROJECT_ROOT
+from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu, noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit import rates
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit
-from dpalgos.core.slots import Gaussian
 from tests.builders import HASTY_MEAN
 from tests.dpalgos.audit.faults import HalvedNoise, audit_toy, released
 

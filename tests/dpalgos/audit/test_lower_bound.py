@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent, Relation
+from dpalgos.accounting.events import Cube, Gaussian, Laplace, Relation, Selection
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
 from dpalgos.audit.drawn_noise import DrawnNoise
@@ -16,7 +16,6 @@ from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, ReleasedVector
 from dpalgos.core import hardened_noise
-from dpalgos.core.slots import Gaussian, Proved, Selection
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.sensitivity import Bounded, count, shared_pairs
@@ -117,7 +116,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             uniforms = ndtr(noise.normal(len(which)))[:, 0]
             return np.digitize(uniforms, [best, best + middle]).astype(float)
 
-        spend.start({"choice": Proved(random_stopping.cost(each))}, {})
+        spend.start({"choice": random_stopping.cost(each)}, {})
         stop = 1e-5 if capped else 1 / 100
         draw = partial(random_stopping.stopped_at_random, spend.noise, 1, scores, stop_probability=stop)
         return spend.release("choice", np.zeros((1, sample.n_replicates)), draw)
@@ -205,11 +204,11 @@ def test_limits_of_drawn_noise_keep_their_confidence(kind):
     """In one of a thousand audits at most they lie below the noise that was drawn."""
     rng, n_alarms, shape = np.random.default_rng(0), 0, (3, 100)
     settings = {"label": "v", "epsilon": 1.0, "sensitivity": 1.0}
-    gaussian = GaussianEvent(label="v", noise_multiplier=1.0, l2_sensitivity=1.0)
+    gaussian = Gaussian(label="v", noise_multiplier=1.0, sensitivity=1.0)
     event, noise = {
         "gaussian": (gaussian, lambda: rng.normal(size=shape)),
-        "laplace": (PureEvent(**settings), lambda: rng.laplace(size=shape)),
-        "box": (BoxNoiseEvent(**settings), lambda: rng.gamma(4, size=shape[1]) * rng.uniform(-1, 1, shape)),
+        "laplace": (Laplace(**settings), lambda: rng.laplace(size=shape)),
+        "box": (Cube(**settings), lambda: rng.gamma(4, size=shape[1]) * rng.uniform(-1, 1, shape)),
     }[kind]
     for _ in range(5000):
         drawn = DrawnNoise()

@@ -5,18 +5,10 @@ import pytest
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import FailureEvent, GaussianSketchEvent
+from dpalgos.accounting.events import Cube, Gaussian, Laplace, SampledGaussian, Selection, Sketch, failure
 from dpalgos.audit.trials import RecordingSpend
-from dpalgos.core.slots import (
-    Cube,
-    Gaussian,
-    Laplace,
-    Peeling,
-    Proved,
-    SampledGaussian,
-    Selection,
+from dpalgos.core.plans import (
     Share,
-    Sketch,
     concentrated_plan,
     gaussian_plan,
     laplace_plan,
@@ -42,7 +34,7 @@ def test_a_release_has_its_planned_noise_event_and_standard_deviation():
     spend = spending({"sum": Gaussian(0.5)})
     released, std = spend("sum", SUM)
     (event,) = spend.record.events
-    assert (event.label, event.noise_multiplier, event.l2_sensitivity) == ("sum", 0.5, 2.0)
+    assert (event.label, event.noise_multiplier, event.sensitivity) == ("sum", 0.5, 2.0)
     assert released.shape == (2,)
     assert float(std) == 1.0
     spend.check_complete()
@@ -174,7 +166,7 @@ def test_a_search_finds_the_first_candidate_that_few_rows_exceed():
     spend = spending({"above": Gaussian(1.0, times=3)}, noise=NoNoise)
     np.testing.assert_array_equal(spend.search("above", above, 3.0), [2, 4])
     spend.check_complete()
-    assert all(event.l2_sensitivity == pytest.approx(np.sqrt(2)) for event in spend.record.events)
+    assert all(event.sensitivity == pytest.approx(np.sqrt(2)) for event in spend.record.events)
     batch = spending({"above": Gaussian(1.0, times=3)}, 2, NoNoise)
     np.testing.assert_array_equal(
         batch.search("above", np.stack([above, above[::-1]]), 3.0), [[2, 4], [4, 2]]
@@ -190,8 +182,8 @@ def test_the_events_of_a_plan_are_those_of_its_run():
     for _ in range(3):
         spend("sum", SUM)
     spend.symmetric("gram", outer_product_sum.of(np.eye(2), 1.0))
-    made = [(type(e), e.label, e.noise_multiplier, e.count) for e in spend.record.events]
-    assert made == [(type(e), e.label, e.noise_multiplier, e.count) for e in planned]
+    made = [(type(e), e.label, e.noise_multiplier, e.n_charges) for e in spend.record.events]
+    assert made == [(type(e), e.label, e.noise_multiplier, e.n_charges) for e in planned]
 
 
 def test_the_plan_of_disjoint_groups_costs_as_much_as_one_of_them():
@@ -201,19 +193,19 @@ def test_the_plan_of_disjoint_groups_costs_as_much_as_one_of_them():
 
 
 def test_each_kind_of_slot_states_its_cost():
-    assert Cube(0.5).event("v").pure_epsilon == 0.5
-    assert Laplace(0.5, n_entries=4).event("v").pure_epsilon == 2.0
-    assert Laplace(0.5, n_entries=4).event("v").norm == np.inf
-    assert Selection(0.5, k=3).event("v").rho == pytest.approx(3 * 0.5**2 / 8)
-    sketch = Sketch(n_rows=7, ridge=50.0).event("v", 4.0)
-    assert isinstance(sketch, GaussianSketchEvent)
-    assert (sketch.n_rows, sketch.ridge, sketch.row_bound_squared) == (7, 200.0, 4.0)
-    failure = Proved(FailureEvent(label="", delta=1e-9)).event("failure")
-    assert (failure.label, failure.failure) == ("failure", 1e-9)
+    assert Cube(0.5).once("v").pure_epsilon == 0.5
+    assert Laplace(0.5, count=4).once("v").pure_epsilon == 2.0
+    assert Laplace(0.5, count=4).once("v").norm == np.inf
+    assert Selection(0.5, count=3).once("v").rho == pytest.approx(3 * 0.5**2 / 8)
+    sketch = Sketch(n_rows=7, ridge=50.0).once("v", 4.0)
+    assert isinstance(sketch, Sketch)
+    assert (sketch.n_rows, sketch.ridge, sketch.sensitivity) == (7, 50.0, 4.0)
+    missed = failure(1e-9).once("failure")
+    assert (missed.label, missed.failure) == ("failure", 1e-9)
 
 
 def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
-    plan = {"scores": Selection(0.7, k=2, by_magnitude=True)}
+    plan = {"scores": Selection(0.7, count=2, by_magnitude=True)}
     lemmas = {"scores": (ball_sum,)}
     scores = np.array([[9.0, -8.0, 1.0, 0.0], [0.0, 1.0, -7.0, 5.0]])
     spend = RecordingSpend(Noise(np.random.default_rng(0).spawn(2))).start(plan, lemmas, is_batch=True)
@@ -230,9 +222,9 @@ def test_a_selection_is_that_of_one_gumbel_vector_in_a_batch_and_alone():
 
 def test_entries_that_are_charged_one_by_one_are_all_charged():
     plan = {
-        "sum": Laplace(0.5, n_entries=2),
-        "above": Peeling(1.0, k=2, by_magnitude=True),
-        "other": Laplace(0.5, n_entries=1),
+        "sum": Laplace(0.5, count=2),
+        "above": Selection(1.0, count=2, by_magnitude=True, by="peeling"),
+        "other": Laplace(0.5, count=1),
     }
     spend = spending(plan)
     released, std = spend("sum", SUM)
@@ -241,7 +233,7 @@ def test_entries_that_are_charged_one_by_one_are_all_charged():
     assert [(each.count, each.norm) for each in spend.record.events] == [(2, np.inf), (2, np.inf)]
     assert (released.shape, float(std)) == ((2,), pytest.approx(np.sqrt(2) * 2.0 / 0.5))
     assert planned_events(plan)[0].renyi(np.array([2.0])) == spend.record.events[0].renyi(np.array([2.0]))
-    spend = spending({"sum": Laplace(0.5, n_entries=2)})
+    spend = spending({"sum": Laplace(0.5, count=2)})
     with pytest.raises(RuntimeError, match="planned for 2 entries, got 3"):
         spend("sum", ball_sum.of(np.zeros(3), 1.0))
     assert spend.releases == []
@@ -254,16 +246,16 @@ def test_a_mechanism_that_costs_more_than_its_slot_is_refused():
     drawn = spend.release("sum", ones, lambda: len(spend.record.events) * ones, sensitivity=7.0)
     np.testing.assert_array_equal(drawn, ones)
     with pytest.raises(RuntimeError, match="must be charged as"):
-        spend.release("other", ones, lambda: ones, proved=Gaussian(1.99).event("sum"))
-    spend.release("other", ones, lambda: ones, proved=Gaussian(2.0).event("sum"))
-    charged = [(event.label, event.noise_multiplier, event.l2_sensitivity) for event in spend.record.events]
+        spend.release("other", ones, lambda: ones, proved=Gaussian(1.99).once("sum"))
+    spend.release("other", ones, lambda: ones, proved=Gaussian(2.0).once("sum"))
+    charged = [(event.label, event.noise_multiplier, event.sensitivity) for event in spend.record.events]
     assert charged == [("sum", 2.0, 7.0), ("other", 2.0, 1.0)]
 
 
 def test_rows_that_are_drawn_are_released_as_such_alone():
     """Their charge is that of a secret sample: without the draw it is too low."""
     spend = spending({"sum": SampledGaussian(2.0, sampling_rate=0.1), "other": Gaussian(2.0)})
-    with pytest.raises(TypeError, match="not as Additive"):
+    with pytest.raises(TypeError, match="adds no noise to a query"):
         spend("sum", SUM)
     with pytest.raises(TypeError, match="not as SampledGaussian"):
         spend.of_drawn_rows("other", np.transpose, np.ones((2, 1), dtype=bool), 1.0)

@@ -46,10 +46,10 @@ def test_printed_noise_is_the_printed_formula():
     X, y, _ = people(50, 4)
     gram, cross = estimate("ldp_nldp", X, y, calibration="paper", row_bound=1.5).events
     printed = np.sqrt(32 * np.log(2.5 / 1e-5)) / 1.0
-    assert gram.noise_multiplier * gram.l2_sensitivity == pytest.approx(printed)
-    assert cross.noise_multiplier * cross.l2_sensitivity == pytest.approx(printed)
-    assert gram.l2_sensitivity == pytest.approx(np.sqrt(2))
-    assert cross.l2_sensitivity == 2
+    assert gram.noise_multiplier * gram.sensitivity == pytest.approx(printed)
+    assert cross.noise_multiplier * cross.sensitivity == pytest.approx(printed)
+    assert gram.sensitivity == pytest.approx(np.sqrt(2))
+    assert cross.sensitivity == 2
 
 
 TAILS = [(4, 2e4, 5.2, 1.9), (4, 2e5, 9.3, 2.5), (2.4, 2e5, 41, 4.7), (2.4, 2e6, 108, 7.6)]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from dpalgos.accounting.events import ApproximateEvent
+from dpalgos.accounting.events import Proved, Selection
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.core.slots import Density, Selection
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.private_range import miss_probability, values_needed
 from dpalgos.mechanisms.random_stopping import cost, number_of_draws
@@ -31,7 +30,7 @@ def test_the_number_of_draws_is_geometric():
 
 def test_random_stopping_costs_three_scores():
     event = cost(0.2)
-    assert (type(event), event.epsilon, event.delta) == (ApproximateEvent, pytest.approx(0.6), 0.0)
+    assert (type(event), event.epsilon, event.delta) == (Proved, pytest.approx(0.6), 0.0)
 
 
 def costs(values, bound, width, n_bins):
@@ -87,7 +86,7 @@ def test_the_law_is_the_exponential_mechanism():
     """Ties, points outside the range and points on its ends included."""
     values = np.array([-9.0, -5.0, -1.0, -1.0, -1.0, 0.2, 0.7, 0.7, 3.0, 5.0, 8.0])
     n, clipped = 20_000, np.clip(values, -5, 5)
-    spend = many(n).start({"top": Density(0.5, support=(-5.0, 5.0))}, {})
+    spend = many(n).start({"top": Selection(0.5, support=(-5.0, 5.0), by="density")}, {})
     drawn = exponential_quantiles(spend, "top", values[:, None], levels=[0.4], lower=-5.0, upper=5.0)[0, 0]
     assert ((drawn > -5) & (drawn < 5)).all()
     edges = np.unique([-5, 5, *clipped])
@@ -105,7 +104,7 @@ def test_the_law_is_the_exponential_mechanism():
 def test_quantiles_are_those_that_are_planned():
     """Their number and their range are what is charged."""
     for k, upper in ((2, 5.0), (1, 6.0)):
-        spend = many(3).start({"top": Density(0.5, k=k, support=(-5.0, upper))}, {})
+        spend = many(3).start({"top": Selection(0.5, count=k, support=(-5.0, upper), by="density")}, {})
         with pytest.raises(RuntimeError, match="is planned as"):
             exponential_quantiles(spend, "top", np.zeros((4, 1)), levels=[0.4], lower=-5.0, upper=5.0)
         assert not spend.record.events

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from dpalgos.accounting.events import Gaussian, Laplace, Selection
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
@@ -15,7 +16,7 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core import rows as core_rows
-from dpalgos.core.slots import Gaussian, Laplace, Selection, Share, gaussian_plan
+from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.spend import Spend, counts_needed
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized

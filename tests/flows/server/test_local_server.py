@@ -142,15 +142,14 @@ def test_a_history_that_no_restart_makes_usable_is_named_before_a_server_starts(
 
 
 def test_a_history_that_is_new_or_busy_or_known_is_used_and_closed_to_others(home, history):
-    client.require_usable_history(home)
     history.touch(0o644)
-    client.require_usable_history(home)
+    client.prepare_history(home)
     fill(history, [NOTHING, "INSERT INTO alembic_version VALUES ('27d8f4e1a6c9')"])
-    client.require_usable_history(home)
+    client.prepare_history(home)
     assert history.stat().st_mode & 0o777 == 0o600
     with contextlib.closing(sqlite3.connect(history, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
-        client.require_usable_history(home)
+        client.prepare_history(home)
 
 
 def test_what_is_lost_is_told_once_and_what_answers_is_not():

@@ -144,7 +144,7 @@ def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatc
     for _ in range(2):  # drawn, and replayed from the ledger
         found = release(*asked, epsilon=8.0, delta=1e-7)
         recorded = {(each["label"], each["sensitivity"]) for each in record_of(found)["release"]["events"]}
-        assert recorded == {(each.label, float(each.l2_sensitivity)) for each in drawn[0].events}
+        assert recorded == {(each.label, float(each.sensitivity)) for each in drawn[0].events}
     assert len(drawn) == 1
     planned = {(each["label"], each["sensitivity"]) for each in found.facts["events"]}
     labels = {label for label, _ in recorded}

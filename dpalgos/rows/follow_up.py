@@ -1,0 +1,136 @@
+"""The follow-up of rows within public periods.
+
+A place is a time in periods: the number of periods before it, and the part of its own period. Functions of
+time have one value in each period. Their integrals follow from K² sums, however many periods a row spans.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dpalgos.rows.products import row_lengths
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FollowUpOfRows:
+    """The follow-up of rows within K public periods.
+
+    Attributes
+    ----------
+    begin, end : (n,) array
+        The places where rows begin and end; equal if a row is left out.
+    exposure : (n,) array
+        The time between them, as a part of all periods.
+    lengths : (K,) array
+        The public lengths of periods, which sum to 1.
+    time_columns : (B, d) array
+        The effects of one unit of each function of operational time on the covariates, without an offset.
+    parts : (K,) array
+        The part of the pooled cumulative hazard in each period. Before a life table is released, the lengths.
+    weights : (K,) array
+        The part of the events that is expected in each period. Before a life table is released, the lengths.
+    functions : (K, B) array
+        The functions of operational time. Before a life table is released, they are 0.
+    late : int
+        The place at which the later half of the events begins.
+    """
+
+    begin: FloatArray
+    end: FloatArray
+    exposure: FloatArray
+    lengths: FloatArray
+    time_columns: FloatArray
+    parts: FloatArray
+    weights: FloatArray
+    functions: FloatArray
+    late: int = 0
+
+    @classmethod
+    def of_lengths(
+        cls, begin: FloatArray, end: FloatArray, lengths: FloatArray, time_columns: FloatArray
+    ) -> "FollowUpOfRows":
+        """Return follow-up before a life table is released."""
+        functions = np.zeros((len(lengths), len(time_columns)))
+        exposure = integrals(lengths[:, None], begin, end)[:, 0]
+        return cls(
+            begin=begin,
+            end=end,
+            exposure=exposure,
+            lengths=lengths,
+            time_columns=time_columns,
+            parts=lengths,
+            weights=lengths,
+            functions=functions,
+        )
+
+    @classmethod
+    def of_one_period(cls, n: int, d: int) -> "FollowUpOfRows":
+        """Return the follow-up of n rows of d columns that have no periods: a whole one each."""
+        return cls.of_lengths(np.zeros(n), np.ones(n), np.ones(1), np.zeros((0, d)))
+
+    def taken(self, rows: BoolArray | IntArray | slice) -> "FollowUpOfRows":
+        """Return some of the rows."""
+        return replace(self, begin=self.begin[rows], end=self.end[rows], exposure=self.exposure[rows])
+
+    @property
+    def last_period(self) -> IntArray:
+        """The period in which each row ends, (n,)."""
+        return np.maximum(np.ceil(self.end).astype(np.int64) - 1, 0)
+
+    @property
+    def per_exposure(self) -> FloatArray:
+        """1 over the exposure, (n,); 0 of a row that is left out."""
+        return np.divide(1, self.exposure, out=np.zeros(len(self.exposure)), where=self.exposure > 0)
+
+    @property
+    def hazard_ratios(self) -> FloatArray:
+        """The part of the pooled cumulative hazard of each row over its part of time, (n,)."""
+        return np.asarray(integrals(self.parts[:, None], self.begin, self.end)[:, 0] * self.per_exposure)
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """The means of functions over the time of each row, (n, B)."""
+        return self._over_time(self.functions)
+
+    @cached_property
+    def spreads(self) -> FloatArray:
+        """The covariances of functions over the time of each row, (n, B²)."""
+        return self._over_time(products_of(self.functions)) - products_of(self.means)
+
+    def _over_time(self, values: FloatArray) -> FloatArray:
+        sums = integrals(self.lengths[:, None] * values, self.begin, self.end)
+        return np.asarray(sums * self.per_exposure[:, None])
+
+    def typical_lengths(self, vectors: FloatArray, columns: FloatArray) -> FloatArray:
+        """Return lengths of vectors (n, k) plus functions times columns (B, k), by mean squares, (n,).
+
+        The mean is over periods. So a length depends on the vector alone.
+        """
+        of_time = self.functions @ columns
+        middle = self.weights @ of_time
+        square = self.weights @ (of_time**2).sum(axis=1) - middle @ middle
+        return np.asarray(np.hypot(row_lengths(vectors + middle), np.sqrt(max(square, 0.0))))
+
+
+def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatArray:
+    """Return the integrals (n, m) from places to places (n,) of functions with values (K, m) in the periods.
+
+    If values are positive, only positive numbers are added. So ratios of integrals are means up to rounding.
+    """
+    K = len(values)
+    first, last = (np.minimum(places.astype(np.int32), K - 1) for places in (begin, end))
+    between = np.zeros((K, K, values.shape[1]))  # of the periods between two
+    for k in range(K - 2):
+        between[k, k + 2 :] = np.cumsum(values[k + 1 : -1], axis=0)
+    found = values.take(first, axis=0)
+    found *= (np.minimum(end, first + 1) - begin)[:, None]
+    found += between.reshape(K * K, -1).take(first * K + last, axis=0)
+    found += values.take(last, axis=0) * np.where(last > first, end - last, 0.0)[:, None]
+    return found
+
+
+def products_of(values: FloatArray) -> FloatArray:
+    """Return all products of two of B values (n, B), (n, B²)."""
+    return np.asarray((values[:, :, None] * values[:, None]).reshape(len(values), -1))
