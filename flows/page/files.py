@@ -22,7 +22,7 @@ _FORMATS = ("docx", "tex", "md", "csv")
 _ENTRY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)')
 _DECIMAL_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})")  # 1,500 may be 1.5 or 1500, and is refused
 _OF_CATEGORY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^=]*?)\s*(?:=(.*))?', re.DOTALL)
-_BY_TABLE = {"models": ("formula",), "baseline": ("table1",), "means": ("mean",)}
+_BY_TABLE = {"models": "formula", "means": "mean"}
 
 
 @dataclass
@@ -93,10 +93,10 @@ class PageFiles:
     def _tables(self) -> list[dict[str, Any]]:
         """Return the tables of a plan in each format: of its models, its baseline table and its means."""
         by_name = {
-            name: [each["name"] for each in self.questions if any(key in each for key in keys)]
-            for name, keys in _BY_TABLE.items()
+            name: [each["name"] for each in self.questions if key in each] for name, key in _BY_TABLE.items()
         }
         tables = [(name, {"columns": columns}) for name, columns in by_name.items() if columns]
+        tables += [(each["name"], {"columns": [each["name"]]}) for each in self.questions if "table1" in each]
         tables += [
             (f"means {name} by {by}".replace("/", " "), {"columns": [name], "by": by})
             for name, by in self.means_by.items()

@@ -45,7 +45,9 @@ def page_app(files: PageFiles) -> App:
             _show(title, step, input, output, state)
 
     panels = [ui.nav_panel(title, ui.output_ui(_place(title)), value=title) for title in _STEPS]
-    header = ui.TagList(HEADER, ui.a("Another table", href="/", class_="other"))
+    header = ui.TagList(
+        HEADER, ui.tags.nav(ui.a("Another table", href="/"), class_="other", aria_label="Tables")
+    )
     title = f"dpcost: {files.name}"
     screen = ui.page_navbar(*panels, id="step", title=title, window_title=title, header=header, lang="en")
     return App(screen, server, static_assets={"/results": files.results})

@@ -108,7 +108,8 @@ def serve(input: Inputs, state: State) -> None:
         foreseen = plan if isinstance(plan, str) else one.result()
         if isinstance(plan, str) or isinstance(foreseen, str):
             return banner(str(foreseen))
-        return _table(foreseen, epsilon(), plan.requests[input.asked()].interval is not None)
+        asked = next(each for each in plan.plan.questions if each.name == input.asked())
+        return _table(foreseen, epsilon(), asked.interval is not None)
 
     @render.ui
     def against_epsilon() -> ui.HTML:

@@ -152,6 +152,11 @@ def serve(input: Inputs, state: State) -> None:
             nested_in=text_of(input.nested_in),
             has_interval=files.has_intervals and not input.no_interval(),
         )
+        if same := next(
+            (each for each in files.questions if {**each, "name": ""} == {**question, "name": ""}), None
+        ):
+            ui.notification_show(f"The plan has this question as {same['name']!r}.", type="warning")
+            return
         before = dict(files.means_by)
         with state.editing():
             files.questions.append(question)

@@ -114,9 +114,7 @@ def _results(folder: Path) -> ui.Tag | None:
 
 
 def _ended(status: int | None) -> str:
-    failed = (
-        "It ended without a result, and its messages are below. What was paid is listed in step 4. Release "
-    )
+    failed = "It ended without a result, and its messages are below. Step 4 lists what was paid. Release "
     return f"{failed}again: a paid question is not drawn twice." if status else "Released."
 
 
