@@ -311,11 +311,11 @@ def test_a_scorecard_says_what_to_run_and_that_it_is_of_a_trial_run(tmp_path, pr
 
 
 def method(cell):
-    return cell.estimator, cell.form, cell.calibration, cell.s, cell.steps
+    return cell.estimator, cell.form, cell.s, cell.steps
 
 
 def test_every_private_method_also_has_next_to_no_noise(monkeypatch):
-    """On the same rows in the same repetitions, with one rule for δ; a forecast touches no table."""
+    """On the same rows in the same repetitions, with one rule for δ and one calibration."""
     monkeypatch.setattr(StudySpec, "_by_forecast", lambda *args: [{}] * len(args[-1]))
     n_cells = 0
     for spec in readable_studies():
