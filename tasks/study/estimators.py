@@ -154,8 +154,8 @@ class EstimatorSpec(Strict):
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``more`` are pairs of an ε and a rule for δ next to those of the grid, with one calibration for all,
-        since there is next to no noise. ``forecast`` returns settings for each of some budgets.
+        ``more`` has pairs of an ε and a rule for δ. They have next to no noise: one calibration stands for all.
+        ``forecast`` returns the settings for each of some budgets.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
