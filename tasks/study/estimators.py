@@ -154,7 +154,7 @@ class EstimatorSpec(Strict):
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``more`` has pairs of an ε and a rule for δ. They have next to no noise: one calibration stands for all.
+        ``more`` has pairs of an ε and a rule for δ. They have so little noise that one calibration is enough.
         ``forecast`` returns the settings for each of some budgets.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
