@@ -154,8 +154,8 @@ class EstimatorSpec(Strict):
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``more`` are further pairs of an ε and a rule for δ. They have next to no noise, and one calibration
-        stands for all. ``forecast`` returns the settings for each of some budgets that a forecast chooses.
+        ``more`` has pairs of an ε and a rule for δ. They have so little noise that one calibration is enough.
+        ``forecast`` returns the settings for each of some budgets.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
