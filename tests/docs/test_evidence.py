@@ -1,4 +1,4 @@
-"""What the site recommends follows from its own tables of errors."""
+"""Recommendations of the site follow from its own tables of errors."""
 
 import importlib
 import re
@@ -52,3 +52,20 @@ def test_cells_with_next_to_no_noise_are_no_evidence(generate):
     assert [set(part.epsilon) for part in generate.comparisons(both)] == [
         set(part.epsilon) for part in generate.comparisons(rows)
     ]
+
+
+def test_evidence_of_changed_files_says_so(generate):
+    """With the whole commit in the table, and a short one on the page."""
+    rows = generate.evidence()
+    assert rows.commit.str.fullmatch("[0-9a-f]{40}(-dirty)?").all()
+    of_people = rows[rows.study == "user_regression"].assign(commit=f"{'0123456789' * 4}-dirty")
+    assert "commit 012345678901-dirty" in generate._errors("people", of_people)
+
+
+def test_a_missing_interval_has_no_coverage(generate):
+    """In the table of measured intervals, a dash stands for each number that is not known."""
+    shown = generate.pd.read_csv(generate.DOCS / "intervals.csv", dtype=str, keep_default_na=False)
+    assert not shown.isin(["", "nan", "NaN"]).any(axis=None)
+    without = shown[shown["no interval %"] == "100.0"]
+    assert len(without)
+    assert (without[["slopes %", "intercept %", "half-width"]] == "–").all(axis=None)

@@ -233,6 +233,12 @@ def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     assert [fact for fact in facts if " ".join(fact.split()) not in text] == []
 
 
+def test_a_commit_whose_files_were_changed_says_so(results, page):
+    commit = f"{'0123456789' * 4}-dirty"
+    changed = replace(page, manifest={**page.manifest, "commit": commit})
+    assert "commit 012345678901-dirty" in render_study(results, changed).files["methods.html"].decode()
+
+
 POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
 
 
