@@ -208,8 +208,8 @@ def environment(**options: Any) -> Environment:
     env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
     env.filters.update(
         num=num, num_in=num_in, setting=setting, times=times, words=words, count=count_of,
-        when=when, span=span, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
-        slope=slope_text, printed_names=printed_names,
+        when=when, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
+        printed_names=printed_names,
         error_bar=error_bar, duration=duration, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),

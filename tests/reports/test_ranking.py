@@ -13,7 +13,7 @@ from data.results.table import LIMIT
 from reports.cells import errors_of, nearest_value
 from reports.charts.study import HARDLY_NOISY, StudyChart, draw_study
 from reports.error_table import method_table
-from reports.exhibits import covered_shares, group_panels, own_table
+from reports.exhibits import covered_shares, own_table
 from reports.new_sample import page_cells
 from reports.pages.error_page import content
 from reports.parts import parts_of
@@ -322,13 +322,6 @@ def test_the_error_of_zero_counts(results, page):
     page, _cells, head = measured(rows, page)
     assert not head.ranking.any_beats_zero
     assert head.ranking.zero.error > 0.1
-
-
-def test_panels_without_zero_are_compared_with_nothing(results, page):
-    page, cells, head = measured(results[results["estimator"] != "zero"], page)
-    (section,) = group_panels.draw(page, cells, head, {})
-    assert "zero baseline in panel" not in section.context["text"]
-    assert all(cell.kind != "best" for row in section.context["table"].cells for cell in row)
 
 
 def test_a_sign_of_rounding_is_none(page, results):
