@@ -200,12 +200,6 @@ def when(stamp: str) -> str:
     return f"{time.day} {time:%B %Y, %H:%M %Z}".strip()
 
 
-def short_commit(commit: str) -> str:
-    """Write a commit with 12 digits; that files differed from it stays visible."""
-    digits, dash, dirty = commit.partition("-")
-    return f"{digits[:12]}{dash}{dirty}"
-
-
 def environment(**options: Any) -> Environment:
     """Return Jinja's environment of the templates, with options of its own."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # not every command writes sentences
@@ -214,10 +208,9 @@ def environment(**options: Any) -> Environment:
     env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
     env.filters.update(
         num=num, num_in=num_in, setting=setting, times=times, words=words, count=count_of,
-        when=when, span=span, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
-        slope=slope_text, printed_names=printed_names,
+        when=when, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
+        printed_names=printed_names,
         error_bar=error_bar, duration=duration, with_form=with_form,
-        short_commit=short_commit,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),
     )  # fmt: skip

@@ -96,7 +96,7 @@ class EstimatorSpec(Strict):
             build_params(estimator, {**(budget if estimator.private else {}), **keywords})
 
     @property
-    def smallest_noise(self) -> str:
+    def smallest_noise(self) -> Literal["tight", "paper"]:
         """The calibration with the smallest noise that proves its ε."""
         return "tight" if "tight" in self.calibrations else self.calibrations[0]
 

@@ -54,14 +54,6 @@ def test_cells_with_next_to_no_noise_are_no_evidence(generate):
     ]
 
 
-def test_evidence_of_changed_files_says_so(generate):
-    """With the whole commit in the table, and a short one on the page."""
-    rows = generate.evidence()
-    assert rows.commit.str.fullmatch("[0-9a-f]{40}(-dirty)?").all()
-    of_people = rows[rows.study == "user_regression"].assign(commit=f"{'0123456789' * 4}-dirty")
-    assert "commit 012345678901-dirty" in generate._errors("people", of_people)
-
-
 def test_a_missing_interval_has_no_coverage(generate):
     """In the table of measured intervals, a dash stands for each number that is not known."""
     shown = generate.pd.read_csv(generate.DOCS / "intervals.csv", dtype=str, keep_default_na=False)

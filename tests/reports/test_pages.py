@@ -180,6 +180,12 @@ def test_the_index_has_each_study_once_by_what_privacy_costs(report):
     assert ("× 5" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
 
 
+def test_the_index_writes_a_factor_as_its_page_does(report):
+    errors = {"private": (0.5, 0.01), "method": (0.49, 0.01), "zero": (1.0, 0.0)}
+    small = entry(report, "small", {"errors": errors, "factor": [1.016, 1.002, 1.031]})
+    assert "× 1.016" in render_index([small])["index.html"].decode()
+
+
 def few(results):
     return results[results["n"].isin([5000, 20_000]) & results["epsilon"].isin([0.5, np.nan])]
 
@@ -231,12 +237,6 @@ def test_a_page_has_every_fact_that_is_in_no_table_of_results(page, report):
     text = " ".join(re.sub(r"\u00a0", " ", unescape(each)) for each in pages)
     text = " ".join(text.split())
     assert [fact for fact in facts if " ".join(fact.split()) not in text] == []
-
-
-def test_a_commit_whose_files_were_changed_says_so(results, page):
-    commit = f"{'0123456789' * 4}-dirty"
-    changed = replace(page, manifest={**page.manifest, "commit": commit})
-    assert "commit 012345678901-dirty" in render_study(results, changed).files["methods.html"].decode()
 
 
 POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')

@@ -235,7 +235,7 @@ def test_real_frames_are_never_shown(made, tmp_path):
     assert isinstance(ref, FramesRef)
     real = replace(ref, data_source="real", origin="store", reasons=())
     content = exhibits(tmp_path, block, real, [part])
-    assert set(content) == {"classification", "boids", "paper_rule"}
+    assert set(content) == {"classification", "boids"}
     assert content["boids"]["film"] == []
 
 

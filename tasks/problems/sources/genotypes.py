@@ -109,7 +109,6 @@ class GenotypeGroups(GenotypeSource):
         draw = next(self.draws(first, prepared))
         answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in run.cells}
         return {
-            "group_panels": {},
             "genome": {
                 "chromosomes": [*map(str, prepared.snps["chromosome"])],
                 # Some files know no positions.
