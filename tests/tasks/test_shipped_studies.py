@@ -16,11 +16,9 @@ from data.prepare.genotype_groups import GroupDifference
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
 from data.results.table import validate_results
 from flows.studies.find_study import find_study, study_names
-from reports.exhibits import genome
 from reports.page import Axis, StudyPage
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block
-from tests.reports.synthetic import measured
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
 
 SWARM = find_study("swarm")
@@ -142,19 +140,6 @@ def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
     assert lines["difference of two random groups", "is null"] == (expected["chance"],)
     assert lines["smallest error with s entries", "is null"] == (expected["sparse_floor"],)
     assert all(guide.shown for guide in _limit_guides(panels))
-
-
-def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
-    page, cells, head = measured(panels, SNP_PAGE)
-    cell = next(row.cell for row in head.at_x if row.role == "private")
-    drawn = []
-    monkeypatch.setattr(genome, "draw_chart", lambda chart, *_: drawn.append(chart))
-    values = np.arange(900.0)
-    content = {"chromosomes": ["1"] * 900, "positions": list(range(900)), "truth": values, "s": 20}
-    (section,) = genome.draw(page, cells, head, {**content, "estimates": {cell: values * (values > 880)}})
-    assert "each of 900 SNPs" in section.context["text"]
-    for strip in drawn[0]["vconcat"]:
-        assert [len(layer["data"]["values"]) for layer in strip["layer"][1:3]] == [900, 900]
 
 
 @pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")
