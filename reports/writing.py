@@ -192,6 +192,11 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes} min"
 
 
+def commit_text(commit: str) -> str:
+    """Write a commit in eight letters, with its mark where files differed from it: "d29f0c1a-dirty"."""
+    return commit[:8] + "-dirty" * commit.endswith("-dirty")
+
+
 def when(stamp: str) -> str:
     """Write an ISO 8601 time as "12 March 2026, 14:05 UTC"; empty where unknown."""
     if not stamp:
@@ -210,7 +215,7 @@ def environment(**options: Any) -> Environment:
         num=num, num_in=num_in, setting=setting, times=times, words=words, count=count_of,
         when=when, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
         printed_names=printed_names,
-        error_bar=error_bar, duration=duration, with_form=with_form,
+        error_bar=error_bar, duration=duration, commit=commit_text, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
         between_times=lambda limits: between(limits, times),
     )  # fmt: skip
