@@ -177,7 +177,11 @@ def test_the_index_has_each_study_once_by_what_privacy_costs(report):
     html = render_index(found)["index.html"].decode()
     assert re.findall(r'href="(\w+)/report.html"', html) == ["cheap", "middle", "dear"]
     assert found[0].steps == [("sampling", 0, 10), ("method", 10, 0), ("privacy", 10, 40)]
-    assert ("× 5" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
+    assert ("× 5.00" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
+    close = entry(
+        report, "close", {"errors": errors | {"private": (0.1016, 0.0)}, "factor": [1.016, 1.002, 1.031]}
+    )
+    assert "× 1.016<" in render_index([close])["index.html"].decode()  # as the finding says
 
 
 def few(results):
