@@ -97,6 +97,11 @@ class EstimatorSpec(Strict):
             build_params(estimator, {**(budget if estimator.private else {}), **keywords})
 
     @property
+    def smallest_noise(self) -> Literal["tight", "paper"]:
+        """The calibration with the smallest noise that proves its ε."""
+        return "tight" if "tight" in self.calibrations else self.calibrations[0]
+
+    @property
     def takes_steps(self) -> bool:
         return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
@@ -150,16 +155,17 @@ class EstimatorSpec(Strict):
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``more`` are pairs of an ε and a rule for δ next to those of the grid. ``forecast`` returns the
-        settings for each of some budgets that a forecast chooses.
+        ``more`` has pairs of an ε and a rule for δ. They have so little noise that one calibration is enough.
+        ``forecast`` returns the settings for each of some budgets.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
         steps = grid.steps if self.takes_path(grid) else (sizes.get("T"),)
         if not self.calibrations:
             yield Cell(**same, steps=steps[0], calibration="none", epsilon=None, delta=None, delta_rule="")
-        pairs = dict.fromkeys([*product(grid.epsilon, grid.delta), *more])
+        pairs = list(product(grid.epsilon, grid.delta))
         asked = [(calibration, *pair) for calibration in self.calibrations for pair in pairs]
+        asked += [(self.smallest_noise, *pair) for pair in more if self.calibrations and pair not in pairs]
         budgets: list[dict[str, Any]] = [
             {"epsilon": epsilon, "delta": delta_at(rule, sizes["n"]), "calibration": calibration}
             for calibration, epsilon, rule in asked
