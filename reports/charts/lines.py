@@ -42,7 +42,6 @@ class Axes:
     y_log: bool = True
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
-    steps: bool = False  # lines rise in steps
     bars: bool = False  # bands are error bars
     width: float | str = 660
     height: int = 360
@@ -54,47 +53,27 @@ def guide(label: str, points: Sequence[tuple[float, float]], dash: tuple[int, ..
 
 
 def line_chart(lines: Sequence[Line], axes: Axes) -> Chart:
-    """Return the chart of some lines."""
+    """Return the chart of some lines with a legend; a row of its data has its own looks."""
     rows = [
-        {"line": line.label, "x": x, "mean": y, "low": low, "high": high}
+        {"line": line.label, "x": x, "mean": y, "low": low, "high": high,
+         "color": line.look.color, "dash": line.look.dash, "width": line.look.width}
         for line in lines
         for (x, y), (low, high) in zip(
             line.points, line.band or [(None, None)] * len(line.points), strict=True
         )
-    ]
-    return chart_of_rows(rows, {line.label: line.look for line in lines}, axes)
-
-
-def chart_of_rows(
-    rows: Sequence[Mapping[str, Any]], looks: Mapping[str, Look], axes: Axes, *, legend: bool = True
-) -> Chart:
-    """Return the chart of rows with line, x, mean, low and high; the layers of points stand last but two."""
+    ]  # fmt: skip
     at, line = _positions(axes), field("line:N")
     color = {"color": field("color:N", scale=None)}
     limits = {"x": at["x"], "y": field("low:Q"), "y2": field("high"), **color, "detail": line}
     band: dict[str, Any] = {"opacity": 1.0 if axes.bars else 0.12}
     strokes = {**at, **color, "strokeDash": field("dash:N", scale=None), "detail": line}
     strokes["strokeWidth"] = field("width:Q", scale=None)
-    styles = {
-        name: {"color": look.color, "dash": look.dash, "width": look.width} for name, look in looks.items()
-    }
-    drawn: list[Chart] = [
-        {"calculate": f"datum.line ? styles[datum.line].{each} : null", "as": each} for each in _STYLES
-    ]
-    curve: dict[str, Any] = {"interpolate": "step-after"} if axes.steps else {}
-    failed: dict[str, Any] = {"text": "×", "fontSize": 17, "fontWeight": "bold"}
-    some, none = (f"datum.line && {test}" for test in ("datum.n_failed > 0", "!isValid(datum.mean)"))
-    values = [_positive(row) if axes.y_log else dict(row) for row in rows]
     return {
-        "data": {"values": values},
-        "params": [{"name": "styles", "value": styles}],
-        "transform": drawn,
+        "data": {"values": [_positive(row) if axes.y_log else row for row in rows]},
         "layer": [
             marks(None, "rule" if axes.bars else "area", limits, only="isValid(datum.low)", **band),
-            marks(None, "line", strokes, **curve),
-            _dots(looks, at, _legend(axes.width) if legend else None),
-            marks(None, "text", {**at, **color}, only=some, **failed),
-            marks(None, "text", {"x": at["x"], "y": {"value": 10}, **color}, only=none, **failed),
+            marks(None, "line", strokes),
+            _dots({line.label: line.look for line in lines}, at, _legend(axes.width)),
         ],
         "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
         "width": axes.width,
@@ -242,7 +221,7 @@ def _legend(width: Any) -> Chart:
     return {"labelLimit": width / columns - 25, "columns": columns}
 
 
-def _dots(looks: Mapping[str, Look], at: Chart, legend: Chart | None) -> Chart:
+def _dots(looks: Mapping[str, Look], at: Chart, legend: Chart) -> Chart:
     """Return the layer of points; the legend has these, and the dashes of lines without points."""
     channels: dict[str, list[Any]] = {
         "stroke": [look.color for look in looks.values()],
@@ -257,6 +236,3 @@ def _dots(looks: Mapping[str, Look], at: Chart, legend: Chart | None) -> Chart:
     dots = marks(None, "point", {**at, **encoded}, size=46, opacity=1, strokeWidth=1.6)
     named = [name for name, look in looks.items() if look.shape]
     return {**dots, "transform": [{"filter": {"field": "line", "oneOf": named}}]}
-
-
-_STYLES = ("color", "dash", "width")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -90,14 +89,11 @@ def _draw_rocs(page: StudyPage, panels: Sequence[Attacks], epsilon: float) -> Pi
         "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=380, height=220
     )
     charts = [line_chart(each, axes) for each in lines]
-    styles: dict[str, Any] = {}
-    for chart, attacks in zip(charts, panels, strict=True):  # parameters are those of the whole picture
-        styles |= chart.pop("params")[0]["value"]
+    for chart, attacks in zip(charts, panels, strict=True):
         chart["title"] = {**chart["title"], "text": [attacks[0].title, chart["title"]["text"]]}
         del chart["autosize"]
-    params = [{"name": "styles", "value": styles}]
     separate = dict.fromkeys(("stroke", "fill", "shape", "strokeDash"), "independent")
-    drawn = {"concat": charts, "columns": 2, "params": params, "resolve": {"scale": separate}, "spacing": 40}
+    drawn = {"concat": charts, "columns": 2, "resolve": {"scale": separate}, "spacing": 40}
     reached = [(line.label, *line.points[0][::-1]) for line in lines[0] if line.look.width > 1]
     text = render_sentence("attack_roc", title=panels[0][0].title, reached=reached)
     return draw_chart(drawn, "roc", text, page.data_source)
