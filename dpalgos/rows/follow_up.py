@@ -12,6 +12,8 @@ import numpy as np
 from dpalgos.rows.products import row_lengths
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
+_SPREAD = 1.25  # so that the sums of few persons are longer; these would bias effects that follow time
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FollowUpOfRows:
@@ -104,14 +106,14 @@ class FollowUpOfRows:
         return np.asarray(sums * self.per_exposure[:, None])
 
     def typical_lengths(self, vectors: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return lengths of vectors (n, k) plus functions times columns (B, k), by mean squares, (n,).
+        """Return lengths of vectors (n, k) plus functions times columns (B, k), (n,).
 
-        The mean is over periods. So a length depends on the vector alone.
+        They have the mean over periods and the spread about it. So a length depends on the vector alone.
         """
         of_time = self.functions @ columns
         middle = self.weights @ of_time
         square = self.weights @ (of_time**2).sum(axis=1) - middle @ middle
-        return np.asarray(np.hypot(row_lengths(vectors + middle), np.sqrt(max(square, 0.0))))
+        return np.asarray(np.hypot(row_lengths(vectors + middle), _SPREAD * np.sqrt(max(square, 0.0))))
 
 
 def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatArray:

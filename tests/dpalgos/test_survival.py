@@ -691,9 +691,10 @@ def test_integrals_over_time_are_sums_over_periods():
         np.testing.assert_allclose(mean, of_row @ functions)
     assert not own.means[3].any()
     assert not own.spreads[3].any()
-    vectors, columns = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
-    squares = ((vectors[:, None] + functions @ columns) ** 2).sum(axis=2)
-    np.testing.assert_allclose(own.typical_lengths(vectors, columns) ** 2, squares @ parts)
+    vectors, of_time = rng.normal(size=(4, 3)), functions @ (columns := rng.normal(size=(2, 3)))
+    spread = parts @ ((of_time - parts @ of_time) ** 2).sum(axis=1)
+    squares = ((vectors + parts @ of_time) ** 2).sum(axis=1)
+    np.testing.assert_allclose(own.typical_lengths(vectors, columns) ** 2, squares + 1.25**2 * spread)
 
 
 @pytest.mark.parametrize("predictor", [-1e4, -740.0, -700.0, 1e4])
