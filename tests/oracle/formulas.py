@@ -62,17 +62,19 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     result = getattr(private, kind)(f"{y} ~ {right}", t.frame, **declared, **options, **budget(epsilon, seed))
     f, table = named(t), by_term(result)
     fit = ref.glm(family, RIGHT, f[y], f, w, offset, groups)
-    if r.y in ("exact", "constant") and kind == "ols":  # noise is relative to the response's range
+    is_exact = kind == "ols" and r.y in ("exact", "constant")
+    widths = {"widths": not is_exact}  # without errors, the classical width is 0
+    if is_exact:  # noise is relative to the response's range
         fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (0.1 / r.n * np.abs(f.y).max()) ** 2)
     terms = fit.names
     if is_robust:
         fit = replace(fit, beta=_robust(kind, result, f, fit, w, groups))
         terms = terms[1:]  # the docs: the intercept may miss if errors are skewed
-    yield from pairs("coef", table.loc[terms], *fit.of(terms))
+    yield from pairs("coef", table.loc[terms], *fit.of(terms), **widths)
     R = np.array([[float(name == each) for name in fit.names] for each in ("x", "z")])
     one = result.t_test("x - z = 0")
     yield from pairs("t_test x - z", [[*one.estimate, *np.ravel(one.interval)]], *fit.along(R[:1] - R[1:]))
-    if not np.isnan(fit.beta).any():
+    if not is_exact and not np.isnan(fit.beta).any():
         got = float(np.sqrt(result.wald_test("x = 0, z = 0").statistic))
         want = float(np.sqrt((R @ fit.beta) @ np.linalg.solve(R @ fit.cov @ R.T, R @ fit.beta)))
         got = min(want, 4 * got) if got < want else got  # wider intervals are no error
