@@ -47,7 +47,7 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     ``rank`` orders lines: private ones as the catalog does, then non-private ones, then zero.
     """
     names = {"estimator_epsilon": "certified", "audited_epsilon": "audited", "q10": "low", "q90": "high"}
-    cells = summary.rename(columns=names)
+    cells = _with_shared_limits(summary.rename(columns=names))
     roles = [cells["estimator"] == ZERO, cells["privacy_model"] == "none", _is_unprotected(cells)]
     cells["role"] = np.select(roles, ["zero", "nonprivate", "unprotected"], "private")
     cells["se"] = cells["se"].mask(cells["se"] < _NO_SPREAD * cells["mean"].abs(), 0.0)
@@ -71,6 +71,16 @@ def cells_of(summary: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
     known.sort(key=lambda line: line["order"])
     lines = pd.DataFrame(known, columns=[*_KEYS, "name", "label", "line", "look"])
     return cells.merge(lines.rename_axis("rank").reset_index(), on=_KEYS, how="left")
+
+
+def _with_shared_limits(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells with those at ε = 1,000 for each calibration of a method; one of them was run."""
+    method, at_limit = ["panel", "estimator", "form"], cells["epsilon"] == LIMIT
+    calibrations = cells.loc[~at_limit, [*method, "calibration"]].drop_duplicates()
+    place = [*method, "metric", "n", "s", "steps", "delta_rule"]
+    limits = cells[at_limit].drop_duplicates(place).drop(columns="calibration").reset_index()
+    shared = limits.merge(calibrations, on=method).set_index("index")[cells.columns]
+    return pd.concat([cells[~at_limit], shared]).sort_index(kind="stable") if len(shared) else cells
 
 
 def _is_unprotected(cells: pd.DataFrame) -> pd.Series:

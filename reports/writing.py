@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -92,33 +92,15 @@ def _significant(value: float, digits: int) -> str:
     return text.replace("-", "−")
 
 
-def times(ratio: float) -> str:
-    """Write a ratio: 0.002, 2.5, 15, 120."""
-    if ratio < 0.095:
-        return short(ratio)
-    return f"{float(f'{ratio:.2g}'):,.0f}" if ratio >= 9.95 else f"{ratio:.1f}".removesuffix(".0")
-
-
-def rows(number: float) -> str:
-    """Write a number of rows in two digits, or as it is if it is a whole one: 2,300."""
-    return f"{number if number == round(number) else float(f'{number:.2g}'):,.0f}"
-
-
 def percent(share: float) -> str:
     """Write a share as a percentage: ``4.1%``, ``37%``."""
     return f"{short(100 * share)}%"
 
 
 def span(values: Sequence[float]) -> str:
-    """Write the range of the finite numbers, as `between` does; empty without any."""
+    """Write the range of the finite numbers: "2.3 to 2.9", one number if both look the same, or nothing."""
     finite = [v for v in values if math.isfinite(v)]
-    return between((min(finite), max(finite)), num) if finite else ""
-
-
-def between(limits: tuple[float, float], write: Callable[[float], str]) -> str:
-    """Write limits, "2.3 to 2.9", or one number where both look the same."""
-    low, high = map(write, limits)
-    return low if low == high else f"{low} to {high}"
+    return " to ".join(dict.fromkeys((num(min(finite)), num(max(finite))))) if finite else ""
 
 
 def slope_text(fit: tuple[float, float]) -> str:
@@ -192,6 +174,11 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes} min"
 
 
+def commit_text(commit: str) -> str:
+    """Write a commit in eight letters, with its mark where files differed from it: "d29f0c1a-dirty"."""
+    return commit[:8] + "-dirty" * commit.endswith("-dirty")
+
+
 def when(stamp: str) -> str:
     """Write an ISO 8601 time as "12 March 2026, 14:05 UTC"; empty where unknown."""
     if not stamp:
@@ -207,12 +194,11 @@ def environment(**options: Any) -> Environment:
     loader, extensions = PackageLoader("reports", "templates"), ["jinja2.ext.do"]
     env = Environment(loader=loader, extensions=extensions, undefined=StrictUndefined, **options)
     env.filters.update(
-        num=num, num_in=num_in, setting=setting, times=times, words=words, count=count_of,
-        when=when, span=span, rows=rows, percent=percent, repaired=repaired, rule=rule_text,
-        slope=slope_text, printed_names=printed_names,
-        error_bar=error_bar, duration=duration, with_form=with_form,
+        num=num, num_in=num_in, setting=setting, words=words, count=count_of,
+        when=when, percent=percent, repaired=repaired, rule=rule_text,
+        printed_names=printed_names,
+        error_bar=error_bar, duration=duration, commit=commit_text, with_form=with_form,
         declared=lambda value: f"{value:,.10g}".replace("-", "−"),
-        between_times=lambda limits: between(limits, times),
     )  # fmt: skip
     env.tests["finite"] = math.isfinite
     return env

@@ -14,7 +14,7 @@ from data.results.table import LIMIT
 from flows.studies.find_study import find_study, readable_studies
 from generate.measured import DOCS, evidence, facts
 from reports.pages.scorecard import FIGURE_COLUMNS
-from reports.writing import words
+from reports.writing import commit_text, words
 from tasks.scorecard.judging import printed_figures
 
 _NOT_MEASURED = "Not measured yet.\n"
@@ -276,7 +276,7 @@ def _errors(question: str, rows: pd.DataFrame) -> str:
     ran = rows[["study", "profile", "replicates", "commit", "started"]].drop_duplicates().astype(str)
     source = "; ".join(
         f"`{run.study}`, profile {run.profile}, {run.replicates} repetitions, {run.started[:10]}, "
-        f"commit {run.commit[:8]}{'-dirty' * run.commit.endswith('-dirty')}"
+        f"commit {commit_text(str(run.commit))}"
         for run in ran.itertuples()
     )
     private = rows[rows.epsilon.notna()]

@@ -340,6 +340,7 @@ def fit_design(
         **({} if family == "gaussian" else {"family": family}),
         **({"intercept": True} if design.constant else {}),
         **({"offset_bounds": design.offset_bounds} if design.offset else {}),
+        **({"count_bound": response.upper} if family == "poisson" and not design.survival else {}),
         **({} if interval is None else {"interval": interval}),
         **options,
     }

@@ -19,7 +19,7 @@ from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.rows.follow_up import FollowUpOfRows
 from dpalgos.rows.sample import marked_rows
-from dpalgos.survival.periods import Followed
+from dpalgos.survival.periods import FollowedRows
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 2**13
@@ -95,14 +95,14 @@ def _time_columns(design: FormulaDesign, names: Mapping[str, Any]) -> FloatArray
 
 def _followed(
     time: SurvivalTime, times: Mapping[str, Any], codes: IntArray, parts: Sequence[slice]
-) -> Followed:
+) -> FollowedRows:
     """Return the follow-up of rows, made a few persons at a time."""
     found = [
         time.followed({name: each[part] for name, each in times.items()}, codes[part], part.start)
         for part in parts
     ]
-    names = [each.name for each in fields(Followed)]
-    return Followed(**{name: np.concatenate([getattr(each, name) for each in found]) for name in names})
+    names = [each.name for each in fields(FollowedRows)]
+    return FollowedRows(**{name: np.concatenate([getattr(each, name) for each in found]) for name in names})
 
 
 def _parts(codes: IntArray, size: int) -> Iterator[slice]:

@@ -26,7 +26,7 @@ from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
 from dpalgos.release.checks import as_levels
 from dpalgos.survival.periods import (
-    Followed,
+    FollowedRows,
     cell_rows,
     followed_rows,
     until_first_event,
@@ -201,7 +201,7 @@ class SurvivalTime:
             raise InputError(f"column {self.event!r} must be one of {shown(self.event_levels)} in every row")
         return np.asarray(events == self.event_levels[1])
 
-    def followed(self, rows: Mapping[str, Any], codes: IntArray, first_row: int = 0) -> Followed:
+    def followed(self, rows: Mapping[str, Any], codes: IntArray, first_row: int = 0) -> FollowedRows:
         """Return the follow-up of rows of persons, who may have several; ``first_row`` is added to rows."""
         stop, cuts = np.asarray(rows[self.time], dtype=float), np.array(self.periods)
         start = np.asarray(rows[self.start] if self.start else np.full_like(stop, cuts[0]), dtype=float)

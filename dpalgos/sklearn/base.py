@@ -135,7 +135,7 @@ _OTHERS = (
     *("epsilon", "delta", "fit_intercept", "interval", "levels", "classes"),
     *(*_NOISE, *_UNITS),
 )
-_WITHOUT_UNITS = ("person_weight", EQUAL), ("max_rows", None), ("max_weight", None)
+_WITHOUT_UNITS = ("person_weight", EQUAL), ("max_rows", None), ("max_weight", None), ("count_bound", None)
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -194,6 +194,11 @@ class DPPoissonRegressor(_PrivateRegressor):
 
     Columns must be of order one in their public units.
 
+    Parameters
+    ----------
+    count_bound : float, optional
+        The public maximum of counts; by default found privately.
+
     Attributes
     ----------
     coef_ : (d,) array
@@ -202,6 +207,8 @@ class DPPoissonRegressor(_PrivateRegressor):
 
     _estimator = "preconditioned_glm"
     _family = "poisson"
+
+    count_bound: float | None = None
 
     def predict(self, X: object) -> FloatArray:
         """Return expected counts, (n,)."""

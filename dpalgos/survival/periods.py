@@ -50,7 +50,7 @@ def _moments_of_events(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Followed:
+class FollowedRows:
     """Rows of data in the order of persons and time, with their follow-up.
 
     Attributes
@@ -100,7 +100,7 @@ def followed_rows(
     codes: IntArray,
     periods: FloatArray,
     resolution: float = 0.0,
-) -> Followed:
+) -> FollowedRows:
     """Return the follow-up of rows (n,) of persons, by their ``codes`` (n,).
 
     A row that is followed for no time is left out, unless the person has no other row. A person's rows depend
@@ -121,7 +121,7 @@ def followed_rows(
     times, person = np.interp(np.stack([begin, end]), np.arange(len(cuts)), cuts), codes[kept]
     exposure = times[1] - times[0]
     last = times[1] - np.maximum(times[0], cuts[np.ceil(end).astype(np.int64) - 1])
-    return Followed(
+    return FollowedRows(
         person=person,
         row=kept,
         begin=begin,

@@ -95,6 +95,7 @@ class PageFiles:
         by_name = {
             name: [each["name"] for each in self.questions if key in each] for name, key in _BY_TABLE.items()
         }
+        tables: list[tuple[str, dict[str, Any]]]
         tables = [(name, {"columns": columns}) for name, columns in by_name.items() if columns]
         tables += [(each["name"], {"columns": [each["name"]]}) for each in self.questions if "table1" in each]
         tables += [

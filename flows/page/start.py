@@ -11,7 +11,8 @@ from shiny import App, Inputs, Outputs, Session, reactive, ui
 
 from data.store.folders import atomic_write, home, read_json, sha256_file
 from data.tables.demo import demo_study
-from data.tables.sources import Query, source_of
+from data.tables.queries import Query
+from data.tables.sources import source_of
 from flows.page.files import PageFiles, declared_in, opened_files
 from flows.page.parts import document, grid, select_field
 from flows.page.state import telling
@@ -19,7 +20,7 @@ from tasks.errors import SpecError
 
 _KINDS = (".csv", ".tsv", ".parquet", ".toml")
 _MOST = 20  # tables of each list
-_GO = "Shiny.addCustomMessageHandler('go', (place) => location.assign(place));"
+_GO = "Shiny.addCustomMessageHandler('go', (to) => location.assign(to.place));"
 Opener = Callable[[PageFiles], str]  # returns the place of a table's page
 
 
@@ -88,7 +89,7 @@ def _serve(folder: Path, open_page: Opener, input: Inputs, session: Session) -> 
     async def go(find: Callable[[], tuple[str, Path]]) -> None:
         with telling():
             place = open_page(opened_files(*find()))
-            await session.send_custom_message("go", place)
+            await session.send_custom_message("go", {"place": place})
 
     @reactive.effect
     @reactive.event(input.open_known)

@@ -59,6 +59,12 @@ _TOOLTIP = (
     "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
     "datum.message ? {'note': datum.message} : {})"
 )
+# Flat lines end where the others do.
+_WITHIN: list[Chart] = [
+    {"calculate": "isValid(datum[axis]) ? datum.x : null", "as": "own"},
+    {"joinaggregate": [{"op": op, "field": "own", "as": op} for op in ("min", "max")]},
+    {"filter": "!isValid(datum.min) || (datum.x >= datum.min && datum.x <= datum.max)"},
+]
 _NUMBERS = ["mean", "se", "low", "high", "certified", "audited"]
 _COUNTS = ["n_ok", "n_failed", *SIZES]
 
@@ -233,7 +239,7 @@ class StudyChart:
             params.append({"name": "theory", "value": False})
         transform: list[Chart] = [{"filter": each} for each in chosen]
         on_axis = "isValid(datum[axis]) ? [datum[axis]] : places[axis]"
-        transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
+        transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}, *_WITHIN]
         log = self.is_log(metric)
         title = {"expr": f"indexof(unreal, at_panel) < 0 ? '' : '{banner('stand-in')}'"}
         axes = Axes({"signal": "axis_labels[axis]"}, title, {"expr": "places[axis]"}, y_log=log,

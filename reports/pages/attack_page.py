@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
-from reports.cells import Row, comma, errors_of
+from reports.cells import Row, comma, errors_of, lines_of
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, pictures_of
@@ -82,27 +82,39 @@ def draw_attacks(
     return pictures_of(chart, head, best.line if best else "", text, title)
 
 
-def _roc(page: StudyPage, attacks: Attacks, epsilon: float) -> Picture:
-    findings, first = _findings(page), attacks[0]
-    lines, reached = [], []
+def _draw_rocs(page: StudyPage, panels: Sequence[Attacks], epsilon: float) -> Picture:
+    """Draw a chart for each panel, with the attacks at an ε."""
+    lines = [_roc_lines(_findings(page), attacks, epsilon) for attacks in panels]
+    ends = (_LOWEST_RATE, 1.0)
+    axes = Axes(
+        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=380, height=220
+    )
+    charts = [line_chart(each, axes) for each in lines]
+    styles: dict[str, Any] = {}
+    for chart, attacks in zip(charts, panels, strict=True):  # parameters are those of the whole picture
+        styles |= chart.pop("params")[0]["value"]
+        chart["title"] = {**chart["title"], "text": [attacks[0].title, chart["title"]["text"]]}
+        del chart["autosize"]
+    params = [{"name": "styles", "value": styles}]
+    separate = dict.fromkeys(("stroke", "fill", "shape", "strokeDash"), "independent")
+    drawn = {"concat": charts, "columns": 2, "params": params, "resolve": {"scale": separate}, "spacing": 40}
+    reached = [(line.label, *line.points[0][::-1]) for line in lines[0] if line.look.width > 1]
+    text = render_sentence("attack_roc", title=panels[0][0].title, reached=reached)
+    return draw_chart(drawn, "roc", text, page.data_source)
+
+
+def _roc_lines(findings: AttackFindings, attacks: Attacks, epsilon: float) -> list[Line]:
+    first, lines = attacks[0], list[Line]()
     for row in at_epsilon(attacks, epsilon):
         rates = [(rate, _mean(row, metric)) for metric, rate in TRUE_POSITIVE_RATES.items()]
         if points := [(rate, hits) for rate, hits in rates if hits > 0]:
             lines.append(Line(row.line, [*points, (1.0, 1.0)], replace(row.look, shape="")))
-            reached.append((row.label, *points[0][::-1]))
     of_panel = [each for each in findings.roc_ceilings if each.panel == f"{first.panel}:{first.n}"]
-    ends = (_LOWEST_RATE, 1.0)
     lines += [
         guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
         for each, dash in zip(of_panel, _CEILING_DASHES, strict=False)
     ]
-    text = render_sentence("attack_roc", title=first.title, reached=reached)
-    key = re.sub(r"[^a-z0-9.]+", "-", f"roc-{first.panel}-{first.n}".lower())
-    lines.append(guide("a coin toss", [(end, end) for end in ends], ZERO_DOTS))
-    axes = Axes(
-        "false positive rate", "true positive rate", x_range=ends, y_range=ends, width=520, height=300
-    )
-    return draw_chart(line_chart(lines, axes), key, text, page.source_of(first.panel))
+    return [*lines, guide("a coin toss", [(end, end) for end in (_LOWEST_RATE, 1.0)], ZERO_DOTS)]
 
 
 def _findings(page: StudyPage) -> AttackFindings:
@@ -120,30 +132,39 @@ def _with_error(row: Row, metric: str) -> str:
     return f"{num(mean)} ± {error_bar(error, mean)}" if error > 0 else num(mean)
 
 
-def attack_table(page: StudyPage, attacks: Attacks) -> PageTable:
-    """Return the attacks on a panel, a row per estimator and ε."""
+def attack_table(page: StudyPage, attacks: Attacks, epsilon: float) -> PageTable:
+    """Return the attacks on a panel: a row for each method, its AUC by ε, and all else at one ε."""
     findings = _findings(page)
     rates = {metric: rate for metric, rate in TRUE_POSITIVE_RATES.items() if rate in _TABLE_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
     claimed = findings.claimed_sums.get(attacks[0].panel)  # where the truth is known
     claim = "" if claimed is None else render_sentence("attack_claim", claimed=claimed)
-    rows: list[tuple[str | TableCell, ...]] = [
-        (
-            TableCell(
-                row.label,
-                color=row.look.color if row.calibration != "none" else "",
-                hollow=row.calibration == "paper",
-            ),
-            setting(row.epsilon) if row.calibration != "none" else "∞",
-            TableCell(_with_error(row, AUC), _with_bounds("predicted {}", findings.predicted.get(row.cell))),
+    epsilons = sorted({row.epsilon for row in attacks if row.calibration != "none"})
+    rows: list[list[str | TableCell]] = []
+    for line in lines_of(attacks):
+        first, is_private = line[0], line[0].calibration != "none"
+        at = {row.epsilon if is_private else math.inf: row for row in line}
+        color = first.look.color if is_private else ""
+        row = at.get(epsilon if is_private else math.inf)
+        details = ["" for _ in (POOLED_AUC, *metrics, _SUM_RATIO)] if row is None else [
             *(_value(findings, row, metric) for metric in (POOLED_AUC, *metrics)),
             TableCell(_with_error(row, _SUM_RATIO), claim),
-        )
-        for row in attacks
-    ]
+        ]  # fmt: skip
+        rows.append([
+            TableCell(first.label, color=color, hollow=first.calibration == "paper"),
+            *(_auc(findings, at.get(each)) for each in (*epsilons, math.inf)),
+            *details,
+        ])  # fmt: skip
+    names = [f"AUC at ε = {setting(each)}" for each in epsilons]
     headings = (f"TPR at FPR {setting(rates[metric])}" for metric in metrics)
-    columns = ("Estimator", "ε", "AUC", "pooled AUC", *headings, "sum of scores")
-    return PageTable(columns, rows, attacks[0].title)
+    columns = ("Method", *names, "no privacy", "pooled AUC", *headings, "sum of scores")
+    return PageTable(columns, rows, f"{attacks[0].title}; from pooled AUC on, ε = {setting(epsilon)}")
+
+
+def _auc(findings: AttackFindings, row: Row | None) -> str | TableCell:
+    if row is None:
+        return ""
+    return TableCell(_with_error(row, AUC), _with_bounds("predicted {}", findings.predicted.get(row.cell)))
 
 
 def _with_bounds(words: str, *bounds: float | None) -> str:
@@ -179,13 +200,11 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
     other, best = strongest(panels[0], epsilon)
     key = (best.cell, AUC) if best else ("", "")
     numbers = {
-        "without": other,
         "best": best,
         "broken": list(dict.fromkeys(cell for cell, _ in findings.exceeding)),
         "allowed": findings.allowed.get(key, math.nan),
         "gaussian": findings.allowed_gaussian.get(key, math.nan),
     }
-    about_roc = render_sentence("about_roc")
     bars = [
         Bar("a coin toss", [("sampling", _COIN_TOSS)], num(_COIN_TOSS)),
         *(_bar("with privacy", "privacy", row) for row in [best] if row),
@@ -197,20 +216,17 @@ def content(page: StudyPage, measured: PageCells, head: PageHeadline | None, raw
         render_sentence("attack_subtitle", title=title, best=best, repetitions=best.n_ok) if best else "",
         bars,
         caption=render_sentence("attack_caption"),
-        tables=[attack_table(page, attacks) for attacks in panels],
+        tables=[attack_table(page, attacks, epsilon) for attacks in panels],
         notes=render_lines("attack_notes"),
         sections=[
             Section("attack_numbers", numbers),
-            *(
-                Section(
-                    "drawing",
-                    {
-                        "heading": f"The whole ROC curve, {attacks[0].title}",
-                        "text": about_roc,
-                        "picture": _roc(page, attacks, epsilon),
-                    },
-                )
-                for attacks in first_sizes(panels)
+            Section(
+                "drawing",
+                {
+                    "heading": "The whole ROC curves",
+                    "text": render_sentence("about_roc"),
+                    "picture": _draw_rocs(page, first_sizes(panels), epsilon),
+                },
             ),
         ],
     )

@@ -104,10 +104,16 @@ def _bars(parts: Parts) -> list[Bar]:
     names = {"sampling": "without privacy", "method": "method, hardly any noise", "privacy": last}
     bars = []
     for kind, after, added in parts.steps:
-        before = min(after.value, after.value - added)
         note = f"± {error_bar(after.error, after.value)}" if after.error > 0 else ""
         note = comma(note, render_sentence("times_with_limits", parts=parts) if kind == "privacy" else "")
-        bars.append(Bar(names[kind], [("before", before), (kind, abs(added))], num(after.value), note))
+        bars.append(
+            Bar(
+                names[kind],
+                [("before", min(after.value, after.value - added)), (kind, max(added, 0.0))],
+                num(after.value),
+                note,
+            )
+        )
     return bars
 
 

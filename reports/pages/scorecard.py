@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.render import SCRIPT, Bar, PageTable, TableCell, render_page
-from reports.writing import render_sentence
+from reports.writing import render_sentence, words
 
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
@@ -73,6 +73,29 @@ def _bars(judged: Sequence[Judged]) -> list[Bar]:
     ]  # fmt: skip
 
 
+def _by_paper(of_papers: Mapping[str, Sequence[Judged]]) -> PageTable:
+    """Return for each paper how many claims hold and fail, by calibration."""
+    rows = []
+    for name, judged in of_papers.items():
+        numbers = [n for _, holds, fails, _ in _counts(judged) for n in (holds, fails)]
+        verdicts = [{_verdict(each) for each in one.verdicts.values()} for one in judged]
+        rows.append([name, *map(str, (*numbers, verdicts.count({OPEN})))])
+    heads = [f"{verb}, {label} calibration" for label in _CALIBRATIONS.values() for verb in ("hold", "fail")]
+    return PageTable(("Paper", *heads, "not tested with either"), rows, "Claims by paper")
+
+
+def _failing(judged: Sequence[Judged]) -> list[str]:
+    """Return each claim that fails with a calibration, and with which."""
+    found = []
+    for each in judged:
+        fails = [
+            label for name, label in _CALIBRATIONS.items() if _verdict(each.verdicts[name]) == VERDICTS[0.0]
+        ]
+        if fails:
+            found.append(f"{each.text} ({each.where}; with {words(fails)} calibration)")
+    return found
+
+
 def _verdict(judgment: Any) -> str:
     return VERDICTS.get(judgment.value, OPEN)
 
@@ -93,7 +116,8 @@ def render_scorecard(
 
     ``figures`` are those that the papers print. ``trial`` is the banner where a study ran at profile smoke.
     """
-    claims = {name: [_row(each) for each in judged if each.paper == key] for key, name in papers.items()}
+    of_papers = {name: [each for each in judged if each.paper == key] for key, name in papers.items()}
+    of_papers = {name: claims for name, claims in of_papers.items() if claims}
     html, markdown = render_page(
         "pages/scorecard.jinja",
         name=title,
@@ -105,7 +129,9 @@ def render_scorecard(
         command=command,
         tally=tally(judged),
         bars=_bars(judged),
-        claims={name: rows for name, rows in claims.items() if rows},
+        papers=_by_paper(of_papers),
+        failing=_failing(judged),
+        claims={name: [_row(each) for each in claims] for name, claims in of_papers.items()},
         figures=PageTable(
             FIGURE_COLUMNS, [each.cells for each in figures], "Printed figures", 5, stacked=True
         ),

@@ -1,23 +1,13 @@
-// Filters: shows the items that match every choice; a select named x hides what lacks its value in data-x.
+// Search: shows the items that have every word.
 for (const group of document.querySelectorAll(".filters")) {
-  const selects = [...group.querySelectorAll("select")], search = group.querySelector("input");
-  const items = [...document.querySelectorAll(group.dataset.items)];
-  const apply = () => {
-    for (const item of items) {
-      const chosen = selects.every((select) => !select.value || item.dataset[select.name].split("|").includes(select.value));
-      const words = (search?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-      item.hidden = !chosen || !words.every((word) => (item.dataset.words ?? item.textContent.toLowerCase()).includes(word));
-    }
-  };
-  search?.addEventListener("input", () => {
+  const search = group.querySelector("input"), items = [...document.querySelectorAll(group.dataset.items)];
+  search.addEventListener("input", () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const part of document.querySelectorAll("details")) part.open ||= items.some((item) => part.contains(item));
-    apply();
+    for (const item of items) item.hidden = !words.every((word) => (item.dataset.words ?? item.textContent.toLowerCase()).includes(word));
   });
-  selects.forEach((select) => select.addEventListener("change", apply));
-  apply();
 }
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => (part.open = true)));
-
 
 // The address keeps what is chosen: the view, the measure, menus, and the line in color.
 const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");

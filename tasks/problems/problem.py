@@ -49,7 +49,6 @@ class Draw:
     to_signs: np.ndarray | None = None  # (m, k): maps the target to the coefficients whose signs are scored
     classes: np.ndarray | None = None  # (K,) bool: whose contrasts the target has; None: all
     s: int | None = None  # how many entries of the target are of interest, where these are few
-    column_names: tuple[str, ...] = ()  # of the sample, where selections are counted
     limits: Mapping[str, float] = field(default_factory=dict)  # metric → a reference value for errors
     # Excess risks (R,) of estimates (d, R) on other rows; None: they follow from distances to the target.
     excess: Callable[[np.ndarray], np.ndarray] | None = None
@@ -107,13 +106,6 @@ class Draw:
         if self.excess is not None:
             return self.excess(self.columns(estimate))
         return np.asarray(self.distances(estimate) ** 2 / 2)
-
-    def selected(self, estimate: np.ndarray) -> dict[str, int]:
-        """Return in how many replicates each column has a coefficient, of sparse estimates alone."""
-        counts = (self.columns(estimate) != 0).sum(axis=1) if self.column_names else np.zeros(0, dtype=int)
-        if counts.sum() > self.replicates * len(counts) / 2:
-            return {}
-        return {self.column_names[j]: int(counts[j]) for j in np.flatnonzero(counts)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,5 +262,3 @@ class HeadlineRun:
     design: Path | None  # what `DatasetSource.prepare` returned, as a file
     replicates: Replicates  # of a block of the headline's size
     cells: tuple[Cell, ...]  # the headline's non-private and private ones
-    # Cell → column → in how many repetitions it was selected.
-    selected: Mapping[str, Mapping[str, int]]

@@ -69,7 +69,7 @@ def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
 _LATER = {
     **{"person_weight": "equal", "max_rows": None, "max_weight": None},  # since 3.0
     **{"with_times": False},  # since 4.0
-    **{"counted_events": "", "n_periods": None, "hazard_limit": None},  # since 5.0
+    **{"counted_events": "", "n_periods": None, "hazard_limit": None, "count_bound": None},  # since 5.0
 }
 
 

@@ -102,7 +102,7 @@ class ReleaseRequest:
             check_offset(name, self.units.names[0])
         if self.design.intercept:
             max_weight = self.table.max_weight if self.table else None
-            keywords = {**structure_of(name, offset_bounds, max_weight), **keywords}
+            keywords = {**structure_of(name, offset_bounds, max_weight, self.count_bound), **keywords}
         if "coef" in keywords:
             keywords["coef"] = self.units.answer_of(keywords["coef"], has_offset=offset_bounds is not None)
             if keywords.get("residual_bound") is not None and response:  # of the response's own unit
@@ -145,6 +145,15 @@ class ReleaseRequest:
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
         return self.by_formula.offset_bounds if self.by_formula else None
+
+    @property
+    def count_bound(self) -> float | None:
+        """The declared maximum of a response that is a count."""
+        if self.family != "poisson" or self.table is None or (self.by_formula and self.by_formula.survival):
+            return None
+        if self.by_formula and self.by_formula.response:
+            return self.by_formula.response.upper
+        return next(column.upper for column in self.table.columns if column.name == self.columns.y)
 
     @property
     def n_users(self) -> int | None:

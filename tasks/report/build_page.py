@@ -358,7 +358,8 @@ def _chosen_by_forecast(spec: StudySpec) -> Iterator[tuple[str, str, str]]:
             title = with_form(dpalgos.get_estimator(cell.estimator).title, cell.form)
             setting = f"ε = {cell.epsilon:g}, n = {cell.n:,}"
             what = f"{title}, {CALIBRATION_WORDS[cell.calibration]}, at {setting}"
-            yield what, ", ".join(values), "by forecast from the study's guesses; no row of the data"
+            source = "by forecast on synthetic tables of the study's guesses; no row of the data"
+            yield what, ", ".join(values), source
 
 
 def _label_rate(exhibits: Mapping[str, Any]) -> float:

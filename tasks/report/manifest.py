@@ -52,7 +52,7 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
         "epsilon": spec.headline.epsilon,
         "delta": delta_at(spec.headline.delta, spec.headline.n),
     }
-    budget["calibration"] = "tight" if "tight" in item.calibrations else item.calibrations[0]
+    budget["calibration"] = item.smallest_noise
     estimator = dpalgos.get_estimator(item.name).for_unit(people=people)
     some = {"range_failure": 1.0} if estimator.takes("range_failure") else {}  # too few to find any range
     params = build_params(estimator, {**item.keywords(sizes), **some, **budget})

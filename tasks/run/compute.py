@@ -1,7 +1,6 @@
 """Prepare the data of a panel once for all its blocks; compute a block of cells."""
 
 import io
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import dpalgos
 from data.results.table import validate_results
 from data.store.references import DatasetRef
-from tasks.cache import METADATA, Target, Written
+from tasks.cache import Target, Written
 from tasks.cells import Cell, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -24,11 +23,11 @@ from tasks.study.expand import Block
 
 
 def compute_block(block: Block, prepared: Any = None) -> pd.DataFrame:
-    return timed_block(block, prepared)[0].drop(columns="seconds")
+    return timed_block(block, prepared).drop(columns="seconds")
 
 
-def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, dict[str, int]]]:
-    """Return the results of a block's cells, with times, and by cell how often each column was selected."""
+def timed_block(block: Block, prepared: Any) -> pd.DataFrame:
+    """Return the results of a block's cells, with times."""
     problem = block.problem
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
     draws = problem.draws(block.replicates, prepared)
@@ -42,8 +41,7 @@ def timed_block(block: Block, prepared: Any) -> tuple[pd.DataFrame, dict[str, di
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
     certified = alone if problem.traits.protected else alone.where(alone.isna(), np.inf)
-    selected = {key: each.selected for key, found in outcomes.items() for each in found if each.selected}
-    return rows.assign(certified_epsilon=certified), selected
+    return rows.assign(certified_epsilon=certified)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +51,6 @@ class _Outcome:
     certified: float
     status: str
     message: str
-    selected: dict[str, int]
     seconds: float = 0.0  # of a replicate; those of one draw ran together
 
 
@@ -89,8 +86,7 @@ def _run(cells: Sequence[Cell], block: Block, draw: Draw) -> _Outcomes:
 
 def _outcome(cell: Cell, block: Block, draw: Draw, result: dpalgos.Result | Exception) -> _Outcome:
     measured: Measured | None = None
-    certified, selected = np.nan, dict[str, int]()
-    status, message = "ok", ""
+    certified, status, message = np.nan, "ok", ""
     try:
         if isinstance(result, Exception):
             raise result
@@ -100,14 +96,13 @@ def _outcome(cell: Cell, block: Block, draw: Draw, result: dpalgos.Result | Exce
         measured = measure_of(block.problem).measure(block.problem.traits, draw, result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
-        selected = draw.selected(result.estimate)
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
         status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
     if measured is not None and not all(np.isfinite(each).all() for each in measured.values()):
         measured, status, message = None, "failed", "the estimate is not finite"
-    return _Outcome(draw, measured, certified, status, message, selected)
+    return _Outcome(draw, measured, certified, status, message)
 
 
 def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
@@ -168,16 +163,14 @@ def write_block(result: Target, block: Block, design: Written | None) -> Written
     prepared = None
     if design and isinstance(block.problem, DatasetSource):
         prepared = block.problem.load(design.stored_path())
-    rows, selected = timed_block(block, prepared)
+    rows = timed_block(block, prepared)
     timed = validate_results(rows.drop(columns="seconds")).assign(seconds=rows["seconds"])
-    return result.write(table_with_metadata(timed, {"selected": selected}))
+    return result.write(table_bytes(timed))
 
 
-def table_with_metadata(rows: pd.DataFrame, metadata: dict[str, Any]) -> bytes:
-    """Return a table as a Parquet file with checksums, with metadata."""
+def table_bytes(rows: pd.DataFrame) -> bytes:
+    """Return a table as a Parquet file with checksums."""
     table, buffer = pa.Table.from_pandas(rows, preserve_index=False), io.BytesIO()
-    of_file = {METADATA: json.dumps(metadata, sort_keys=True).encode()}
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **of_file})
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
 

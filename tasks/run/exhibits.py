@@ -1,11 +1,9 @@
 """Exhibits: results of a problem in addition to its errors, computed at the headline of a study."""
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 
 from data.store.references import DatasetRef
-from tasks.cache import Target, Written, metadata_of
+from tasks.cache import Target, Written
 from tasks.cells import one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
@@ -19,20 +17,14 @@ def write_exhibits(
     block: Block,
     table: DatasetRef | None,
     design: Written | None,
-    parts: Sequence[Written],
 ) -> Written:
-    """Write the exhibits of a block's problem; ``parts`` are the files of the panel's blocks."""
+    """Write the exhibits of a block's problem."""
     one_blas_thread()
-    selected: dict[str, Counter[str]] = defaultdict(Counter)
-    for part in parts:
-        for cell, counts in metadata_of(part.path).get("selected", {}).items():
-            selected[cell].update(counts)
     run = HeadlineRun(
         table=table,
         design=design.stored_path() if design else None,
         replicates=block.replicates,
         cells=block.cells,
-        selected=selected,
     )
     problem = block.problem
     exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)

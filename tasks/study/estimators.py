@@ -19,6 +19,7 @@ from tasks.size_rules import delta_at, evaluate_all
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
 MAX_WEIGHT = "max_weight"  # the keyword for the public maximum of weights
+COUNT_BOUND = "count_bound"  # the keyword for the public maximum of counts
 _ANY_BOUND = 1.0  # in place of a bound that a forecast chooses, where keywords are checked
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3, "T": 10}
@@ -96,6 +97,11 @@ class EstimatorSpec(Strict):
             build_params(estimator, {**(budget if estimator.private else {}), **keywords})
 
     @property
+    def smallest_noise(self) -> Literal["tight", "paper"]:
+        """The calibration with the smallest noise that proves its ε."""
+        return "tight" if "tight" in self.calibrations else self.calibrations[0]
+
+    @property
     def takes_steps(self) -> bool:
         return any(re.search(r"\bT\b", rule) for rule in self.params.values() if isinstance(rule, str))
 
@@ -149,16 +155,17 @@ class EstimatorSpec(Strict):
     ) -> Iterator[Cell]:
         """Yield its cells at one size of a panel: one without privacy, or one for each ε and δ.
 
-        ``more`` are pairs of an ε and a rule for δ next to those of the grid. ``forecast`` returns the
-        settings for each of some budgets that a forecast chooses.
+        ``more`` has pairs of an ε and a rule for δ. They have so little noise that one calibration is enough.
+        ``forecast`` returns the settings for each of some budgets.
         """
         same: dict[str, Any] = {"estimator": self.name, "panel": panel, "form": self.form}
         same |= {"n": sizes["n"], "s": s, "params": self.keywords(sizes), "of_path": self.takes_path(grid)}
         steps = grid.steps if self.takes_path(grid) else (sizes.get("T"),)
         if not self.calibrations:
             yield Cell(**same, steps=steps[0], calibration="none", epsilon=None, delta=None, delta_rule="")
-        pairs = dict.fromkeys([*product(grid.epsilon, grid.delta), *more])
+        pairs = list(product(grid.epsilon, grid.delta))
         asked = [(calibration, *pair) for calibration in self.calibrations for pair in pairs]
+        asked += [(self.smallest_noise, *pair) for pair in more if self.calibrations and pair not in pairs]
         budgets: list[dict[str, Any]] = [
             {"epsilon": epsilon, "delta": delta_at(rule, sizes["n"]), "calibration": calibration}
             for calibration, epsilon, rule in asked
@@ -172,11 +179,14 @@ class EstimatorSpec(Strict):
 
 
 def structure_of(
-    estimator: str, offset_bounds: tuple[float, float] | None, max_weight: float | None
+    estimator: str,
+    offset_bounds: tuple[float, float] | None,
+    max_weight: float | None,
+    count_bound: float | None = None,
 ) -> dict[str, Any]:
-    """Return the keywords by which an estimator knows of the constant, of an offset and of weights."""
+    """Return the keywords by which an estimator knows of the constant, an offset, weights and counts."""
     bounds = offset_bounds and list(offset_bounds)  # as JSON has it
-    structure = {INTERCEPT: True, OFFSET: bounds, MAX_WEIGHT: max_weight}
+    structure = {INTERCEPT: True, OFFSET: bounds, MAX_WEIGHT: max_weight, COUNT_BOUND: count_bound}
     takes = dpalgos.get_estimator(estimator).takes
     return {name: value for name, value in structure.items() if value is not None and takes(name)}
 

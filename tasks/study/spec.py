@@ -378,7 +378,7 @@ class StudySpec(Strict):
         """Return the study's blocks: by panel and size, and by replicates where a block would last long.
 
         None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000,
-        with one rule for δ, where the panel measures errors.
+        with one rule for δ and one calibration, where the panel measures errors.
         """
         count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):

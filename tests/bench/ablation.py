@@ -40,7 +40,7 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
     "no slopes if steps show none": [(plan.Numbers, "may_omit_slopes", False)],
     "slopes shrunk to their posterior mean": [(steps, "posterior_kept", lambda *_: 1.0)],
     "the combination of steps": [(newton_steps, "combination_weights", last_alone)],
-    "rows shortened to their reach": [(estimator, "_MAX_LENGTH", np.inf)],
+    "rows shortened to their reach": [(estimator, "largest_length", lambda *_: np.inf)],
 }
 
 

@@ -1,10 +1,16 @@
-"""What the site recommends follows from its own tables of errors."""
+"""Recommendations of the site follow from its own tables of errors."""
 
 import importlib
 import re
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import dpalgos
+from flows.studies.find_study import find_study
+from tests.bench import interval_promises
 from tests.builders import PROJECT
 
 
@@ -52,3 +58,56 @@ def test_cells_with_next_to_no_noise_are_no_evidence(generate):
     assert [set(part.epsilon) for part in generate.comparisons(both)] == [
         set(part.epsilon) for part in generate.comparisons(rows)
     ]
+
+
+def test_a_missing_interval_has_no_coverage_and_no_width(monkeypatch):
+    """Zero of zero intervals cover; in the stored table as in what the benchmark writes."""
+    none = SimpleNamespace(estimate=np.zeros(5), interval=np.full((2, 5), np.nan))
+    monkeypatch.setattr(interval_promises.dpalgos, "estimate", lambda *_, **__: none)
+    case = next(each for each in interval_promises.CASES if each[2] == "normal")
+    stored = pd.read_csv(PROJECT / "docs" / "intervals.csv", dtype=str, keep_default_na=False).to_dict(
+        "records"
+    )
+    rows = [interval_promises.measured(case, 2), *stored]
+    missing = [row for row in rows if row["no interval %"] == "100.0"]
+    assert len(missing) > 1
+    assert all(row[name] == "–" for row in missing for name in ("slopes %", "intercept %", "half-width"))
+
+
+# Estimators that cannot take the data of a question, or that the question is not about.
+NOT_FOR = {
+    "A linear regression": (),
+    "A logistic regression": (),
+    "A regression of counts": (
+        "dp_sgd_glm",
+        "objective_perturbation_glm",
+        "output_perturbation_glm",
+    ),  # not Poisson
+    "A mean of many columns": (),
+    "A regression that protects people with all their rows": (),
+}
+ANSWER_OTHERS = (
+    "dp_sparse_",
+    "screened_",
+    "public_axes",
+    "user_level_selection",
+)  # need a sparsity, or public rows
+
+
+@pytest.mark.parametrize("question", NOT_FOR)
+def test_every_estimator_that_takes_the_data_is_a_rival(generate, question):
+    """In all panels that say which estimator to take."""
+    name, only = generate.QUESTIONS[question]
+    study = find_study(name)
+    for panel in study.panels:
+        if only not in (None, panel.name):
+            continue
+        items = [item for item in study.estimators_of(panel) if item.calibrations]
+        model = "user" if panel.problem.traits.of_people else "central"
+        rivals = {
+            entry.name
+            for entry in dpalgos.catalog()
+            if entry.private and entry.task == study.task_of(panel) and entry.privacy_model == model
+            if entry.name not in NOT_FOR[question] and not entry.name.startswith(ANSWER_OTHERS)
+        }
+        assert rivals <= {item.name for item in items}, panel.name

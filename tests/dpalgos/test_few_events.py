@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy
 
+from dpalgos.central.preconditioned import PreconditionedGLM
 from dpalgos.central.preconditioned.intercept import positive_mean
+from dpalgos.errors import InputError
 from dpalgos.models.families import get_family
 from tests.dpalgos.silence import estimated
 
@@ -67,3 +69,32 @@ def test_the_mean_of_counts_with_many_zeros_is_not_cut(n, epsilon):
     y = rng.poisson(20, n) * (rng.random(n) < 0.4).astype(float)
     share = mean_prediction(X, answers(X, y, epsilon, "poisson"), "poisson")
     assert 0.92 < np.median(share) / y.mean() < 1.08
+
+
+@pytest.mark.parametrize(("n", "search"), [(500, "mean logarithm"), (4000, "responses above a level")])
+def test_a_low_public_maximum_of_counts_replaces_the_search_for_their_cut(n, search):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.standard_normal((n, 3)), np.ones(n)])
+    y = rng.poisson(0.3, n).clip(0, 4).astype(float)
+    labels = [
+        {event.label for event in answers(X, y, 0.3, "poisson", replicates=1, **bound).events}
+        for bound in ({}, {"count_bound": 4.0})
+    ]
+    assert search in labels[0]
+    assert labels[1] == labels[0] - {search}
+
+
+def test_a_public_maximum_of_counts_lowers_the_noise_of_their_mean():
+    rng = np.random.default_rng(3)
+    X, y = np.ones((300, 1)), rng.poisson(0.3, 300).clip(0, 3).astype(float)
+    errors = [
+        np.abs(mean_prediction(X, answers(X, y, 0.3, "poisson", **bound), "poisson") - y.mean()).mean()
+        for bound in ({}, {"count_bound": 3.0})
+    ]
+    assert errors[1] < 0.85 * errors[0]
+
+
+@pytest.mark.parametrize("asked", [{"family": "logistic"}, {"family": "poisson", "counted_events": "all"}])
+def test_a_public_maximum_is_for_counts_of_rows(asked):
+    with pytest.raises(InputError, match="count_bound must be left out"):
+        PreconditionedGLM(epsilon=1.0, delta=1e-6, count_bound=3.0, **asked)

@@ -353,3 +353,16 @@ def test_levels_take_the_frame_of_any_library(frame):
     assert [*fitted.table()["term"]] == ["age", "smoker", "region=far west", "region=south", "intercept"]
     same = ours.DPLinearRegression(**OF_PEOPLE).fit(X, y)
     np.testing.assert_array_equal(fitted.predict(frame(X)), same.predict(X))
+
+
+def test_a_declared_maximum_of_counts_replaces_the_search_for_their_cut():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((4000, 2)), rng.poisson(1.0, 4000).clip(0, 6)
+    models = [
+        ours.DPPoissonRegressor(epsilon=1, delta=1e-6, count_bound=bound, random_state=0).fit(X, y)
+        for bound in (None, 6.0)
+    ]
+    searched = [
+        "responses above a level" in {event.label for event in model._result.events} for model in models
+    ]
+    assert searched == [True, False]

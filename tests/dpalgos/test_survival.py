@@ -633,7 +633,7 @@ def test_a_person_with_several_rows_is_one_unit(width):
     )
 
 
-def _of_rows(rows, codes, periods, **columns):
+def _of_rows(rows, codes, periods, *, all_events=False, **columns):
     declared = {
         "start": NumberColumn(0, 2),
         "stop": NumberColumn(0, 2, periods=periods),
@@ -641,6 +641,7 @@ def _of_rows(rows, codes, periods, **columns):
         **columns,
     }
     design = design_of("Surv(start, stop, died) ~ z", declared)
+    design = replace(design, survival=replace(design.survival, all_events=all_events))
     arrays = {name: np.asarray(each) for name, each in rows.items()}
     return design, person_sample(design, arrays, codes)
 
@@ -664,8 +665,9 @@ def test_a_row_keeps_its_covariates_over_its_follow_up():
 
 
 def _released_table(rows, codes, periods=(0, 1, 2), **options):
-    """The life table of rows without noise, as a sum over persons."""
-    _, found = _of_rows({"z": np.zeros(len(codes)), **rows}, codes, periods, z=NumberColumn(-1, 1))
+    """The life table of all events of rows without noise, as a sum over persons."""
+    rows, z = {"z": np.zeros(len(codes)), **rows}, NumberColumn(-1, 1)
+    _, found = _of_rows(rows, codes, periods, all_events=True, z=z)
     sample = Sample(**{**found, **options}).in_units(None, 1.0 if options else None)
     query = life_table(Rows.of_sample(sample), sample.follow_up)
     n = int(sample.n_users.min())
@@ -692,6 +694,18 @@ def test_integrals_over_time_are_sums_over_periods():
     vectors, columns = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
     squares = ((vectors[:, None] + functions @ columns) ** 2).sum(axis=2)
     np.testing.assert_allclose(own.typical_lengths(vectors, columns) ** 2, squares @ parts)
+
+
+@pytest.mark.parametrize("predictor", [-1e4, -740.0, -700.0, 1e4])
+def test_means_over_time_are_numbers_at_any_hazard(predictor):
+    own = FollowUpOfRows.of_lengths(np.zeros(2), np.array([0.5, 2.0]), np.full(2, 0.5), np.zeros((1, 1)))
+    own = replace(own, functions=np.array([[-1.0], [1.0]]))
+    block = Block(np.zeros((2, 1)), None, rows=slice(0, 2), units=np.arange(2), follow_up=own)
+    with np.errstate(all="raise", under="ignore"):
+        predictors, response = np.full(2, predictor), np.array([1.0, 0])
+        found = FollowUp(2, SingleEvents().mean, 1.0).stopped(block, predictors, np.zeros(1), response)
+        assert (np.abs(found.means) <= 1 + 1e-12).all()
+        assert (np.abs(found.spreads) <= 1 + 1e-12).all()
 
 
 @pytest.mark.parametrize("limit", [0.4, 9.0, np.inf])

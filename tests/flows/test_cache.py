@@ -20,19 +20,18 @@ from data.store.shared import write_shared
 from tasks.blocks import run_block
 from tasks.cache import RECORDS, Target, clear_leftovers, prune, stored_results
 from tasks.kept import References, _asked, kept
-from tasks.run.compute import table_with_metadata
+from tasks.run.compute import table_bytes
 from tests.builders import refused
 from tests.tasks.blocks import results_table
 
 DAY = 86_400
-MADE = {"at": "2026-11-28"}
 
 
 def stored(name, content=None, suffix=".parquet"):
     """Write a result, and the record that Prefect keeps of it, under a key."""
     roots = ("tasks.run.compute",)
     target = Target(f"cache/{name}{suffix}", roots, code_digest(roots))
-    made = replace(target.write(content or table_with_metadata(results_table([1.0, 2.0]), MADE)), key=name)
+    made = replace(target.write(content or table_bytes(results_table([1.0, 2.0]))), key=name)
     with transaction(key=name, store=records()) as kept:
         kept.stage(made)
     return made
@@ -54,7 +53,7 @@ def is_found(name):
 
 def test_two_clients_of_a_worker_get_the_results_of_their_own_runs(in_shared_store, tmp_path, monkeypatch):
     """The times in two results of a block differ, and the second one replaced the first: a run failed."""
-    contents = [table_with_metadata(results_table([1.0, each]), MADE) for each in (2.0, 3.0)]
+    contents = [table_bytes(results_table([1.0, each])) for each in (2.0, 3.0)]
     results = [stored("block", each) for each in contents]
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "client"))
     for result, content in zip(results, contents, strict=True):

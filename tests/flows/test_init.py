@@ -110,7 +110,7 @@ def test_a_completed_file_becomes_a_study_of_its_table(tmp_path, response, famil
 def test_the_page_shows_coefficients_next_to_the_exact_ones_and_what_is_left_out(tmp_path, home):
     spec, ref, _ = computed(study(tmp_path, people(2000).assign(flat=1.0), response="cost"), tmp_path)
     blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == 1800]
-    about = {"table": ref, "design": next(tmp_path.glob("design.*npz")), "selected": {}}
+    about = {"table": ref, "design": next(tmp_path.glob("design.*npz"))}
     block = spec.headline_block(blocks)
     run = HeadlineRun(replicates=block.replicates, cells=block.cells, **about)
     shown = spec.head_panel.problem.exhibits(run)["own_table"]
@@ -126,7 +126,7 @@ def test_means_next_to_their_non_private_ones_are_in_the_units_of_the_file(tmp_p
     table = people(600)[["age", "cost"]]
     spec, ref, _ = computed(study(tmp_path, table), tmp_path)
     block = spec.headline_block(spec.blocks("smoke", replicates=2, seed=1))
-    about = {"table": ref, "design": next(tmp_path.glob("design.*npz")), "selected": {}}
+    about = {"table": ref, "design": next(tmp_path.glob("design.*npz"))}
     run = HeadlineRun(replicates=block.replicates, cells=block.cells, **about)
     shown = spec.head_panel.problem.exhibits(run)["own_table"]
     assert shown["numbers"] == "means"

@@ -266,8 +266,8 @@ DOUBLED = """
 import sys
 if "-m" not in sys.orig_argv:
     import tasks.run.compute as run
-    plain = run.table_with_metadata
-    run.table_with_metadata = lambda rows, facts: plain(rows.assign(value=2 * rows["value"]), facts)
+    plain = run.table_bytes
+    run.table_bytes = lambda rows: plain(rows.assign(value=2 * rows["value"]))
 """
 
 

@@ -112,7 +112,7 @@ def swap(one, other):
 
 
 def in_headline_first(home):
-    """Return the names of the stored blocks, first those of the headline's panel, which exhibits follow."""
+    """Return the names of the stored blocks, first those of the headline's panel."""
     panels = {
         path.name.partition(".")[0]: pd.read_parquet(path)["panel"].iloc[0]
         for path in (home / "cache").glob("run_block-*.parquet")
@@ -172,7 +172,7 @@ def test_what_pruning_deletes_is_computed_again_with_the_same_rows(ran):
     one(home, "cache/run_block-*.parquet").write_bytes(b"")
     assert prune(home, ran.project.out, everything=False)[0] == 1
     assert not (home / "cache" / "orphan.parquet").exists()
-    assert run_again(ran) >= N_RESULTS - 1 - N_BELOW  # exhibits follow the headline's panel alone
+    assert run_again(ran) >= N_RESULTS - 1 - N_BELOW
     assert prune(home, ran.project.out, everything=True)[0] >= N_RESULTS
     assert not [path for path in (home / "cache").rglob("*") if path.is_file()]
     assert run_again(ran) == 0
@@ -228,7 +228,7 @@ def test_an_edited_study_is_computed(ran, tmp_path):
     assert finished_report(str(edited), ran.options) is None
 
 
-N_BELOW = 3  # table, exhibits and page follow a block, whose file holds the times that it took
+N_BELOW = 2  # table and page follow a block, whose file holds the times that it took
 AGAIN = [
     ("fetch", None, 0),
     ("parquet", None, 0),

@@ -21,13 +21,13 @@ from reports.charts.study import StudyChart
 from reports.error_table import method_table
 from reports.exhibits import covered_shares, draw_exhibits
 from reports.exhibits.tables import draw
-from reports.page import ZERO
+from reports.page import ZERO, Section
 from reports.pages.index import render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
 from reports.writing import error_bar, num
-from tasks.report.build_page import _chosen_by_forecast
+from tasks.report.build_page import _assumptions
 from tests.reports.synthetic import entry, figure_4b, measured, replaced
 
 
@@ -177,7 +177,17 @@ def test_the_index_has_each_study_once_by_what_privacy_costs(report):
     html = render_index(found)["index.html"].decode()
     assert re.findall(r'href="(\w+)/report.html"', html) == ["cheap", "middle", "dear"]
     assert found[0].steps == [("sampling", 0, 10), ("method", 10, 0), ("privacy", 10, 40)]
-    assert ("× 5" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
+    assert ("× 5.00" in html, "× 1.1" in html, "not distinguishable" in html) == (True, False, True)
+    close = entry(
+        report, "close", {"errors": errors | {"private": (0.1016, 0.0)}, "factor": [1.016, 1.002, 1.031]}
+    )
+    assert "× 1.016<" in render_index([close])["index.html"].decode()  # as the finding says
+
+
+def test_the_index_writes_a_factor_as_its_page_does(report):
+    errors = {"private": (0.5, 0.01), "method": (0.49, 0.01), "zero": (1.0, 0.0)}
+    small = entry(report, "small", {"errors": errors, "factor": [1.016, 1.002, 1.031]})
+    assert "× 1.016" in render_index([small])["index.html"].decode()
 
 
 def few(results):
@@ -535,11 +545,22 @@ def test_a_page_names_errors_that_rise_with_epsilon_or_with_the_number_of_rows(r
         assert step in text
 
 
-def test_settings_by_forecast_are_on_the_page_of_methods():
+def test_settings_by_forecast_are_on_the_page_of_methods(results, page):
     """Read from the cells that ran, by estimator and calibration."""
-    facts = [row for row in _chosen_by_forecast(find_study("housing")) if "AdaSSP" in row[0]]
+    assumptions = _assumptions(find_study("housing"))
+    facts = [row for row in assumptions if row[0].startswith("AdaSSP")]
+    public = replace(page, sections=(Section("public", {"rows": assumptions}),))
+    methods = unescape(render_study(results, public).files["methods.html"].decode())
+    assert all(text in methods for what, values, _ in facts for text in (what[:30], values.split(" = ")[-1]))
     assert len(facts) == 2
     for what, values, source in facts:
         assert "ε = 0.5, n = 20,000" in what
         assert re.fullmatch(r"covariate_bound = [\d.]+, response_bound = [\d.]+", values)
         assert "no row of the data" in source
+
+
+def test_a_page_marks_a_commit_from_which_files_differed(results, page):
+    for mark in ("", "-dirty"):
+        manifest = {**page.manifest, "commit": "0123456789" * 4 + mark}
+        methods = render_study(results, replace(page, manifest=manifest)).files["methods.html"].decode()
+        assert f"commit 01234567{mark};" in methods or f"commit 01234567{mark}<" in methods

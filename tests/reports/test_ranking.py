@@ -13,7 +13,7 @@ from data.results.table import LIMIT
 from reports.cells import errors_of, nearest_value
 from reports.charts.study import HARDLY_NOISY, StudyChart, draw_study
 from reports.error_table import method_table
-from reports.exhibits import covered_shares, group_panels, own_table
+from reports.exhibits import covered_shares, own_table
 from reports.new_sample import page_cells
 from reports.pages.error_page import content
 from reports.parts import parts_of
@@ -102,6 +102,17 @@ def test_an_error_of_the_method_is_none_of_privacy(rows_of_chance):
     _, _, parts = read(rows, page)
     assert parts.may_be_none
     assert "not distinguishable from none" in sentence_of(rows, page)
+
+
+def test_a_bar_is_as_long_as_its_number(rows_of_chance):
+    """Even if the method has a smaller error than the one without privacy, or noise makes it smaller."""
+    for with_noise, without in ((2, 3), (3, 0), (2, 5)):
+        rows, page = rows_of_chance(
+            lambda m, e, more=with_noise, less=without: (more if e < LIMIT else less) * chance(m)
+        )
+        found, head, parts = read(rows, page)
+        bars = content(page, found, head, found.cells).bars
+        assert [bar.length for bar in bars] == pytest.approx([each.value for _, each, _ in parts.steps])
 
 
 def test_standard_errors_of_parts_pair_repetitions(rows_of_chance):
@@ -324,13 +335,6 @@ def test_the_error_of_zero_counts(results, page):
     assert head.ranking.zero.error > 0.1
 
 
-def test_panels_without_zero_are_compared_with_nothing(results, page):
-    page, cells, head = measured(results[results["estimator"] != "zero"], page)
-    (section,) = group_panels.draw(page, cells, head, {})
-    assert "zero baseline in panel" not in section.context["text"]
-    assert all(cell.kind != "best" for row in section.context["table"].cells for cell in row)
-
-
 def test_a_sign_of_rounding_is_none(page, results):
     page, cells, head = measured(results, page)
     signs = set()
@@ -356,4 +360,4 @@ def test_no_cell_with_intervals_has_no_sentence_on_coverage(page, results):
     )
     content = {"coverage": "coverage", "naive": "coverage", "flagged": "coverage"}
     page, cells, head = measured(pd.concat([results, coverage], ignore_index=True), page)
-    assert covered_shares.draw(page, cells, head, content) == ()
+    assert covered_shares.draw(page, cells[cells["epsilon"] != LIMIT], head, content) == ()

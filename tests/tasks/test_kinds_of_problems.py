@@ -1,6 +1,5 @@
 """Kinds of problems: which rows they draw, and what their measures say of an answer."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from data.store.folders import sha256_file
 from flows.studies.find_study import find_study
 from tasks.problems.measures import prediction
 from tasks.problems.measures.estimation import EXCESS_RISK, right_signs, support_recall
-from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.problem import Draw
 from tasks.problems.reference_answer import reference_answer
 from tasks.run.compute import compute_block
 from tasks.run.datasets import fetch, parquet
@@ -71,20 +70,6 @@ def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
     np.testing.assert_array_equal(design.public_rows[:6], two_groups(40).panel)
     np.testing.assert_array_equal(design.public_rows[6:], -design.public_rows[:6])
     assert len(set(design.public_groups)) == 4
-
-
-def test_the_map_shows_the_very_release_of_the_first_repetition(of_groups, tmp_path):
-    design = two_groups(40)
-    (tmp_path / "design.npz").write_bytes(design_bytes(design))
-    of_block = {"replicates": of_groups.replicates, "cells": of_groups.cells, "selected": {}}
-    run = HeadlineRun(table=None, design=tmp_path / "design.npz", **of_block)
-    genome = json.loads(json.dumps(of_groups.problem.exhibits(run)))["genome"]
-    assert genome["truth"] == pytest.approx(design.target, abs=1e-6)
-    rows = compute_block(of_groups, design)
-    first = rows[(rows["replicate"] == 0) & (rows["metric"] == "l2_error")].set_index("cell")["value"]
-    assert set(first.index) == set(genome["estimates"])
-    for cell, estimate in genome["estimates"].items():
-        assert np.linalg.norm(np.array(estimate) - design.target) == pytest.approx(first[cell], abs=1e-4)
 
 
 COVARIATES = ("median_income", "population")

@@ -13,9 +13,11 @@ from data.prepare.table_design import PreparedTable
 from data.results.table import TRUE_POSITIVE_RATES
 from dpalgos.interval import Interval
 from flows.studies.find_study import find_study
+from reports.pages.study import render_study
+from reports.writing import num
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
-from tasks.report.build_page import attack_findings
+from tasks.report.build_page import attack_findings, build_page
 from tasks.run.compute import compute_block
 from tests.tasks.blocks import (
     made_answer,
@@ -90,6 +92,20 @@ def test_a_certificate_that_an_attack_contradicts_is_named(study):
     found = attack_findings(study, rows).exceeding
     assert {cell for cell, _ in found} == {PRIVATE}
     assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
+
+
+def test_an_attack_page_has_a_row_for_each_method_and_one_picture_of_all_roc_curves(study):
+    rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=2, seed=1)])
+    report = render_study(rows, build_page(study, rows, {"data": []}))
+    assert [name for name in report.files if "roc" in name and name.endswith(".svg")] == ["figures/roc.svg"]
+    text = report.files["report.md"].decode()
+    assert len(text.split()) <= 1300
+    table = [line.split("|") for line in text.splitlines() if line.startswith("|")]
+    methods = rows.drop_duplicates(["estimator", "form", "calibration"])
+    assert len(table) - 2 == len(methods[methods["panel"] == study.headline.panel])
+    column = table[0].index(" AUC at ε = 0.5 ")
+    auc = rows.loc[(rows["cell"] == PRIVATE) & (rows["metric"] == "auc"), "value"].mean()
+    assert any(row[column].startswith(f" {num(auc)} ±") for row in table)
 
 
 def test_two_values_of_an_attack_have_the_interval_of_student(study):

@@ -16,15 +16,10 @@ from data.prepare.genotype_groups import GroupDifference
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
 from data.results.table import validate_results
 from flows.studies.find_study import find_study, study_names
-from reports.exhibits import genome
-from reports.exhibits.group_panels import draw as draw_panels
-from reports.exhibits.paper_rule import draw
 from reports.page import Axis, StudyPage
-from tasks.problems.sources.table_splits import MILD_COST
 from tasks.report.build_page import _limit_guides, _without_signal
 from tasks.run.compute import compute_block
-from tests.reports.synthetic import measured
-from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data, results_table
+from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
 
 SWARM = find_study("swarm")
 ORDERED = {panel.name: panel for panel in SWARM.panels if panel.problem.features == "order parameters"}
@@ -87,28 +82,6 @@ def page_of(estimators, headline, **facts):
     return StudyPage(headline={"delta_rule": "0.001", **headline}, **about, **facts)
 
 
-RATIOS = [([0.30, 0.31, 0.29], "fails in 1 of 1 setting."), ([0.20, 0.21, 0.19], "holds in the only setting")]
-RATIOS += [([0.26, 0.31, 0.21], "holds in 0 of 1 setting; the others are undecided")]
-
-
-@pytest.mark.parametrize(("ours", "verdict"), RATIOS)
-def test_the_page_says_whether_privacy_is_mild(ours, verdict):
-    same = {"metric": "misclassification", "n": 300}
-    private = {"calibration": "tight", "privacy_model": "central", "epsilon": 0.5, "delta": 0.001}
-    private |= {"delta_rule": "0.001", "certified_epsilon": 0.5, "estimator_epsilon": 0.5}
-    base = results_table([0.2, 0.2, 0.2], cell="base").assign(estimator="iht_glm", **same)
-    noisy = results_table(ours, cell="ours").assign(estimator="dp_sparse_glm", **same, **private)
-    results = pd.concat([base, noisy])
-    headline = {"epsilon": 0.5, "n": 300, "panel": "public"}
-    about = {"axis": Axis("rows", "n", "n"), "panel_sources": {"public": "stand-in"}}
-    page = page_of(("zero", "iht_glm", "dp_sparse_glm"), headline, metric="misclassification", **about)
-    (section,) = draw(*measured(results, page), MILD_COST)
-    assert verdict in section.context["answer"]
-    assert section.context["answer"].count("On the stand-in") == 1
-    ratio = np.mean(ours) / 0.2
-    assert float(section.context["table"].rows[0][-1].text) == pytest.approx(ratio, rel=0.01)
-
-
 def groups(n_people, shift, d=12):
     rng = np.random.default_rng(5)
     first = rng.binomial(2, 0.5 + shift, (n_people, d))
@@ -167,35 +140,6 @@ def test_a_panel_without_signal_says_so_and_the_limits_are_lines(panels):
     assert lines["difference of two random groups", "is null"] == (expected["chance"],)
     assert lines["smallest error with s entries", "is null"] == (expected["sparse_floor"],)
     assert all(guide.shown for guide in _limit_guides(panels))
-
-
-def test_the_table_of_panels_is_recomputed_from_the_results(panels):
-    page = replace(SNP_PAGE, without_signal=_without_signal(panels))
-    (section,) = draw_panels(*measured(panels, page), {})
-    rows = {row[0]: row for row in section.context["table"].rows}
-    assert list(rows) == ["differs", "is null: no signal"]
-    errors = panels[(panels["metric"] == "rms_error") & (panels["n"] == 150)]
-    for panel, row in zip(("differs", "is null"), rows.values(), strict=True):
-        means = errors[errors["panel"] == panel].groupby("estimator")["value"].mean()
-        assert float(row[2]) == pytest.approx(means["zero"], rel=0.01)
-        assert float(row[-1].text) == pytest.approx(means["clipped_mean"], rel=0.01)
-    assert [row[-1].kind == "best" for row in rows.values()] == [True, False]
-    assert "“differs” from m = 30 on, at ε = 1" in section.context["text"]
-    unclear = "None is clearly better at the largest size of panel “is null: no signal”"
-    assert unclear in section.context["text"]
-
-
-def test_the_map_of_the_genome_draws_every_snp(panels, monkeypatch):
-    page, cells, head = measured(panels, SNP_PAGE)
-    cell = next(row.cell for row in head.at_x if row.role == "private")
-    drawn = []
-    monkeypatch.setattr(genome, "draw_chart", lambda chart, *_: drawn.append(chart))
-    values = np.arange(900.0)
-    content = {"chromosomes": ["1"] * 900, "positions": list(range(900)), "truth": values, "s": 20}
-    (section,) = genome.draw(page, cells, head, {**content, "estimates": {cell: values * (values > 880)}})
-    assert "each of 900 SNPs" in section.context["text"]
-    for strip in drawn[0]["vconcat"]:
-        assert [len(layer["data"]["values"]) for layer in strip["layer"][1:3]] == [900, 900]
 
 
 @pytest.mark.filterwarnings("ignore::dpalgos.PrivacyWarning")

@@ -107,6 +107,7 @@ def test_a_release_has_the_rates_of_statsmodels(tmp_path, home, monkeypatch):
     assert "log(days)" in text_of([record])
     bounds = answer.plan.question.parameters["keywords"]["offset_bounds"]
     assert bounds == pytest.approx([-2.951, 2.951], abs=1e-3)
+    assert answer.plan.question.parameters["keywords"]["count_bound"] == BOUNDS["visits"][1]
 
 
 def test_rows_that_lack_a_cell_add_neither_counts_nor_exposure(tmp_path, home, monkeypatch):

@@ -53,10 +53,9 @@ noise, all slopes are 0. The rest of the budget then releases the mean response.
 never set to 0 (:mod:`dpalgos.central.preconditioned.steps`).
 
 Large budgets: rows of linear models that are longer than 5 √d are shortened together with their responses.
-This length rises with the square root of nμ. Above 5 √d, rows are whitened again, clipped to the same length.
-The shortened rows are then white, and Newton steps converge. Thresholds of scores rise, too. Therefore the
-estimate tends to that of least squares, and of maximum likelihood for events. For counts, rows of high
-leverage keep an influence that is smaller than in maximum likelihood.
+This length and thresholds of scores rise with nμ. Therefore the estimate tends to that of least squares, and
+of maximum likelihood for events. For counts, rows of high leverage keep an influence that is smaller than in
+maximum likelihood.
 
 ``offset_bounds``: the first column of X is an offset, for rates. It is clipped to public bounds and added to
 x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offset belongs to the row: scores
@@ -143,7 +142,6 @@ FIRST, ALL = "first", "all"  # events of a person that count
 
 _LARGEST_LIMIT = 20.0  # the cumulative hazard beyond which hardly anybody is at risk
 _OF_TIME = 0.5  # of a white row's length, along the baseline hazard and functions of time
-_MAX_LENGTH = 5.0  # times √d, at least: a rare column in a unit far too small costs no more than it explains
 
 
 _INTERVALS = {
@@ -226,7 +224,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             numbers = replace(numbers, n_rows=rows.n)
         if LIFE_TABLE in spend.plan:
             rows = _in_operational_time(spend, rows)
-        start = released_start(spend, rows, family)
+        start = released_start(spend, rows, family, numbers.count_bound)
         if start.is_mean:
             numbers = numbers.with_events(start.mean)
         intercept = np.zeros((numbers.d, *family.classes))
@@ -291,6 +289,10 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+    count_bound: float | None = positive(
+        "with family='poisson': the public maximum of a response; by default found privately",
+        default=None,
+    )
     counted_events: str = choice(
         "with family='poisson' and user_ids: rows are the follow-up of persons in the order of time, "
         "until the 'first' event, or with 'all' events",
@@ -314,6 +316,11 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         if self.counted_events and self.family != "poisson":
             raise InputError(
                 f"counted_events must be left out without family='poisson', got {self.counted_events!r}"
+            )
+        if self.count_bound is not None and (self.family != "poisson" or self.counted_events):
+            raise InputError(
+                "count_bound must be left out without family='poisson', and with counted_events, got "
+                f"{self.count_bound!r}"
             )
         if self.hazard_limit is not None and self.counted_events != FIRST:
             raise InputError(
@@ -344,7 +351,11 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         has_offset = self.offset_bounds is not None
         numbers = super().numbers(n, d - has_offset)
         return replace(
-            numbers, has_offset=has_offset, n_periods=self.n_periods or 0, fixed_limit=self.hazard_limit
+            numbers,
+            has_offset=has_offset,
+            n_periods=self.n_periods or 0,
+            fixed_limit=self.hazard_limit,
+            count_bound=self.count_bound or np.inf,
         )
 
     def formulas(self, n: float, d: int) -> dict[str, str]:
@@ -412,11 +423,9 @@ def _released_steps(
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
     family = numbers.family
-    longest = largest_length(numbers.d, numbers.n_rows, spend.multiplier(STEP))
-    has_long_rows = longest > _MAX_LENGTH * numbers.root
-    longest = max(longest, _MAX_LENGTH * numbers.root)
-    max_length = longest if family.is_linear and not numbers.interval else np.inf
-    before = state.white.matrix
+    max_length = np.inf
+    if family.is_linear and not numbers.interval:
+        max_length = largest_length(numbers.d, numbers.n_rows, spend.multiplier(STEP))
     score: ScoreFunction | None = None
     clipped_share, largest = 0.0, 0.0
     if SCORES_ABOVE not in spend.plan:
@@ -433,9 +442,7 @@ def _released_steps(
         if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
             start = _omitted_slopes(numbers, origin, start, state, clipped_share, intercept[-1])
         hides = start.hides_slopes(numbers)
-        whitens = not hides and state.wants_whitening(
-            numbers, t, spend.multiplier(STEP), has_long_rows=has_long_rows
-        )
+        whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
         scores, threshold, matrix = None, WHITE * numbers.root, state.white.matrix
         if not whitens:
             score = score or ScoreFunction(
@@ -445,16 +452,13 @@ def _released_steps(
                 intercept,
                 max_length,
                 numbers.row_length,
-                before if has_long_rows and max_length < np.inf else None,
                 people_limit=people_limit(numbers),
                 hazard_limit=numbers.hazard_limit,
             )
             if step is LAST_STEP and score.limits is None:
                 score.fix_limits(state.theta)  # the interval's curvature takes them as constant
             scores = score.at(state.theta)
-        if whitens and has_long_rows:
-            threshold, before = longest, matrix
-        elif SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
+        if SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
             candidates = white_candidates(numbers.d) if whitens else candidates

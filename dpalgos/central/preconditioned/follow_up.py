@@ -34,11 +34,12 @@ from dpalgos.rows.follow_up import FollowUpOfRows, integrals, products_of
 from dpalgos.typing import FloatArray, IntArray
 
 _SIZES = 0, 32, 1024, np.inf  # rows of persons, by which tables are padded
+_TINY = 1e-300
 _LEAST = 1e-9  # the hazard of an interval, below which an event counts at its end
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Followed:
+class RowMartingales:
     """The parts of rows in M and in its information, at some coefficients.
 
     ``residual`` and ``information`` (n, 1 + B) are the integrals of [1, φ].
@@ -70,7 +71,8 @@ class Followed:
 
 
 def _inverse(values: FloatArray) -> FloatArray:
-    return np.divide(1, values, out=np.zeros(len(values)), where=values > 0)
+    """Return 1 over values, (n,); 0 where it would overflow."""
+    return np.divide(1, values, out=np.zeros(len(values)), where=values > _TINY)
 
 
 class FollowUp:
@@ -89,7 +91,7 @@ class FollowUp:
 
     def stopped(
         self, block: Block, predictor: FloatArray, slopes: FloatArray, response: FloatArray, since: int = 0
-    ) -> Followed:
+    ) -> RowMartingales:
         """Return what rows add at predictors (n,) and slopes b (B,), from a place on.
 
         A ``response`` is 0 without an event, 1 plus a part with one, or the number of events without a limit.
@@ -126,7 +128,7 @@ class FollowUp:
         at_event = np.column_stack([np.ones(len(events)), times.functions[times.last_period[events]]])
         residual[events] += seen[:, None] * at_event
         information[events] += known[:, None] * at_event
-        return Followed(
+        return RowMartingales(
             residual=residual,
             information=information,
             follow_up=times,

@@ -237,8 +237,8 @@ def with_released_total(spend: Spend, rows: Rows, largest: float, max_weight: fl
     return rows.with_total(mean * count)
 
 
-def released_start(spend: Spend, rows: Rows, family: Family) -> Start:
-    """Release what the plan has of a mean response."""
+def released_start(spend: Spend, rows: Rows, family: Family, count_bound: float = np.inf) -> Start:
+    """Release what the plan has of a mean response; counts are at most ``count_bound``."""
     offset = float(np.mean(rows.sample.offset_bounds or 0.0))
     start = Start(family=family, offset=offset, value=np.zeros(family.classes))
     if CONSTANT not in spend.plan:
@@ -249,8 +249,7 @@ def released_start(spend: Spend, rows: Rows, family: Family) -> Start:
     if family.classes:
         return replace(start, value=_class_predictors(spend, rows, family))
     if family.has_counts and not family.is_bounded:
-        cut = _cut_alone(spend, rows) if LOGARITHM in spend.plan else _searched_cut(spend, rows)
-        start = replace(start, largest=cut)
+        start = replace(start, largest=_cut_of_counts(spend, rows, count_bound))
     released = spend(CONSTANT, start.query(rows))
     offset = _typical_offset(spend, rows) if EXPOSURE in spend.plan else offset
     return replace(start, value=released.value, std=float(released.std), offset=offset)
@@ -273,6 +272,13 @@ def _class_predictors(spend: Spend, rows: Rows, family: Family) -> FloatArray:
     return np.asarray(np.log(mean / mean.sum()))
 
 
+def _cut_of_counts(spend: Spend, rows: Rows, count_bound: float) -> float:
+    """Return where counts are cut, at most at their public maximum."""
+    if LOGARITHM in spend.plan:
+        return min(_cut_alone(spend, rows, count_bound), count_bound)
+    return min(_searched_cut(spend, rows), count_bound) if RESPONSES_ABOVE in spend.plan else count_bound
+
+
 def _searched_cut(spend: Spend, rows: Rows) -> float:
     """Return twice the lowest power of two that no more counts exceed than noise may hide."""
     target = min(_DETECTABLE * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * rows.n)
@@ -280,12 +286,12 @@ def _searched_cut(spend: Spend, rows: Rows) -> float:
     return float(_ABOVE * _CUTS[spend.search(RESPONSES_ABOVE, above, target)[0]])
 
 
-def _cut_alone(spend: Spend, rows: Rows) -> float:
+def _cut_alone(spend: Spend, rows: Rows, count_bound: float) -> float:
     """Return where counts are cut, from the released means of logarithms and of counts above zero."""
     slot = spend.plan[LOGARITHM]
     assert isinstance(slot, Gaussian | Laplace)
     noise = slot.noise_multiplier if isinstance(slot, Gaussian) else 1 / slot.epsilon
-    largest = float(min(_LARGEST_SCALE * rows.n / noise, np.log1p(_LARGEST_COUNT)))
+    largest = float(min(_LARGEST_SCALE * rows.n / noise, np.log1p(min(_LARGEST_COUNT, count_bound))))
     weight = _WEIGHT * largest
     released = spend(LOGARITHM, mean_logarithm(rows, largest, weight))
     std = float(released.std)

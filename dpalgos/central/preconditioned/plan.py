@@ -129,6 +129,7 @@ _MANY, _MANY_PER_ROOT = 140.0, 100.0  # the nμ from which the response's unit i
 _WEIGHT = (300.0, 0.02, 0.05)  # with 1/10 of the rows' weight, a total is known to a few percent
 _RATE, _EXPOSURE = (30.0, 0.01, 0.1), (10.0, 0.005, 0.05)
 _MEAN_OF_COUNTS, _CUT = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
+_LOW_BOUND = 20.0  # alone, a search for a cut of counts costs two fifths of ε, and finds six times the mean
 _MEDIAN, _MEDIANS = 8.0, (0.005, 0.08)  # n over the noise of a count: the rank error of a median is about n/8
 _UNIT = (60.0, 0.01, 0.08)
 _MEAN, _ONE_MEAN = (20.0, 0.02, 0.06), (40.0, 0.01, 0.05)  # times √d
@@ -168,6 +169,7 @@ class Numbers:
     n_periods: int = 0  # of the life table of a time to an event
     hazard_limit: float = 1.25  # the cumulative hazard at which follow-up stops
     fixed_limit: float | None = None  # that limit, if it is a setting
+    count_bound: float = np.inf  # the public maximum of counts
 
     @property
     def size(self) -> float:
@@ -198,6 +200,11 @@ class Numbers:
     def row_length(self) -> float:
         """The factor of rows' lengths before they are compared with a threshold of scores."""
         return max(self.hazard_limit, 1.0) if self.has_single_events else 1.0
+
+    @property
+    def seeks_cut(self) -> bool:
+        """Whether the cut of counts is released before their mean: a low public maximum is the cut itself."""
+        return self.family.has_counts and not self.family.is_bounded and self.count_bound > _LOW_BOUND
 
     @property
     def has_single_events(self) -> bool:
@@ -277,7 +284,7 @@ def _total(plan: Shares) -> float:
 
 def intercept_alone(numbers: Numbers) -> Shares:
     """Return the plan of the intercept alone; shares are of ε, or of μ² after a total weight."""
-    parts = [LOGARITHM] * (numbers.family.has_counts and not numbers.family.is_bounded)
+    parts = [LOGARITHM] * numbers.seeks_cut
     parts += [CONSTANT] + [EXPOSURE] * (numbers.has_offset and not numbers.family.is_linear)
     total = sum(_ALONE[part] for part in parts)
     return {part: Share(_ALONE[part] / total) for part in parts}
@@ -295,7 +302,7 @@ def _intercept(numbers: Numbers) -> Shares:
     if not numbers.family.has_counts:
         return {CONSTANT: Share(numbers.share(*_RATE))}
     cut = Share(numbers.share(*_CUT), counts_needed(N_COUNT_CUTS))
-    plan = {} if numbers.family.is_bounded else {RESPONSES_ABOVE: cut}
+    plan = {RESPONSES_ABOVE: cut} if numbers.seeks_cut else {}
     plan |= {CONSTANT: Share(numbers.share(*_MEAN_OF_COUNTS))}
     return plan | ({EXPOSURE: Share(numbers.share(*_EXPOSURE))} if numbers.has_offset else {})
 
@@ -370,12 +377,13 @@ _STOP, _RISE = 1.25, 0.23  # the cumulative hazard at which follow-up stops if e
 
 
 def largest_length(d: int, n_rows: float, noise_multiplier: float) -> float:
-    """Return the length to which rows are clipped at most before their moments are released.
+    """Return the length to which white rows of lines are shortened: 5 √d, or more at large budgets.
 
-    Noise of these moments then raises no eigenvalue by more than a tenth. The length rises with the square
-    root of nμ, without limit.
+    A rare column in a unit that is far too small then costs no more than it explains. At large budgets, noise
+    of moments of rows of this length raises no eigenvalue by more than a tenth.
     """
-    return float(np.sqrt(MOMENT_NOISE * n_rows / (noise_multiplier * np.sqrt(2) * spectral_norm(d, 1.0))))
+    of_noise = MOMENT_NOISE * n_rows / (noise_multiplier * np.sqrt(2) * spectral_norm(d, 1.0))
+    return float(max(_LONG * np.sqrt(d), np.sqrt(of_noise)))
 
 
 def spectral_norm(d: int, noise_std: float) -> float:

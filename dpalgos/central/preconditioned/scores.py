@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.central.preconditioned.follow_up import Followed, FollowUp
+from dpalgos.central.preconditioned.follow_up import FollowUp, RowMartingales
 from dpalgos.central.preconditioned.queries import (
     Vectors,
     counts_above,
@@ -69,7 +69,6 @@ class ScoreFunction:
         origin: FloatArray,
         max_length: float = np.inf,
         row_length: float = 1.0,
-        whitening_of_lengths: FloatArray | None = None,
         *,
         people_limit: float | None = None,
         hazard_limit: float = np.inf,
@@ -91,10 +90,7 @@ class ScoreFunction:
             if block.follow_up is not None:
                 norms = block.follow_up.typical_lengths(white, self.time_columns @ whitening)
             encoded = family.encode(block.y)[..., 0]
-            lengths = norms
-            if whitening_of_lengths is not None:
-                lengths = row_lengths(_whitened(block, whitening_of_lengths))
-            shortened = clip_factor(lengths, max_length) ** 2 if (lengths > max_length).any() else 1.0
+            shortened = clip_factor(norms, max_length) ** 2 if (norms > max_length).any() else 1.0
             return _White(encoded, norms, white if keeps else None, shortened, whitening)
 
         self._white = rows.map(prepared)
@@ -159,7 +155,7 @@ class _RowScores(NamedTuple):
     size: FloatArray  # the length by which it is clipped
     norms: FloatArray  # ‖u‖ times that length
     white: _White
-    followed: Followed | None = None
+    followed: RowMartingales | None = None
 
 
 class _RowCurvature(NamedTuple):
@@ -167,7 +163,7 @@ class _RowCurvature(NamedTuple):
     norms: FloatArray  # that times ‖z‖²
     kept: BoolArray  # whether the score is not clipped
     white: _White
-    followed: Followed | None = None
+    followed: RowMartingales | None = None
 
 
 class Scores:

@@ -294,9 +294,7 @@ class Steps(NamedTuple):
     curvature: FloatArray | None = None
     scales: tuple[tuple[FloatArray, float], ...] = ()
 
-    def wants_whitening(
-        self, numbers: Numbers, t: int, noise_multiplier: float, *, has_long_rows: bool
-    ) -> bool:
+    def wants_whitening(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
         """Return whether step ``t`` whitens the rows again in its place.
 
         Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
@@ -308,8 +306,6 @@ class Steps(NamedTuple):
         """
         if t >= N_WHITENINGS or numbers.has_few_rows:
             return False
-        if t == 0 and has_long_rows:
-            return True
         white, linear = self.white, numbers.family.is_linear
         is_far = white.is_far(linear=linear) or (linear and numbers.interval)
         noise = noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows)
@@ -480,8 +476,8 @@ class Slopes(NamedTuple):
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)
         points, steps = (np.array(each).reshape(len(each), -1) for each in (state.points, state.steps))
         full = NewtonSteps(points, steps, np.array(state.step_stds), 1.0, state.theta.ravel())
-        own = 0.0 if family.is_linear else _OWN_VARIANCE
         known = np.tile(known, int(np.prod(family.classes)))
+        own = 0.0 if family.is_linear else _OWN_VARIANCE
         middle, variance = combined(full, known, state.variance, own)
         if family.classes:
             return cls(np.zeros_like(middle), middle, np.nan, float(variance[0]))

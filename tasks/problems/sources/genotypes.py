@@ -2,10 +2,8 @@
 
 from abc import ABC
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 import dpalgos
@@ -23,9 +21,7 @@ from data.prepare.genotype_groups import (
 from data.store.references import DatasetRef, GenotypeRef
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION, RMS_ERROR
-from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, HeadlineRun, Kind, Traits
-
-_DECIMALS = 6
+from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, Kind, Traits
 
 
 class GenotypeSource(DatasetSource, ABC):
@@ -101,24 +97,6 @@ class GenotypeGroups(GenotypeSource):
         for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
             yield Draw(sample=sample, first=replicate, **same)
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        assert run.design is not None
-        prepared = self.load(run.design)
-        first = replace(run.replicates, first=0, count=1)
-        draw = next(self.draws(first, prepared))
-        answers = {cell.key: draw.columns(draw.answer(cell, first).estimate) for cell in run.cells}
-        return {
-            "group_panels": {},
-            "genome": {
-                "chromosomes": [*map(str, prepared.snps["chromosome"])],
-                # Some files know no positions.
-                "positions": np.nan_to_num(np.array(prepared.snps["position"], float)).astype(int).tolist(),
-                "truth": prepared.target.round(_DECIMALS).tolist(),
-                "s": self.s,
-                "estimates": {key: coef[:, 0].round(_DECIMALS).tolist() for key, coef in answers.items()},
-            },
-        }
 
 
 KINDS = {"group_differences": Kind(GenotypeGroups, ESTIMATION)}

@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 import dpalgos
 from data.columns import Column
-from data.datasets import get_dataset
 from data.prepare.design_file import design_bytes, read_design
-from data.prepare.frame_features import Scales, load_frames, scales, stream_frames
+from data.prepare.frame_features import Scales, load_frames, scales
 from data.prepare.order_parameters import ORDER_PARAMETERS, order_table
 from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
 from data.simulations.flock import FRAMES
@@ -19,16 +18,13 @@ from data.store.references import DatasetRef, FramesRef
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.prediction import PREDICTION
-from tasks.problems.problem import Cost, Draw, HeadlineRun, Kind, Traits
+from tasks.problems.problem import Cost, Draw, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import Profile
 
 SMOKE_ROWS = 1600
 
 BATCH, WIDE_BATCH = 10, 6  # replicates that run together at most; wide blocks take half a minute each
-# Paper B, section 5.2: what privacy costs Algorithm 5 is mild; the claim B-3-mild has the same factor.
-MILD_COST = {"estimator": "dp_sparse_glm", "baseline": "iht_glm", "factor": 1.25}
-_FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
 
 
 def held_out_excess(X: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -137,14 +133,7 @@ class TableSplits(RegisteredTable):
             prepared, mask = by_use(prepared, mask)
         sample = dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count)
         sample.rows.keeps_columns = self.is_wide  # sparse fits read a few of them in every step
-        yield Draw(sample=sample, first=replicates.first, column_names=prepared.column_names)
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        if self.family != "logistic" or not isinstance(run.table, FramesRef):
-            return {}
-        film = [] if run.table.data_source == "real" else _film(run.table)
-        boids = {"features": list(self.about.column_names), "selected": run.selected, "film": film}
-        return {"boids": boids, "paper_rule": MILD_COST}
+        yield Draw(sample=sample, first=replicates.first)
 
 
 class HeldOutRows(TableSplits):
@@ -180,24 +169,6 @@ class HeldOutRows(TableSplits):
             excess = held_out_excess(prepared.X, y, draw.sample.row_mask)
             target = unit @ self.full_answer(prepared).coef
             yield replace(draw, excess=excess, target=target, to_target=unit)
-
-
-def _film(ref: FramesRef) -> list[dict[str, Any]]:
-    length, columns = ref.frames_per_simulation, ("x", "y", "x_velocity", "y_velocity")
-    frames: dict[int, np.ndarray] = {}
-    for block, labels in stream_frames(ref):
-        for start in range(0, len(labels) - length + 1, length):
-            if (label := int(labels[start])) not in frames:
-                film = np.round(block[:, start : start + length].astype(np.float64), 1)
-                frames[label] = film.reshape(-1, len(get_dataset(ref.name).columns), length)
-        if len(frames) == 2:
-            break
-    return [
-        {"label": label, "frame": frame + 1}
-        | {name: frames[label][:, place, frame].tolist() for place, name in enumerate(columns)}
-        for label in sorted(frames, reverse=True)
-        for frame in _FILM
-    ]
 
 
 KINDS = {
