@@ -62,17 +62,21 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     result = getattr(private, kind)(f"{y} ~ {right}", t.frame, **declared, **options, **budget(epsilon, seed))
     f, table = named(t), by_term(result)
     fit = ref.glm(family, RIGHT, f[y], f, w, offset, groups)
-    if r.y in ("exact", "constant") and kind == "ols":  # noise is relative to the response's range
+    is_exact = kind == "ols" and r.y in ("exact", "constant")
+    widths = {"widths": not is_exact}  # without errors, the classical width is 0
+    if is_exact:  # noise is relative to the response's range
         fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (0.1 / r.n * np.abs(f.y).max()) ** 2)
     terms = fit.names
     if is_robust:
         fit = replace(fit, beta=_robust(kind, result, f, fit, w, groups))
         terms = terms[1:]  # the docs: the intercept may miss if errors are skewed
-    yield from pairs("coef", table.loc[terms], *fit.of(terms))
+    yield from pairs("coef", table.loc[terms], *fit.of(terms), **widths)
     R = np.array([[float(name == each) for name in fit.names] for each in ("x", "z")])
     one = result.t_test("x - z = 0")
-    yield from pairs("t_test x - z", [[*one.estimate, *np.ravel(one.interval)]], *fit.along(R[:1] - R[1:]))
-    if not np.isnan(fit.beta).any():
+    yield from pairs(
+        "t_test x - z", [[*one.estimate, *np.ravel(one.interval)]], *fit.along(R[:1] - R[1:]), **widths
+    )
+    if not is_exact and not np.isnan(fit.beta).any():
         got = float(np.sqrt(result.wald_test("x = 0, z = 0").statistic))
         want = float(np.sqrt((R @ fit.beta) @ np.linalg.solve(R @ fit.cov @ R.T, R @ fit.beta)))
         got = min(want, 4 * got) if got < want else got  # wider intervals are no error
@@ -83,13 +87,14 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     where = inside.iloc[:: max(1, len(inside) // 5)].head(5)  # rows outside are clipped
     days = t.frame.days[where.index].to_numpy() if has_offset else 1.0
     mean, sd = fit.mean(where)
-    yield from pairs(
-        "predict", result.predict(t.frame.loc[where.index], interval=0.95), mean * days, sd * days
-    )
+    predicted = result.predict(t.frame.loc[where.index], interval=0.95)
+    yield from pairs("predict", predicted, mean * days, sd * days, **widths)
     if not has_offset:
         middle = {name: float(np.mean(t.bounds[name])) for name in ("x", "z")} | t.units.get("center", {})
         at = named(t, pd.DataFrame({"g": t.levels["g"], **middle}))
-        yield from pairs("marginal mean", result.marginal_means("g").loc[t.levels["g"]], *fit.mean(at))
+        yield from pairs(
+            "marginal mean", result.marginal_means("g").loc[t.levels["g"]], *fit.mean(at), **widths
+        )
     nested = ref.glm(family, "x", f[y], f, w, offset, groups)
     yield from pairs("submodel", by_term(result.submodel(["x"])).loc[nested.names], *nested.of(nested.names))
     if kind == "ols" and r.y != "constant" and not np.isnan(fit.beta).any():

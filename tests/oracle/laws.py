@@ -57,9 +57,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: tolerance and widest interval, or that intervals cover."""
+    """A stated limit of some estimates: tolerance and widths of intervals, or that intervals cover."""
 
     tolerance: float = TOLERANCE
+    narrowest: float = NARROWEST
     widest: float = WIDEST
     covers: bool = False
 
@@ -85,7 +86,7 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:
-        is_narrow = pair.half < NARROWEST * Z * pair.se
+        is_narrow = pair.half < limit.narrowest * Z * pair.se
         is_wide = pair.half > limit.widest * Z * np.hypot(unit, pair.cell)
         return "width" if is_narrow or is_wide else "ok"
     return "ok"

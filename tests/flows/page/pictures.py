@@ -35,10 +35,9 @@ def main() -> None:
         students(folder)
         with served(folder, "students.csv") as address, window(address, folder / "browser") as tab:
             check(tab, "used", "sat", "school", "gpa")
-            fill(tab, privacy_unit="a student", clusters="none")
-            fill(tab, number_lower_0="400", number_upper_0="1600", number_source_0="the codebook")
-            fill(tab, category_categories_1="arts, law, science", category_source_1="the codebook")
-            fill(tab, number_lower_2="0", number_upper_2="4", number_source_2="the codebook")
+            check(tab, "unit", "one")
+            fill(tab, source_all="the codebook", number_lower_0="400", number_upper_0="1600")
+            fill(tab, category_categories_1="arts, law, science", number_lower_2="0", number_upper_2="4")
             picture(tab, "columns", 1000)
             click(tab, "2 Questions")
             fill(tab, left="gpa")
