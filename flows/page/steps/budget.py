@@ -49,6 +49,7 @@ def screen(state: State) -> ui.Tag:
 
 def serve(input: Inputs, state: State) -> None:
     files = state.files
+    serve_care(input, state)
 
     @render.ui
     def budget() -> ui.Tag:
@@ -73,42 +74,6 @@ def serve(input: Inputs, state: State) -> None:
             count(state.charged)
         with state.editing():
             files.plan_facts["dataset"] = name
-
-    @render.ui
-    def reserves() -> ui.Tag:
-        charges = found.charges if (found := state.account()) else ()
-        open_ones = {
-            each.reserve: each.reserve for each in charges if each.reserve and each.state == RESERVED
-        }
-        if not open_ones:
-            return ui.p("No reserve can be given back.")
-        button = ui.input_action_button("give_back", "Give it back; nothing was drawn")
-        return grid(select_field("reserve", "Reserve of a question", open_ones), button)
-
-    @reactive.effect
-    @reactive.event(input.give_back)
-    def return_reserve() -> None:
-        with telling():
-            ui.notification_show(give_back(files.dataset, input.reserve()))
-            count(state.charged)
-
-    @reactive.effect
-    @reactive.event(input.back_up)
-    def back_up() -> None:
-        with telling():
-            open_ledger(home()).backup(file := files.study.parent / input.backup_file().strip())
-            ui.notification_show(f"{file} holds the ledger and its key: keep it as secret.", duration=None)
-
-    @reactive.effect
-    @reactive.event(input.verify)
-    def verify() -> None:
-        with telling():
-            report = open_ledger(home()).verify(None)
-            faults = "; ".join(report.problems)
-            complete = f"The ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}."
-            ui.notification_show(
-                complete if report.ok else f"The ledger is not complete: {faults}", duration=None
-            )
 
     @reactive.effect
     def keep() -> None:
@@ -147,6 +112,47 @@ def serve(input: Inputs, state: State) -> None:
             return ui.p("Forecasting …", role="status")
         refusal = splitting.result()
         return banner(refusal if isinstance(refusal, str) else "The files changed; forecast all again.")
+
+
+def serve_care(input: Inputs, state: State) -> None:
+    """Give reserves back, back the ledger up and verify it."""
+    files = state.files
+
+    @render.ui
+    def reserves() -> ui.Tag:
+        charges = found.charges if (found := state.account()) else ()
+        open_ones = {
+            each.reserve: each.reserve for each in charges if each.reserve and each.state == RESERVED
+        }
+        if not open_ones:
+            return ui.p("No reserve can be given back.")
+        button = ui.input_action_button("give_back", "Give it back; nothing was drawn")
+        return grid(select_field("reserve", "Reserve of a question", open_ones), button)
+
+    @reactive.effect
+    @reactive.event(input.give_back)
+    def return_reserve() -> None:
+        with telling():
+            ui.notification_show(give_back(files.dataset, input.reserve()))
+            count(state.charged)
+
+    @reactive.effect
+    @reactive.event(input.back_up)
+    def back_up() -> None:
+        with telling():
+            open_ledger(home()).backup(file := files.study.parent / input.backup_file().strip())
+            ui.notification_show(f"{file} holds the ledger and its key: keep it as secret.", duration=None)
+
+    @reactive.effect
+    @reactive.event(input.verify)
+    def verify() -> None:
+        with telling():
+            report = open_ledger(home()).verify(None)
+            faults = "; ".join(report.problems)
+            complete = f"The ledger is complete: {report.n_charges} charges, head {report.head or '(empty)'}."
+            ui.notification_show(
+                complete if report.ok else f"The ledger is not complete: {faults}", duration=None
+            )
 
 
 def _prepared(plan: PlanFile, account: Account | None) -> PreparedPlan:

@@ -98,39 +98,7 @@ def _choices(state: State, kind: str) -> tuple[list[str], list[str]]:
 
 def serve(input: Inputs, state: State) -> None:
     files = state.files
-
-    @reactive.effect
-    @reactive.event(input.kind)
-    def other_kind() -> None:  # a kind keeps only its own fields
-        left, right = _choices(state, input.kind())
-        ui.update_select("left", label=_LEFT.get(input.kind(), "Response"), choices=left)
-        label = "By" if input.kind() in ("survival", "table1") else "Explained by"
-        ui.update_checkbox_group("right", label=label, choices=right, selected=[])
-
-    @reactive.effect
-    def write_formula() -> None:
-        kind, left = input.kind(), quoted(input.left())
-        if kind in _OF_TIMES:
-            left = f"Surv({quoted(input.time())}, {quoted(input.event())})"
-        right = " + ".join(map(quoted, _right(input))) or "1"
-        ui.update_text("formula", value=input.left() if kind == "mean" else f"{left} ~ {right}")
-
-    @render.ui
-    def in_words() -> ui.Tag:
-        path, words = _ASKS[input.kind()]
-        right = ", ".join(_right(input)) or "…"
-        picture = (
-            f'<svg viewBox="0 0 24 24" class="kind" aria-hidden="true"><path d="{path}" fill="none" '
-            'stroke="currentColor" stroke-width="1.5" stroke-linecap="round"/></svg>'
-        )
-        return ui.p(ui.HTML(picture), words.format(left=input.left(), event=input.event(), right=right))
-
-    @render.ui
-    def levels() -> ui.Tag:
-        groups = [name for name in _right(input) if name in _choices(state, "table1")[0]]
-        return select_field(
-            "by_level", "Also the mean response by", {"": "none", **{each: each for each in groups}}
-        )
+    serve_wording(input, state)
 
     @render.ui
     def larger() -> ui.Tag:
@@ -194,6 +162,43 @@ def serve(input: Inputs, state: State) -> None:
     def question_faults() -> ui.Tag:
         plan = state.plan()
         return faults_of([plan] if isinstance(plan, str) else [], "Nothing. Go on with step 3.")
+
+
+def serve_wording(input: Inputs, state: State) -> None:
+    """Show the fields, the formula and the words of a kind of question."""
+
+    @reactive.effect
+    @reactive.event(input.kind)
+    def other_kind() -> None:  # a kind keeps only its own fields
+        left, right = _choices(state, input.kind())
+        ui.update_select("left", label=_LEFT.get(input.kind(), "Response"), choices=left)
+        label = "By" if input.kind() in ("survival", "table1") else "Explained by"
+        ui.update_checkbox_group("right", label=label, choices=right, selected=[])
+
+    @reactive.effect
+    def write_formula() -> None:
+        kind, left = input.kind(), quoted(input.left())
+        if kind in _OF_TIMES:
+            left = f"Surv({quoted(input.time())}, {quoted(input.event())})"
+        right = " + ".join(map(quoted, _right(input))) or "1"
+        ui.update_text("formula", value=input.left() if kind == "mean" else f"{left} ~ {right}")
+
+    @render.ui
+    def in_words() -> ui.Tag:
+        path, words = _ASKS[input.kind()]
+        right = ", ".join(_right(input)) or "…"
+        picture = (
+            f'<svg viewBox="0 0 24 24" class="kind" aria-hidden="true"><path d="{path}" fill="none" '
+            'stroke="currentColor" stroke-width="1.5" stroke-linecap="round"/></svg>'
+        )
+        return ui.p(ui.HTML(picture), words.format(left=input.left(), event=input.event(), right=right))
+
+    @render.ui
+    def levels() -> ui.Tag:
+        groups = [name for name in _right(input) if name in _choices(state, "table1")[0]]
+        return select_field(
+            "by_level", "Also the mean response by", {"": "none", **{each: each for each in groups}}
+        )
 
 
 def _right(input: Inputs) -> list[str]:

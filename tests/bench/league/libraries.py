@@ -137,7 +137,7 @@ def proved(fit: Mapping[str, Any], epsilon: float, delta: float) -> float:
             noise_multiplier=each["multiplier"],
             sensitivity=1.0,
             sampling_rate=each["rate"],
-            count=int(each["times"]),
+            times=int(each["times"]),
         )
         for each in fit["releases"]
     ]

@@ -170,14 +170,14 @@ def profile_picture(
 ) -> Picture:
     """Draw performance profiles of ratios by name: the share of settings in which a ratio is at most τ."""
     ticks = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 100.0)
-    axes = Axes("τ: error over the smallest", "share of settings within τ", ticks, y_log=False, steps=True)
+    axes = Axes("τ: error over the smallest", "share of settings within τ", ticks, y_log=False)
     lines_drawn = []
     for label, (ratios, shown) in lines.items():
         x, y = np.r_[1.0, np.sort(ratios)], np.arange(len(ratios) + 1) / len(ratios)
         inside = x <= largest
-        corners = list(zip(x[inside].tolist(), y[inside].tolist(), strict=True))
-        ends = [*corners, (largest, float(y[inside].max()))]
-        lines_drawn.append(Line(label, ends, replace(shown, shape="")))
+        x, y = np.r_[x[inside], largest], np.r_[y[inside], y[inside].max()]
+        steps = zip(np.repeat(x, 2)[1:].tolist(), np.repeat(y, 2)[:-1].tolist(), strict=True)
+        lines_drawn.append(Line(label, list(steps), replace(shown, shape="")))
     return draw_chart(line_chart(lines_drawn, axes), name, text, "real")
 
 
