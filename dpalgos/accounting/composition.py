@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.events import Dominating, Event, Gaussian, Relation, SampledGaussian
+from dpalgos.accounting.events import Dominating, Event, Gaussian, GaussianNoise, Relation
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.losses import pld_epsilon
 from dpalgos.errors import InputError
@@ -183,7 +183,7 @@ def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
 
 def _has_losses(event: Dominating) -> bool:
     """Return whether losses are finite: noise multipliers and ε may be 0, or so large that they are not."""
-    size = event.noise_multiplier if isinstance(event, Gaussian | SampledGaussian) else event.epsilon
+    size = event.noise_multiplier if isinstance(event, GaussianNoise) else event.epsilon
     return 0 < size < np.inf
 
 

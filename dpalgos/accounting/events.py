@@ -166,19 +166,39 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Gaussian(Event):
-    """A vector with isotropic Gaussian noise, whose composition is exact.
+class GaussianNoise(Event):
+    """Vectors with Gaussian noise.
 
     ``noise_multiplier`` is noise standard deviation over ℓ2 sensitivity (the minimum over replicates).
     """
 
     noise_multiplier: float
 
-    is_additive: ClassVar[bool] = True
-
     @property
     def norm(self) -> float:
         return 2.0
+
+    @property
+    def mu_squared(self) -> float:
+        z = self.noise_multiplier
+        return self.n_charges / (z * z) if z > 0 else inf
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+
+    @property
+    def noise_scale(self) -> FloatArray | None:
+        return None if self.sensitivity is None else np.asarray(self.noise_multiplier * self.sensitivity)
+
+    def negative_log_density(self, noise: FloatArray) -> FloatArray:
+        return np.asarray(noise**2 / 2)
+
+
+@dataclass(frozen=True)
+class Gaussian(GaussianNoise):
+    """A vector with isotropic Gaussian noise, whose composition is exact."""
+
+    is_additive: ClassVar[bool] = True
 
     def renyi(self, orders: FloatArray) -> FloatArray:
         return orders * self.rho
@@ -188,30 +208,15 @@ class Gaussian(Event):
         return Gaussian(self.noise_multiplier, times=self.times)
 
     @property
-    def mu_squared(self) -> float:
-        z = self.noise_multiplier
-        return self.n_charges / (z * z) if z > 0 else inf
-
-    @property
     def rho(self) -> float:
         z = self.noise_multiplier
         return self.n_charges / (2 * z * z) if z > 0 else inf
 
-    def scaled(self, factor: float) -> Self:
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
-
     def with_rho(self, rho: float) -> Self:
         return replace(self, noise_multiplier=float(np.sqrt(self.n_charges / (2 * rho))))
 
-    @property
-    def noise_scale(self) -> FloatArray | None:
-        return None if self.sensitivity is None else np.asarray(self.noise_multiplier * self.sensitivity)
-
     def draw(self, noise: Noise, size: int) -> FloatArray:
         return noise.normal(size)
-
-    def negative_log_density(self, noise: FloatArray) -> FloatArray:
-        return np.asarray(noise**2 / 2)
 
 
 @dataclass(frozen=True)
@@ -228,22 +233,17 @@ class DiscreteGaussian(Gaussian):
 
 
 @dataclass(frozen=True)
-class SampledGaussian(Event):
+class SampledGaussian(GaussianNoise):
     """Gaussian noise on sums over rows that are drawn in secret, each with probability ``sampling_rate``.
 
     A row adds a vector of norm at most half of the sensitivity. Therefore replacing a drawn row moves the sum
     by at most the sensitivity. The charge holds for such sums alone: noise cannot be added to another query
-    in its place.
+    in its place. μ² is as if all rows were drawn.
     """
 
-    noise_multiplier: float
     sampling_rate: float
 
     instead: ClassVar[str] = "choose another estimator, or one whose rows take turns"
-
-    @property
-    def norm(self) -> float:
-        return 2.0
 
     @property
     def has_exact_sampler(self) -> bool:
@@ -259,22 +259,6 @@ class SampledGaussian(Event):
     @property
     def dominating(self) -> "Dominating | None":
         return SampledGaussian(self.noise_multiplier, self.sampling_rate, times=self.times)
-
-    @property
-    def mu_squared(self) -> float:
-        """μ² as if all rows were drawn."""
-        z = self.noise_multiplier
-        return self.n_charges / (z * z) if z > 0 else inf
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
-
-    @property
-    def noise_scale(self) -> FloatArray | None:
-        return None if self.sensitivity is None else np.asarray(self.noise_multiplier * self.sensitivity)
-
-    def negative_log_density(self, noise: FloatArray) -> FloatArray:
-        return np.asarray(noise**2 / 2)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Cube, Event, Gaussian, SampledGaussian, Selection, Sketch
+from dpalgos.accounting.events import Cube, Event, GaussianNoise, Selection, Sketch
 from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.rates import CONFIDENCE
 from dpalgos.audit.trials import ReleasedVector
@@ -105,5 +105,5 @@ def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, fl
     sizes = event.negative_log_density((published - value) / scale)
     if isinstance(event, Cube):
         return sizes[0, is_resolved.all(axis=0)], len(value), 1.0
-    half = 0.5 if isinstance(event, Gaussian | SampledGaussian) else 1.0
+    half = 0.5 if isinstance(event, GaussianNoise) else 1.0
     return sizes[is_resolved], half, half

@@ -112,6 +112,8 @@ EVENTS = [
     [sampled(1.0, sampling_rate=0.02, count=300)],
     [sampled(0.6, sampling_rate=0.2, count=20), gaussian(5.0)],
     [sampled(3.0, sampling_rate=1.0, count=40)],
+    [discrete(3.0, 4)],
+    [discrete(5.0), gaussian(4.0)],
     [pure(0.02, 200)],
     [pure(900.0)],
     [gaussian(8.0), failure(delta=5e-6)],
