@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dpalgos.core.hardened_noise
+import dpalgos.hardened_release
 from data.ledger import open_ledger
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from flows.cli.release import text_of_release
@@ -55,7 +55,7 @@ def visits(n=1500, other=False):
     return table.assign(person=[f"person {each}" for each in person])
 
 
-class Scripted(ScriptedReleases, dpalgos.core.hardened_noise.SecureSpend):
+class Scripted(ScriptedReleases, dpalgos.hardened_release.SecureSpend):
     pass
 
 
@@ -71,7 +71,7 @@ def released(folder, script, monkeypatch, *asked, **options):
 
     def drawn_by_script(plan, sample):
         with monkeypatch.context() as patched:
-            patched.setattr(dpalgos.core.hardened_noise, "SecureSpend", Scripted)
+            patched.setattr(dpalgos.hardened_release, "SecureSpend", Scripted)
             patched.setattr(Scripted, "script", script)
             patched.setattr(Scripted, "published", published)
             return draw(plan, sample)
