@@ -28,6 +28,7 @@ from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.bench.league import page as league
 from tests.builders import CHROMIUM
+from tests.flows.small_project import until
 from tests.reports.devtools import opened_tab
 from tests.reports.synthetic import entry, figure_4b, replaced
 from tests.tasks.test_membership import study  # noqa: F401
@@ -235,6 +236,33 @@ def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(report
             tab.press(*key)
             tab.run("new Promise((done) => setTimeout(done, 300))")
             assert tab.run(shown) != before, name
+
+
+NAMES = """
+(() => { const all = [...document.querySelectorAll("#labels button")];
+const boxes = all.map((each) => each.getBoundingClientRect());
+const cut = (e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1;
+const parts = all.flatMap((e) => [e, e.firstChild]);
+return { names: all.length, cut: parts.filter((e) => e.clientWidth && cut(e)).length,
+  covered: boxes.slice(1).filter((box, place) => box.top < boxes[place].bottom - 1).length }; })()
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_at_line_ends_are_shown_whole_and_cover_no_other(results, page, tmp_path, width):
+    named = {"adassp": "A regression with a name of more than one line at the end of its line in a chart"}
+    named["sheffet_ols"] = "Sketched" + " and again" * 8
+    longer = [replace(each, title=named.get(each.name, each.title)) for each in page.estimators]
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (tmp_path / SCRIPT).write_bytes(page_script())
+    report = render_study(results, replace(page, estimators=tuple(longer)))
+    (folder / "page.html").write_bytes(report.files["report.html"])
+    with opened_tab(folder / "page.html", tmp_path, width=width) as tab:
+        until(lambda: tab.run("document.querySelectorAll('#labels button').length"))
+        found = tab.run(NAMES)
+    assert found["names"] > 4
+    assert (found["cut"], found["covered"]) == (0, 0)
 
 
 A4 = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}

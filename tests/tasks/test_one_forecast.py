@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from flows.page.forecasts import Forecasts
+from tasks.protocol.foreseen import Forecasts
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import Forecast, release_of_advice
 from tasks.advice.releases import forecast_release, simulate_release
