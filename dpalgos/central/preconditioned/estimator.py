@@ -17,8 +17,8 @@ over time.
   which the pooled hazard is even. Integrals over a row are integrals in operational time.
 - With 'first' events, a person has at most one. In a group of periods, rows are shortened to C/c by a factor
   that depends on their covariates and the group alone. Follow-up stops at a cumulative hazard of c, from 1 to
-  1.25 (nμ/1000)^0.23 by the released mean of events (:mod:`dpalgos.central.preconditioned.follow_up`). The sum
-  of a person's scores is clipped at C. It has mean 0 at the true coefficients.
+  1.25 (nμ/1000)^0.23 by the released mean of events (:mod:`dpalgos.central.preconditioned.follow_up`). The
+  sum of a person's scores is clipped at C. It has mean 0 at the true coefficients.
 - With 'all' events, a person's scores are those of counts.
 - In the last steps, white rows are half as long along the baseline hazard and its slope and curve. The
   effects of covariates do not depend on these directions, and thresholds of shorter scores are lower.
