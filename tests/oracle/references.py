@@ -14,6 +14,7 @@ import patsy
 import statsmodels.api as sm
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
+ENDLESS = 30.0  # standard error of a coefficient without a maximum, in standard deviations of its column
 FAMILIES = {
     "gaussian": sm.families.Gaussian(),
     "logistic": sm.families.Binomial(),
@@ -51,11 +52,9 @@ class Fit:
         variance = np.einsum("ij,jk,ik->i", R, self.cov, R)
         return np.where(lost, np.nan, R @ np.nan_to_num(self.beta)), np.sqrt(np.maximum(variance, 0))
 
-    def mean(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean responses at rows, and their standard errors."""
-        eta, sd = self.along(np.asarray(patsy.dmatrix(self.info, frame)))
-        link = self.family.link
-        return link.inverse(eta), np.abs(link.inverse_deriv(eta)) * sd
+    def at(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return linear predictors at rows, and their standard errors."""
+        return self.along(np.asarray(patsy.dmatrix(self.info, frame)))
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,8 +103,8 @@ def glm(
     to = back @ identified
     beta, cov = to @ np.asarray(fitted.params), to @ bread @ (score.T @ score) @ bread @ to.T
     lost = (np.abs(null @ back.T) > 1e-7).any(axis=0) if len(null) else np.zeros(len(beta), bool)
-    if kind != "gaussian" and (np.abs(M @ np.asarray(fitted.params)).max() > 30 or not fitted.converged):
-        lost[:] = True  # separated, or no maximum
+    if kind != "gaussian":
+        lost |= (not fitted.converged) | (np.diag(identified @ bread @ identified.T) > ENDLESS**2)
     return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
 
 
@@ -169,7 +168,9 @@ def cox(right: str, f: pd.DataFrame, last: float) -> Fit:
     stop, event, entry = 1 + np.minimum(f.t, last), f.e * (f.t <= last), 1 + f.start - 1e-9
     model = sm.PHReg(stop, (Z - Z.mean(axis=0))[:, used] / unit, event, entry=entry, ties="breslow").fit()
     beta, cov = np.full(len(names), np.nan), np.full((len(names), len(names)), np.nan)
-    beta[used], cov[np.ix_(used, used)] = model.params / unit, model.cov_params() / np.outer(unit, unit)
+    is_endless = np.sqrt(np.diag(model.cov_params())) > ENDLESS
+    beta[used] = np.where(is_endless, np.nan, model.params / unit)
+    cov[np.ix_(used, used)] = model.cov_params() / np.outer(unit, unit)
     return Fit(names, beta, cov, X.design_info, None)
 
 

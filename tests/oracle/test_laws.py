@@ -51,12 +51,18 @@ PUBLIC = {  # each public name, and the field of recipes or the door that asks i
 
 
 def limit_of(door, recipe, pair):
-    """Return the stated limit of an estimate; without one, that of the law."""
+    """Return what the stated limits of an estimate allow together; without one, what the law allows."""
+    stated = [Limit()]
     for entry in LIMITS:
         is_of_pair = door in entry["doors"] and pair.name.startswith(tuple(entry["answers"]))
         if is_of_pair and all(getattr(recipe, name) in values for name, values in entry["recipe"].items()):
-            return Limit(**entry["limit"])
-    return Limit()
+            stated.append(Limit(**entry["limit"]))
+    return Limit(
+        tolerance=max(each.tolerance for each in stated),
+        narrowest=min(each.narrowest for each in stated),
+        widest=max(each.widest for each in stated),
+        covers=any(each.covers for each in stated),
+    )
 
 
 @cache
@@ -111,6 +117,7 @@ FOUND = [  # recipes that once failed
     ("poisson", Recipe(seed=785, counts="large", bounds="×10", weights="steep")),
     ("logit", Recipe(n=2000, seed=842, events="separated", units="centered", order="sorted")),
     ("logit", Recipe(n=500, seed=827, x="far", events="separated", missing="x", weights="mild")),
+    ("logit", Recipe(n=500, seed=25969, x="far", events="separated", people="ill come often")),
     ("means", Recipe(x="skewed", y="constant", bounds="narrow 15%", **PEOPLE)),
 ]
 
