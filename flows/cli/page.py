@@ -36,7 +36,7 @@ def _confirm_query(file: str, folder: Path) -> None:
     """Ask whether a query of a study file may run; one that the person has typed may."""
     from data.tables.sources import source_of
     from flows.confirm import confirm_query_of, confirm_typed_query
-    from flows.page.files import declared_in
+    from tasks.protocol.draft import declared_in
 
     study = folder / file
     if not file.endswith(".toml"):

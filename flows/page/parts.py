@@ -6,7 +6,7 @@ from typing import Any
 
 from shiny import ui
 
-from flows.page.files import OPEN, quoted_entry, text_of_list
+from tasks.own_table.typed import OPEN, quoted_entry, text_of_list
 
 _SCRIPT = """
 const dark = matchMedia("(prefers-color-scheme: dark)");

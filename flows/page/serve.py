@@ -16,14 +16,14 @@ from starlette.routing import Router
 
 from data.store.folders import atomic_write, home
 from flows.local_server import in_url, listening_at, loopback
-from flows.page.files import PageFiles, opened_files
-from flows.page.forecasts import Forecasts
 from flows.page.parts import HEADER
 from flows.page.releasing import Releasing
 from flows.page.start import remember, start_app
 from flows.page.state import State
 from flows.page.steps import budget, columns, forecast, questions, release
 from tasks.errors import SpecError
+from tasks.protocol.draft import Draft, opened_files
+from tasks.protocol.foreseen import Forecasts
 
 _STEPS = {
     "1 Columns": columns,
@@ -34,7 +34,7 @@ _STEPS = {
 }
 
 
-def page_app(files: PageFiles) -> App:
+def page_app(files: Draft) -> App:
     """Return the application of a page; each window reads the files anew."""
     releasing, forecasts = Releasing(files.study.parent), Forecasts()
     files.results.mkdir(mode=0o700, exist_ok=True)
@@ -134,7 +134,7 @@ class Desk:
         self.router = Router(default=start_app(folder, self.open))
         self._places: dict[Path, str] = {}
 
-    def open(self, files: PageFiles) -> str:
+    def open(self, files: Draft) -> str:
         """Return the place of a table's page; a page that was opened before goes on."""
         study = files.study.resolve()
         if study not in self._places:

@@ -13,15 +13,15 @@ from data.store.folders import atomic_write, home, read_json, sha256_file
 from data.tables.demo import demo_study
 from data.tables.queries import Query
 from data.tables.sources import source_of
-from flows.page.files import PageFiles, declared_in, opened_files
 from flows.page.parts import document, grid, select_field
 from flows.page.state import telling
 from tasks.errors import SpecError
+from tasks.protocol.draft import Draft, declared_in, opened_files
 
 _KINDS = (".csv", ".tsv", ".parquet", ".toml")
 _MOST = 20  # tables of each list
 _GO = "Shiny.addCustomMessageHandler('go', (to) => location.assign(to.place));"
-Opener = Callable[[PageFiles], str]  # returns the place of a table's page
+Opener = Callable[[Draft], str]  # returns the place of a table's page
 
 
 def recent_studies() -> list[Path]:

@@ -9,10 +9,10 @@ from shiny import reactive, ui
 from data.errors import DataError, LedgerError
 from data.ledger import Account
 from dpalgos import InputError
-from flows.page.files import PageFiles
-from flows.page.forecasts import Forecasts
 from flows.page.releasing import Releasing
 from tasks.errors import SpecError
+from tasks.protocol.draft import Draft
+from tasks.protocol.foreseen import Forecasts
 from tasks.protocol.plan_file import PlanFile, digest_of, read_plan
 from tasks.protocol.prepare import PreparedPlan
 from tasks.release.spending import account_if_open
@@ -23,7 +23,7 @@ REFUSED = (SpecError, DataError, InputError)
 class State:
     """One window of the page."""
 
-    def __init__(self, files: PageFiles, releasing: Releasing, forecasts: Forecasts) -> None:
+    def __init__(self, files: Draft, releasing: Releasing, forecasts: Forecasts) -> None:
         self.files, self.releasing, self.forecasts = files, releasing, forecasts
         self.changed: reactive.Value[int] = reactive.value(0)  # each edit of the files
         self.charged: reactive.Value[int] = reactive.value(0)  # each change of the ledger
@@ -32,7 +32,7 @@ class State:
         self.prepared: reactive.Value[PreparedPlan | None] = reactive.value(None)
 
     @contextmanager
-    def editing(self) -> Iterator[PageFiles]:
+    def editing(self) -> Iterator[Draft]:
         """Edit the files and write them; tell the person what is refused."""
         with telling():
             yield self.files

@@ -110,6 +110,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
     about: dict[str, Any] = {
         "title": page.title,
         "headline": layout.sentence,
+        "epsilon": head.where.epsilon if head else None,
         "panel": panel,
         "errors": layout.errors,
     }

@@ -72,23 +72,25 @@ document.getElementById("share")?.addEventListener("click", async (event) => {
     const here = at ?? (places.includes(home[axis]) ? home[axis] : Math.max(...places)); // the pointer's place, or the headline's
     const there = new Map(rows.filter((row) => row.x === here).map((row) => [row.line, row]));
     const ends = items("ends").map(([row, path]) => ({ row, y: path.getBoundingClientRect().top - top, line: row.line })).sort((a, b) => a.y - b.y);
-    const room = 18, whole = labels.clientHeight;
-    ends.forEach((end, place) => (end.y = Math.max(end.y, place ? ends[place - 1].y + room : 0)));
-    for (let place = ends.length - 1, most = whole - room; place >= 0 && ends[place].y > most; place--, most -= room) ends[place].y = most;
     const symbol = { n: home.symbol, epsilon: "ε", steps: "T" }[axis] ?? axis;
     title.textContent = `${metric.length < 2 ? `${metric.value}; ` : ""}at ${symbol} = ${here.toLocaleString("en")}`;
-    labels.replaceChildren(...ends.map(({ row, y, line }) => {
+    labels.replaceChildren(...ends.map(({ row, line }) => {
       const [name, words, value] = ["button", "i", "span"].map((tag) => document.createElement(tag)), shown = there.get(line);
       words.textContent = line.replace(/, tight$/, "").replace(/, paper's$/, " (paper’s noise)");
       Object.assign(name, { type: "button", title: line, disabled: row.role === "zero" || !!row.of || !row.role || row.role === "nonprivate" });
       value.textContent = shown ? short(shown.mean) : "";
-      name.style.top = `${y}px`;
       name.style.borderColor = line === focus ? styles[line].color : styles[line].own ? "currentColor" : "transparent";
       name.setAttribute("aria-pressed", line === focus);
       name.append(words, " ", value);
       name.addEventListener("click", () => drawn.view.signal("focus", line).runAsync().then(() => { name_lines(); keep("line", line); [...labels.children].find((each) => each.ariaPressed === "true")?.focus(); }));
       return name;
     }));
+    const names = [...labels.children], heights = names.map((name) => name.offsetHeight + 1); // long names have two lines
+    let edge = 0;
+    ends.forEach((end, place) => (edge = (end.y = Math.max(end.y, edge)) + heights[place]));
+    labels.parentElement.style.minHeight = `${heights.reduce((sum, height) => sum + height, 0)}px`;
+    edge = labels.clientHeight;
+    for (let place = names.length - 1; place >= 0; place--) names[place].style.top = `${(edge = Math.min(ends[place].y, edge - heights[place]))}px`;
   }
   async function draw() {
     const kept = drawn?.view.getState().signals ?? {};

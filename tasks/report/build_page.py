@@ -210,7 +210,7 @@ def build_page(
         ),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
-        panel_word=traits.panel_word,
+        panel_word=traits.panel_word if len({each.source for each in problems.values()}) == 1 else "panel",
         population=_population(problem, manifest["data"]),
         populations={p.name: _population(p.problem, manifest["data"])[0] for p in spec.panels},
         without_signal=_without_signal(results),

@@ -1,5 +1,6 @@
 """The schema of ``flows/studies/*.toml``, and the expansion of a study into blocks of cells."""
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,7 @@ import dpalgos
 from data.dataset import Dataset
 from data.errors import DataError
 from data.fetch.raw import RawFile
-from data.results.printed_figures import PrintedFigure
-from data.results.table import LIMIT
+from data.results.table import LIMIT, PrintedFigure
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once
@@ -378,7 +378,8 @@ class StudySpec(Strict):
         """Return the study's blocks: by panel and size, and by replicates where a block would last long.
 
         None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000,
-        with one rule for δ and one calibration, where the panel measures errors.
+        with one rule for δ and one calibration, where the panel measures errors: at all sizes of the
+        headline's panel, and in other panels at the size of their tables.
         """
         count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
@@ -387,8 +388,10 @@ class StudySpec(Strict):
                 source = (data_sources or {}).get(problem.source, "real")
             rule = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
             limit = [(LIMIT, rule)] if with_limit and measure_of(problem).has_limit else []
+            of_table = min(grid.n, key=lambda n: abs(math.log(n / self.headline.n)))
             for n in grid.n:
-                cells = tuple(self._cells(panel, n, grid, limit))
+                has_limit = panel.name == self.headline.panel or n == of_table
+                cells = tuple(self._cells(panel, n, grid, limit if has_limit else []))
                 every: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
                 drawn = Replicates(**every, first=0, count=count, of=count)
                 blocks += bundle(cells, problem, drawn, source)

@@ -104,7 +104,9 @@ def glm(
     beta, cov = to @ np.asarray(fitted.params), to @ bread @ (score.T @ score) @ bread @ to.T
     lost = (np.abs(null @ back.T) > 1e-7).any(axis=0) if len(null) else np.zeros(len(beta), bool)
     if kind != "gaussian":
-        lost |= (not fitted.converged) | (np.diag(identified @ bread @ identified.T) > ENDLESS**2)
+        centered, own = (np.diag(each @ bread @ each.T) for each in (identified, to))
+        variance = np.minimum(centered, own * np.append(1, scale) ** 2)  # the intercept's at either origin
+        lost |= (not fitted.converged) | (variance > ENDLESS**2)
     return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
 
 

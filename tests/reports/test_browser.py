@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import uvicorn
 
-from flows import website
+from flows import serve
 from flows.studies.find_study import readable_studies
 from reports.pages.index import render_index
 from reports.pages.release_page import render_release
@@ -28,6 +28,7 @@ from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import scorecard_page
 from tests.bench.league import page as league
 from tests.builders import CHROMIUM
+from tests.flows.small_project import until
 from tests.reports.devtools import opened_tab
 from tests.reports.synthetic import entry, figure_4b, replaced
 from tests.tasks.test_membership import study  # noqa: F401
@@ -237,6 +238,33 @@ def test_the_tab_key_reaches_each_menu_in_sight_and_the_arrow_keys_choose(report
             assert tab.run(shown) != before, name
 
 
+NAMES = """
+(() => { const all = [...document.querySelectorAll("#labels button")];
+const boxes = all.map((each) => each.getBoundingClientRect());
+const cut = (e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1;
+const parts = all.flatMap((e) => [e, e.firstChild]);
+return { names: all.length, cut: parts.filter((e) => e.clientWidth && cut(e)).length,
+  covered: boxes.slice(1).filter((box, place) => box.top < boxes[place].bottom - 1).length }; })()
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_at_line_ends_are_shown_whole_and_cover_no_other(results, page, tmp_path, width):
+    named = {"adassp": "A regression with a name of more than one line at the end of its line in a chart"}
+    named["sheffet_ols"] = "Sketched" + " and again" * 8
+    longer = [replace(each, title=named.get(each.name, each.title)) for each in page.estimators]
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (tmp_path / SCRIPT).write_bytes(page_script())
+    report = render_study(results, replace(page, estimators=tuple(longer)))
+    (folder / "page.html").write_bytes(report.files["report.html"])
+    with opened_tab(folder / "page.html", tmp_path, width=width) as tab:
+        until(lambda: tab.run("document.querySelectorAll('#labels button').length"))
+        found = tab.run(NAMES)
+    assert found["names"] > 4
+    assert (found["cut"], found["covered"]) == (0, 0)
+
+
 A4 = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 FOLDED = "[...document.querySelectorAll('details > :not(summary)')].filter(e => !e.checkVisibility()).length"
 WHOLE = "[...document.querySelectorAll('figure, tr')].every(e => getComputedStyle(e).breakInside == 'avoid')"
@@ -294,10 +322,10 @@ PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='r
 @pytest.fixture
 def served(tmp_path, monkeypatch):
     """A function that puts pages into ``/reports`` of a server and returns what Chromium makes of one."""
-    monkeypatch.setattr(website, "_knows", lambda headers, authentication: True)
+    monkeypatch.setattr(serve, "_knows", lambda headers, authentication: True)
     folder = tmp_path / "out"
     folder.mkdir()
-    whole = website.with_reports(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
+    whole = serve.with_reports(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
 

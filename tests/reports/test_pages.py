@@ -26,7 +26,7 @@ from reports.pages.index import render_index
 from reports.pages.study import render_study
 from reports.ranking import rank
 from reports.render import SCRIPT
-from reports.writing import error_bar, num
+from reports.writing import error_bar, num, num_in
 from tasks.report.build_page import _assumptions
 from tests.reports.synthetic import entry, figure_4b, measured, replaced
 
@@ -155,7 +155,8 @@ def test_what_a_run_writes_makes_an_index(report, standin_report):
     assert [each for each in Loads(html).loaded if not each.startswith("data:")] == [SCRIPT]
     assert len(Loads(html).ids) == len(set(Loads(html).ids))
     assert "<script>alert" not in html
-    shown = "stand-in, not the real data", 'href="housing/report.html"', escape(report.about["headline"])
+    factor = num_in(one.cost, *one.page["factor"][1:])
+    shown = "stand-in, not the real data", 'href="housing/report.html"', report.about["title"], f"× {factor}"
     html = html.replace("\u00a0", " ")
     assert [words for words in shown if words not in html] == []
 
@@ -188,6 +189,14 @@ def test_the_index_writes_a_factor_as_its_page_does(report):
     errors = {"private": (0.5, 0.01), "method": (0.49, 0.01), "zero": (1.0, 0.0)}
     small = entry(report, "small", {"errors": errors, "factor": [1.016, 1.002, 1.031]})
     assert "× 1.016" in render_index([small])["index.html"].decode()
+
+
+def test_the_index_of_all_shipped_studies_has_at_most_600_words(report):
+    titles = {name: find_study(name).title for name in study_names()}
+    entries = [entry(report, name, {"title": title, "trial": "Trial run"}) for name, title in titles.items()]
+    html = render_index(entries)["index.html"].decode()
+    main = re.sub(r"<[^>]*>", " ", html[html.index("<main") :])
+    assert 300 < len(main.split()) <= 600
 
 
 def few(results):

@@ -37,9 +37,9 @@ from tests.builders import declared_column, refused
 def test_smoke_keeps_the_ends_and_one_budget():
     study = find_study("housing")
     blocks = study.blocks("smoke", replicates=3, seed=0)
-    assert {block.replicates.n for block in blocks} == {100, 20600}
+    assert {each.replicates.n for each in blocks if each.replicates.panel == "public"} == {100, 20600}
     assert {cell.epsilon for block in blocks for cell in block.cells} == {None, 0.5, LIMIT}
-    rules = {"public": {"", "1/n^2"}, "paper": {"", "10/n^1.1"}}
+    rules = {"public": {"", "1/n^2"}, "paper": {"", "10/n^1.1"}, "chronic conditions": {"", "1/n^2"}}
     assert all({cell.delta_rule for cell in block.cells} == rules[block.replicates.panel] for block in blocks)
     whole = study.blocks("paper", replicates=3, seed=0)
     assert {cell.estimator for block in blocks for cell in block.cells} == {e.name for e in study.estimators}
@@ -313,16 +313,34 @@ def method(cell):
 
 
 def test_every_private_method_also_has_next_to_no_noise(monkeypatch):
-    """On the same rows in the same repetitions, with one rule for δ and one calibration."""
+    """On the same rows in the same repetitions, with one rule for δ and one calibration.
+
+    The headline's panel has them at all sizes, the others at one, to save time.
+    """
     monkeypatch.setattr(StudySpec, "_by_forecast", lambda *args: [{}] * len(args[-1]))
     n_cells = 0
     for spec in readable_studies():
-        for block in spec.blocks("smoke", replicates=2, seed=1):
-            private = [cell for cell in block.cells if cell.epsilon is not None]
-            found = Counter(method(cell) for cell in private if cell.epsilon == LIMIT)
-            expected = {method(cell) for cell in private} if measure_of(block.problem).has_limit else set()
-            assert found == Counter(expected), (spec.name, block.key)
-            n_cells += len(expected)
+        found: dict[tuple[str, int], dict[bool, Counter]] = {}  # by panel and size: the cells of each method
+        for block in spec.blocks("standard", replicates=2, seed=1):
+            place = found.setdefault(
+                (block.replicates.panel, block.replicates.n), {True: Counter(), False: Counter()}
+            )
+            if measure_of(block.problem).has_limit and block.replicates.first == 0:
+                for cell in block.cells:
+                    if cell.epsilon is not None:
+                        place[cell.epsilon == LIMIT][method(cell)] += 1
+        measured = {place: counts for place, counts in found.items() if counts[False]}
+        for panel in {panel for panel, _ in measured}:
+            sizes = [n for name, n in measured if name == panel]
+            have = [n for n in sizes if measured[panel, n][True]]
+            assert have == sizes if panel == spec.headline.panel else len(have) == 1, (spec.name, panel)
+            for n in have:
+                assert measured[panel, n][True] == Counter(set(measured[panel, n][False])), (
+                    spec.name,
+                    panel,
+                    n,
+                )
+                n_cells += len(measured[panel, n][True])
     assert n_cells > 100
 
 

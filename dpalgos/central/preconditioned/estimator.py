@@ -9,20 +9,20 @@ Each row adds its score, clipped to a threshold C that is public or released. Co
 units in which they are of order one, such as a quarter of the width of their bounds. Units affect accuracy
 only.
 
-Times to an event (``counted_events``): rows are pieces of the follow-up of persons within public periods,
-in the order of time. A piece has the covariates of its row of data, which were known when it began. How
-rows are divided changes nothing: the score of a person is a sum over time.
+Times to an event (``counted_events``): a row is followed from one time to another. It has covariates that
+were known when it began. How follow-up is divided into rows changes nothing: the score of a person is a sum
+over time.
 
 - The life table comes first (:mod:`dpalgos.central.preconditioned.life_table`). It gives operational time, in
-  which the pooled hazard is even. The offset of a piece is the logarithm of its operational time.
-- With 'first' events, a person has at most one. Rows are shortened by their covariates alone, to C/c.
-  Follow-up stops at a cumulative hazard of c, from 1 to 1.25 (nμ/1000)^0.23 by the released mean of events
-  (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
-  mean 0 at the true coefficients.
+  which the pooled hazard is even. Integrals over a row are integrals in operational time.
+- With 'first' events, a person has at most one. In a group of periods, rows are shortened to C/c by a factor
+  that depends on their covariates and the group alone. Follow-up stops at a cumulative hazard of c, from 1 to
+  1.25 (nμ/1000)^0.23 by the released mean of events (:mod:`dpalgos.central.preconditioned.follow_up`). The
+  sum of a person's scores is clipped at C. It has mean 0 at the true coefficients.
 - With 'all' events, a person's scores are those of counts.
 - In the last steps, white rows are half as long along the baseline hazard and its slope and curve. The
   effects of covariates do not depend on these directions, and thresholds of shorter scores are lower.
-- In means and moments, the pieces of a person weigh as parts of the follow-up, which sum to 1. Sums of
+- In means and moments, the rows of a person weigh as parts of the follow-up, which sum to 1. Sums of
   scores and curvatures are clipped as a whole.
 
 If hazards are not proportional, coefficients solve E[Σ w u M_c] = 0. M_c is an event less the cumulative
@@ -305,7 +305,7 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         default=None,
     )
     n_periods: int | None = count(
-        "with counted_events: the number of public periods of a life table, of which rows are pieces",
+        "with counted_events: the number of public periods of a life table, in which rows are followed",
         default=None,
     )
 

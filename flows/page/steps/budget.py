@@ -7,10 +7,10 @@ from shiny import Inputs, reactive, render, ui
 from data.ledger import Account, open_ledger
 from data.ledger.charges import RESERVED
 from data.store.folders import home
-from flows.page.files import number_of
 from flows.page.parts import banner, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, count, telling
 from reports.charts.budgets import budget_gauge
+from tasks.own_table.typed import number_of
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.prepare import PreparedPlan, check_reservable, prepare_plan
 from tasks.protocol.registration import is_released

@@ -5,9 +5,9 @@ from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.files import OPEN, codes_of, list_of, number_of
 from flows.page.parts import check_boxes, faults_of, folded, grid, lines_field, select_field, text_field
 from flows.page.state import State, text_of
+from tasks.own_table.typed import OPEN, codes_of, list_of, number_of
 
 UNITS = {
     "one": "Yes. Each row is protected.",

@@ -6,13 +6,13 @@ from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from flows.page.files import list_of, number_of
-from flows.page.forecasts import EPSILONS, lines_of, needed, needed_times
 from flows.page.parts import banner, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State
 from reports.charts.budgets import half_width_chart
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
+from tasks.own_table.typed import list_of, number_of
+from tasks.protocol.foreseen import EPSILONS, lines_of, needed, needed_times
 from tasks.protocol.plan_file import PlanFile
 
 _ABOUT = (

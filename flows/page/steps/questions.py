@@ -1,20 +1,12 @@
 """The second step: the questions that one budget pays for."""
 
-from typing import Any
-
 from shiny import Inputs, reactive, render, ui
 
 from dpalgos.spelling import quoted
 from flows.page.parts import check_boxes, faults_of, folded, grid, select_field, table, text_field
 from flows.page.state import State, text_of
+from tasks.protocol.draft import KINDS, QuestionDraft, text_of_question
 
-KINDS = {
-    "regression": "Regression",
-    "table1": "Baseline table",
-    "survival": "Survival curves",
-    "hazard": "Hazard ratios",
-    "mean": "Mean of a column",
-}
 _ASKS = {  # a picture of 24 × 24, and the question in words, with places for columns
     "regression": ("M3 21V3M3 21h18M5 18L20 6M8 12v.1M12 15v.1M15 7v.1", "Does {right} explain {left}?"),
     "table1": ("M3 4h18v16H3zM3 9h18M3 14h18M10 4v16", "What do groups of {left} look like: {right}?"),
@@ -25,7 +17,7 @@ _ASKS = {  # a picture of 24 × 24, and the question in words, with places for c
 _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
 _TARGETS = {"robust": "outliers count less", "least squares": "least squares"}
 _EVENTS = {"first": "the first event", "all": "all events"}
-_OF_TIMES, _OF_COLUMNS = ["survival", "hazard"], ["table1", "survival", "mean"]
+_OF_TIMES = ["survival", "hazard"]
 _HAS_TIMES = f"{_OF_TIMES}.includes(input.kind)"
 _IS_MODEL = "['regression', 'hazard'].includes(input.kind)"
 _LEFT = {"regression": "Response", "table1": "Groups", "mean": "Column"}
@@ -109,23 +101,19 @@ def serve(input: Inputs, state: State) -> None:
     @reactive.effect
     @reactive.event(input.add)
     def add() -> None:
-        question = question_of(
-            input.kind(),
-            input.formula(),
-            files.questions,
+        question = QuestionDraft(
+            kind=input.kind(),
+            formula=input.formula(),
             family=input.family(),
             target=input.target(),
             events=input.events(),
             test=input.test(),
-            nested_in=text_of(input.nested_in),
+            submodel=text_of(input.nested_in),
             has_interval=files.has_intervals and not input.no_interval(),
-        )
-        if same := next(
-            (each for each in files.questions if {**each, "name": ""} == {**question, "name": ""}), None
-        ):
-            ui.notification_show(f"The plan has this question as {same['name']!r}.", type="warning")
+        ).named(files.questions)
+        if same := files.same_as(question):
+            ui.notification_show(f"The plan has this question as {same!r}.", type="warning")
             return
-        before = dict(files.means_by)
         with state.editing():
             files.questions.append(question)
             if input.kind() == "regression" and (by := text_of(input.by_level)):
@@ -135,15 +123,13 @@ def serve(input: Inputs, state: State) -> None:
         if isinstance(refusal, str):
             ui.notification_show(refusal, type="error", duration=None)
             with state.editing():
-                files.questions.pop()
-                files.means_by = before
+                files.without(question["name"])
 
     @reactive.effect
     @reactive.event(input.remove)
     def remove() -> None:
         with state.editing():
-            files.questions[:] = [each for each in files.questions if each["name"] != input.which()]
-            files.means_by.pop(input.which(), None)
+            files.without(input.which())
 
     @render.ui
     def questions_so_far() -> ui.Tag:
@@ -205,43 +191,3 @@ def _right(input: Inputs) -> list[str]:
     """Return the chosen covariates; the response is none of them."""
     is_other = input.kind() in _OF_TIMES
     return [name for name in input.right() if is_other or name != input.left()]
-
-
-def question_of(
-    kind: str,
-    formula: str,
-    others: list[dict[str, Any]],
-    *,
-    family: str = "",
-    target: str = "robust",
-    events: str = "first",
-    test: str = "",
-    nested_in: str = "",
-    has_interval: bool = True,
-) -> dict[str, Any]:
-    """Return a question as a plan has it, under a name that no other question has."""
-    taken = {each["name"] for each in others}
-    title = KINDS[kind].lower()
-    names = (title if number == 1 else f"{title} {number}" for number in range(1, len(taken) + 2))
-    question: dict[str, Any] = {"name": next(name for name in names if name not in taken)}
-    if not has_interval and not nested_in:
-        question["interval"], test = 0, ""
-    if kind in _OF_COLUMNS:
-        return question | {kind: formula.strip()}
-    question["formula"] = formula.strip()
-    if nested_in:
-        question["submodel"] = nested_in
-    elif kind == "regression":
-        question |= {"family": family} if family else {"params": {"interval_target": target}}
-    elif kind == "hazard" and events != "first":
-        question["params"] = {"events": events}
-    return question | ({"test": [test.strip()]} if test.strip() else {})
-
-
-def text_of_question(question: dict[str, Any]) -> str:
-    """Return a question as one line."""
-    text = next(str(question[key]) for key in ("formula", "table1", "survival", "mean") if key in question)
-    targets = [f"{term} within ± {width}" for term, width in question.get("precision", {}).items()]
-    about = question.get("family") or ("submodel" in question and f"nested in {question['submodel']}")
-    targets += ["without an interval"] * (question.get("interval") == 0)
-    return "; ".join([f"{text} ({about})" if about else text, *targets])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from flows.page.files import codes_of, list_of, number_of, opened_files, quoted_entry, text_of_list
-from flows.page.forecasts import needed, needed_times
-from flows.page.steps.questions import question_of, text_of_question
 from reports.charts.budgets import budget_gauge, half_width_chart
 from tasks.errors import SpecError
+from tasks.own_table.typed import codes_of, list_of, number_of, quoted_entry, text_of_list
+from tasks.protocol.draft import QuestionDraft, opened_files, text_of_question
+from tasks.protocol.foreseen import needed, needed_times
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
 from tests.flows.page.driving import people, served
@@ -24,6 +24,10 @@ COLUMNS = [
 def files(tmp_path):
     (tmp_path / "My table.csv").write_text(CSV)
     return opened_files("My table.csv", tmp_path)
+
+
+def question_of(kind, formula, others, **facts):
+    return QuestionDraft(kind=kind, formula=formula, **facts).named(others)
 
 
 def declare(files):
@@ -149,7 +153,7 @@ def test_a_text_with_a_comma_is_one_category():
 def test_questions_have_names_of_their_own():
     first = question_of("regression", "y ~ x", [], family="logistic", test="x = 0")
     second = question_of("regression", "y ~ z", [first])
-    nested = question_of("regression", "y ~ 1", [first, second], nested_in="regression")
+    nested = question_of("regression", "y ~ 1", [first, second], submodel="regression")
     assert first == {"name": "regression", "formula": "y ~ x", "family": "logistic", "test": ["x = 0"]}
     assert (second["name"], second["params"]) == ("regression 2", {"interval_target": "robust"})
     assert nested == {"name": "regression 3", "formula": "y ~ 1", "submodel": "regression"}

@@ -3,10 +3,10 @@
 import pytest
 
 from data.tables.demo import demo_study
-from flows.page.files import opened_files
 from flows.page.serve import Desk, opened_browser
 from flows.page.start import _copied, recent_studies
 from tasks.errors import SpecError
+from tasks.protocol.draft import opened_files
 from tests.builders import refused
 from tests.flows.page.driving import click, people, served, window
 from tests.flows.small_project import until

@@ -1,4 +1,4 @@
-"""Forecasts for a page, from its study file and plan: no row is read."""
+"""Forecasts of a plan's questions by ε and by size, from its study file and plan: no row is read."""
 
 import math
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
-"""The study file and the plan of a page, as plain data, and as the files that the command line reads."""
+"""A study file and a plan while a person writes them: plain data, and the files that commands read."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import count
 from pathlib import Path
@@ -15,19 +14,70 @@ from data.store.folders import atomic_write, sha256_file
 from data.tables.schema import table_schema
 from data.tables.sources import Source, name_of, source_of
 from tasks.errors import SpecError
+from tasks.own_table.typed import OPEN
 from tasks.study.own_data import checked_data, read_toml
 
-OPEN = "?"  # a value that a person has still to state
 _FORMATS = ("docx", "tex", "md", "csv")
-_ENTRY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)')
-_DECIMAL_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})")  # 1,500 may be 1.5 or 1500, and is refused
-_OF_CATEGORY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^=]*?)\s*(?:=(.*))?', re.DOTALL)
 _BY_TABLE = {"models": "formula", "means": "mean"}
 
 
+KINDS = {
+    "regression": "Regression",
+    "table1": "Baseline table",
+    "survival": "Survival curves",
+    "hazard": "Hazard ratios",
+    "mean": "Mean of a column",
+}
+_OF_COLUMNS = ("table1", "survival", "mean")  # kinds whose text is no formula of a model
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionDraft:
+    """A question as a person states it; what does not belong to its kind is left out."""
+
+    kind: str
+    formula: str
+    family: str = ""
+    target: str = "robust"  # of the intervals of a linear regression
+    events: str = "first"  # of a person, whose hazards are compared
+    test: str = ""
+    submodel: str = ""  # the question in which it is nested
+    has_interval: bool = True
+
+    def named(self, others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the question as a plan has it, under a name that no other question has."""
+        taken, title = {each["name"] for each in others}, KINDS[self.kind].lower()
+        names = (title if number == 1 else f"{title} {number}" for number in count(1))
+        question: dict[str, Any] = {"name": next(name for name in names if name not in taken)}
+        if not self.has_interval and not self.submodel:
+            question["interval"] = 0
+        if self.kind in _OF_COLUMNS:
+            return question | {self.kind: self.formula.strip()}
+        question["formula"] = self.formula.strip()
+        if self.submodel:
+            question["submodel"] = self.submodel
+        elif self.kind == "regression":
+            question |= (
+                {"family": self.family} if self.family else {"params": {"interval_target": self.target}}
+            )
+        elif self.kind == "hazard" and self.events != "first":
+            question["params"] = {"events": self.events}
+        has_test = self.test.strip() and "interval" not in question
+        return question | ({"test": [self.test.strip()]} if has_test else {})
+
+
+def text_of_question(question: Mapping[str, Any]) -> str:
+    """Return a question as one line."""
+    text = next(str(question[key]) for key in ("formula", *_OF_COLUMNS) if key in question)
+    targets = [f"{term} within ± {width}" for term, width in question.get("precision", {}).items()]
+    about = question.get("family") or ("submodel" in question and f"nested in {question['submodel']}")
+    targets += ["without an interval"] * (question.get("interval") == 0)
+    return "; ".join([f"{text} ({about})" if about else text, *targets])
+
+
 @dataclass
-class PageFiles:
-    """The two files of a page; another window or editor may have written them since."""
+class Draft:
+    """A study file and a plan; another window or editor may have written them since."""
 
     study: Path
     kinds: Mapping[str, str]  # by column of the table: "number", "whole number", "text" or a declared kind
@@ -70,9 +120,19 @@ class PageFiles:
         """Return what is missing or wrong in the study file, in sentences; no row is read."""
         return checked_data(self.study, besides_open)[1]
 
-    def again(self) -> "PageFiles":
+    def again(self) -> "Draft":
         """Return the files as another window reads them now."""
         return _known(self.study, self.kinds)
+
+    def same_as(self, question: Mapping[str, Any]) -> str:
+        """Return the name of the question that is the same in all but its name; empty if there is none."""
+        alike = (each["name"] for each in self.questions if {**each, "name": ""} == {**question, "name": ""})
+        return next(alike, "")
+
+    def without(self, name: str) -> None:
+        """Take a question out, and its table of means."""
+        self.questions[:] = [each for each in self.questions if each["name"] != name]
+        self.means_by.pop(name, None)
 
     def keep(self) -> None:
         """Write both files; refuse to replace what others wrote since."""
@@ -111,8 +171,8 @@ def _without_interval(question: dict[str, Any]) -> dict[str, Any]:
     return plain if "submodel" in plain else {**plain, "interval": 0}
 
 
-def opened_files(written: str, folder: Path) -> PageFiles:
-    """Return the files of a page for a table, or for a study file; only the types of a new table are read.
+def opened_files(written: str, folder: Path) -> Draft:
+    """Return the files of a table, or of a study file; only the types of a new table are read.
 
     Raises
     ------
@@ -127,7 +187,7 @@ def opened_files(written: str, folder: Path) -> PageFiles:
         raise SpecError(f"{written} is not a file; check the path")
     kinds, n_rows = _kinds_of(source_of(written, folder), {})
     open_facts = {"rows": n_rows, "privacy_unit": "a person", "clusters": OPEN, "columns": []}
-    files = PageFiles(study, kinds, {"data": {"path": written, **open_facts}, "guesses": {}})
+    files = Draft(study, kinds, {"data": {"path": written, **open_facts}, "guesses": {}})
     files.keep()
     return files
 
@@ -147,14 +207,14 @@ def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], 
     return {**found.types, **dict.fromkeys(found.codes, "text")}, found.n_rows
 
 
-def _known(study: Path, kinds: Mapping[str, str] | None = None) -> PageFiles:
+def _known(study: Path, kinds: Mapping[str, str] | None = None) -> Draft:
     """Read both files; the types of the table's columns, too, if they are not known."""
     declared = declared_in(study)
     data = declared["data"]
     declared.setdefault("guesses", {})
     if kinds is None:
         kinds, _ = _kinds_of(source_of(str(data.get("path", "")), study.parent), data)
-    files = PageFiles(study, kinds, declared)
+    files = Draft(study, kinds, declared)
     files.seen[study] = sha256_file(study)
     if files.plan.exists():
         plain = read_toml(files.plan)[1]
@@ -179,46 +239,3 @@ def declared_in(study: Path) -> dict[str, Any]:
 def _name(written: str, folder: Path) -> str:
     stem = re.sub(r"[^a-z0-9_-]+", "-", Path(name_of(source_of(written, folder))).stem.lower()).strip("-")
     return stem if stem[:1].isalpha() else f"table-{stem}".rstrip("-")
-
-
-def number_of(text: str) -> float | int | str:
-    """Return a number that a person typed; another text as it is, which the check of the file refuses."""
-    plain = text.strip().replace("−", "-")
-    if _DECIMAL_COMMA.fullmatch(plain):
-        plain = plain.replace(",", ".")
-    for read in (int, float):
-        try:
-            return read(plain)
-        except ValueError:
-            continue
-    return plain or OPEN
-
-
-def list_of(text: str) -> list[str]:
-    """Return texts between commas; one in quotation marks is as JSON writes it, maybe with commas."""
-    return [_unquoted(found[1]) for found in _ENTRY.finditer(text) if found[1].strip()]
-
-
-def _unquoted(entry: str) -> str:
-    if entry[0] != '"':
-        return entry.strip()
-    try:
-        return str(json.loads(entry))
-    except ValueError:  # a backslash that a person typed
-        return entry[1:-1]
-
-
-def codes_of(text: str) -> dict[str, list[str]]:
-    """Return the codes of each category, from lines such as ``female = 2, F``."""
-    lines = filter(None, map(_OF_CATEGORY.fullmatch, filter(str.strip, text.splitlines())))
-    return {_unquoted(line[1].strip()): list_of(line[2]) for line in lines}
-
-
-def text_of_list(values: Iterable[Any]) -> str:
-    return ", ".join(quoted_entry(str(each)) for each in values if each != OPEN)
-
-
-def quoted_entry(text: str) -> str:
-    """Return a text as an entry of a list, in quotation marks if it has marks of the list."""
-    is_plain = text == text.strip() and not re.search(r'[,="\r\n]', text)
-    return text if is_plain else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,54 @@
+"""Numbers, lists and codes as a person types them, and as a field shows them."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+OPEN = "?"  # a value that a person has still to state
+_ENTRY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]*?)\s*(?:,|$)')
+_DECIMAL_COMMA = re.compile(r"-?\d+,(\d{1,2}|\d{4,})")  # 1,500 may be 1.5 or 1500, and is refused
+_OF_CATEGORY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^=]*?)\s*(?:=(.*))?', re.DOTALL)
+
+
+def number_of(text: str) -> float | int | str:
+    """Return a number that a person typed; another text as it is, which the check of the file refuses."""
+    plain = text.strip().replace("−", "-")
+    if _DECIMAL_COMMA.fullmatch(plain):
+        plain = plain.replace(",", ".")
+    for read in (int, float):
+        try:
+            return read(plain)
+        except ValueError:
+            continue
+    return plain or OPEN
+
+
+def list_of(text: str) -> list[str]:
+    """Return texts between commas; one in quotation marks is as JSON writes it, maybe with commas."""
+    return [_unquoted(found[1]) for found in _ENTRY.finditer(text) if found[1].strip()]
+
+
+def _unquoted(entry: str) -> str:
+    if entry[0] != '"':
+        return entry.strip()
+    try:
+        return str(json.loads(entry))
+    except ValueError:  # a backslash that a person typed
+        return entry[1:-1]
+
+
+def codes_of(text: str) -> dict[str, list[str]]:
+    """Return the codes of each category, from lines such as ``female = 2, F``."""
+    lines = filter(None, map(_OF_CATEGORY.fullmatch, filter(str.strip, text.splitlines())))
+    return {_unquoted(line[1].strip()): list_of(line[2]) for line in lines}
+
+
+def text_of_list(values: Iterable[Any]) -> str:
+    return ", ".join(quoted_entry(str(each)) for each in values if each != OPEN)
+
+
+def quoted_entry(text: str) -> str:
+    """Return a text as an entry of a list, in quotation marks if it has marks of the list."""
+    is_plain = text == text.strip() and not re.search(r'[,="\r\n]', text)
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
