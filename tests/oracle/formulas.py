@@ -49,12 +49,10 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     options, w, groups = people_of(r, t.frame)
     # The guide: with noise, robust coefficients if errors depend on covariates, as those of a curve do.
     is_curve = (kind, r.effect, epsilon) == ("poisson", "curved", EPSILON)
-    is_robust = r.target == "robust" if kind == "ols" else is_curve
-    if kind == "ols" and not is_robust:
+    is_robust = kind == "ols" and r.target == "robust"
+    if is_curve or (kind == "ols" and not is_robust):
         options["interval_target"] = "least squares"
     has_offset = kind == "poisson" and r.offset != "none"
-    if is_curve and has_offset:
-        return  # no reference has an offset and the robust target
     right, offset = (
         (f"{t.right} + offset(log(days))", np.log(t.frame.days)) if has_offset else (t.right, None)
     )
@@ -68,7 +66,7 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
         fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (0.1 / r.n * np.abs(f.y).max()) ** 2)
     terms = fit.names
     if is_robust:
-        fit = replace(fit, beta=_robust(kind, result, f, fit, w, groups))
+        fit = replace(fit, beta=_robust(result, f, fit, w, groups))
         terms = terms[1:]  # the docs: the intercept may miss if errors are skewed
     yield from pairs("coef", table.loc[terms], *fit.of(terms), **widths)
     R = np.array([[float(name == each) for name in fit.names] for each in ("x", "z")])
@@ -108,17 +106,16 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
         yield from pairs("R²", [found], [want], [se + 1e-6], widths=False)
 
 
-def _robust(kind: str, result: Any, f: pd.DataFrame, fit: ref.Fit, w: np.ndarray, groups: Any) -> np.ndarray:
+def _robust(result: Any, f: pd.DataFrame, fit: ref.Fit, w: np.ndarray, groups: Any) -> np.ndarray:
     """Return the coefficients of the documented target: scores clipped at the released threshold."""
     design, released = result.design, result.model.released
     if np.isnan(fit.beta).any():
         return fit.beta
-    center, scale = result.response_units if kind == "ols" else (0.0, 1.0)
-    mean, y = (np.asarray, f.y) if kind == "ols" else (np.exp, f.c)
+    center, scale = result.response_units
     X = design.terms_of(f[["x", "z", "g"]].astype({"g": object}))[0] @ design.back
     unit = np.arange(len(f)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    white = (X @ released.outer, (y.to_numpy(float) - center) / scale)
-    beta = released.outer @ ref.robust(mean, *white, released.clip, w, unit)
+    y = (f.y.to_numpy(float) - center) / scale
+    beta = released.outer @ ref.robust(X @ released.outer, y, released.clip, w, unit)
     return np.asarray(scale * design.back @ beta + design.shift(center))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import patsy
 import statsmodels.api as sm
-from statsmodels.duration.survfunc import SurvfuncRight, survdiff
+from statsmodels.duration.survfunc import SurvfuncRight
 
 ENDLESS = 30.0  # standard error of a coefficient without a maximum, in standard deviations of its column
 FAMILIES = {
@@ -92,16 +92,13 @@ def glm(
     _, s, vt = np.linalg.svd(np.sqrt(w)[:, None] * (X @ back), full_matrices=False)
     identified, null = vt[s >= 1e-9 * s[0]].T, vt[s < 1e-9 * s[0]]
     M = X @ back @ identified
+    groups = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    by_group = {"cov_type": "cluster", "cov_kwds": {"groups": groups, "use_correction": False}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = sm.GLM(y, M, family=family, var_weights=w, offset=offset).fit(maxiter=100)
-    groups = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    mu, link = np.asarray(fitted.fittedvalues), family.link
-    factor = w / (family.variance(mu) * link.deriv(mu))
-    bread = np.linalg.pinv((M * (factor / link.deriv(mu))[:, None]).T @ M)
-    score = pd.DataFrame(M * (factor * (y - mu))[:, None]).groupby(groups).sum().to_numpy()
-    to = back @ identified
-    beta, cov = to @ np.asarray(fitted.params), to @ bread @ (score.T @ score) @ bread @ to.T
+        fitted = sm.GLM(y, M, family=family, var_weights=w, offset=offset).fit(maxiter=100, **by_group)
+    to, bread = back @ identified, fitted.normalized_cov_params
+    beta, cov = to @ np.asarray(fitted.params), to @ fitted.cov_params() @ to.T
     lost = (np.abs(null @ back.T) > 1e-7).any(axis=0) if len(null) else np.zeros(len(beta), bool)
     if kind != "gaussian":
         centered, own = (np.diag(each @ bread @ each.T) for each in (identified, to))
@@ -110,28 +107,16 @@ def glm(
     return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
 
 
-def robust(
-    mean: Callable[[np.ndarray], np.ndarray],
-    U: np.ndarray,
-    y: np.ndarray,
-    clip: float,
-    w: np.ndarray,
-    unit: np.ndarray,
-) -> np.ndarray:
+def robust(U: np.ndarray, y: np.ndarray, clip: float, w: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Return the coefficients at which the mean of scores of white units, clipped to a norm, is zero.
 
-    The score of a unit, a row or a person, is the weighted sum of those of its rows. ``mean`` is exp, or the
-    identity.
+    The score of a unit, a row or a person, is the weighted sum of those of its rows.
     """
-    start = y if mean is np.asarray else np.log(np.maximum(y, 0.5))
-    theta = np.linalg.lstsq(U, start, rcond=None)[0]
+    theta = np.linalg.lstsq(U, y, rcond=None)[0]
     for _ in range(200):
-        fitted = mean(U @ theta)
-        residual, scores = y - fitted, np.zeros((unit.max() + 1, U.shape[1]))
-        np.add.at(scores, unit, U * (w * residual)[:, None])
+        scores = pd.DataFrame(U * (w * (y - U @ theta))[:, None]).groupby(unit).sum()
         v = w * np.minimum(1, clip / np.maximum(np.linalg.norm(scores, axis=1), 1e-300))[unit]
-        slope = v if mean is np.asarray else v * fitted
-        step = np.linalg.pinv((U * slope[:, None]).T @ U) @ (U.T @ (v * residual))
+        step = np.linalg.pinv((U * v[:, None]).T @ U) @ (U.T @ (v * (y - U @ theta)))
         theta = theta + step * min(1.0, 1 / max(float(np.linalg.norm(step)), 1e-12))
     return np.asarray(theta)
 
@@ -182,21 +167,3 @@ def kaplan_meier(t: Any, e: Any, at: list[float]) -> tuple[np.ndarray, np.ndarra
     km = SurvfuncRight(t, e)
     k = np.searchsorted(km.surv_times, at, side="right")
     return np.append(1.0, km.surv_prob)[k], np.append(0.0, km.surv_prob_se)[k]
-
-
-@remembered
-def restricted_mean(t: Any, e: Any, until: float) -> tuple[float, float]:
-    """Return the area under Kaplan–Meier, and its standard error."""
-    km = SurvfuncRight(t, e)
-    used = km.surv_times <= until
-    edges = np.concatenate([[0.0], km.surv_times[used], [until]])
-    areas = np.append(1.0, km.surv_prob[used]) * np.diff(edges)
-    later = np.cumsum(areas[::-1])[::-1][1:]
-    d, r = km.n_events[used], km.n_risk[used]
-    return float(areas.sum()), float(np.sqrt((later**2 * d / np.maximum(r * (r - d), 1)).sum()))
-
-
-@remembered
-def logrank(t: Any, e: Any, group: Any) -> float:
-    """Return the square root of the statistic of the logrank test."""
-    return float(np.sqrt(survdiff(t, e, np.asarray(group, dtype=str))[0]))
