@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from threading import Lock
 
+from dpalgos.formula.group_table import SurvivalCells
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast, SimulatedRelease, simulate_release
 from tasks.protocol.plan_file import PlanFile
@@ -53,6 +55,17 @@ def lines_of(series: Sequence[tuple[float, ReleaseForecast]]) -> dict[str, list[
         for name, _, middle, _ in foreseen.terms:
             if math.isfinite(middle):
                 lines.setdefault(str(name), []).append((at, middle))
+    return lines
+
+
+def lines_by_time(cells: SurvivalCells, foreseen: ReleaseForecast) -> dict[str, list[tuple[float, float]]]:
+    """Return half-widths of survival by group against time, where there are any."""
+    middles = {str(name): middle for name, _, middle, _ in foreseen.terms}
+    places = zip(product(cells.groups, cells.time.periods[1:]), cells.terms, strict=True)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for (group, time), term in places:
+        if math.isfinite(middle := middles.get(term, math.nan)):
+            lines.setdefault(str(group) or "all", []).append((time, middle))
     return lines
 
 
