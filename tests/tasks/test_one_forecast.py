@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from tasks.protocol.foreseen import Forecasts
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import Forecast, release_of_advice
 from tasks.advice.releases import forecast_release, simulate_release
 from tasks.own_table.row_simulator import STUDIED
+from tasks.protocol.foreseen import Forecasts
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan
 from tasks.release.request import read_request

@@ -54,8 +54,8 @@ def screen(state: State) -> ui.Tag:
         ui.h2("How precise must it be?"),
         grid(
             select_field("term", "Term", []),
-            text_field("wanted", "Wanted half-width, in units of the question", help=_OF_TARGETS),
-            ui.input_action_button("aim", "Make it a target of the plan; empty for none"),
+            text_field("wanted", "Wanted half-width; empty for no target", help=_OF_TARGETS),
+            ui.input_action_button("aim", "Make it a target of the plan"),
         ),
         ui.output_ui("needed_budget"),
         ui.h2("What to expect"),
