@@ -1,0 +1,109 @@
+"""What else a person does on the page: care for the ledger, lost estimates, figures, tables, refusals."""
+
+import json
+
+import numpy as np
+import pytest
+
+import flows.protocol
+import tasks.release.release
+from data.ledger import open_ledger
+from tasks.protocol.plan_file import read_plan
+from tasks.protocol.prepare import prepare_plan, reserve_plan
+from tests.builders import refused
+from tests.flows.page.driving import (
+    ask,
+    check,
+    click,
+    confirm,
+    declare,
+    do,
+    fill,
+    foresee,
+    people,
+    served,
+    wait,
+    window,
+)
+from tests.flows.page.test_walks import WALKS, cohort
+from tests.flows.small_project import until
+
+pytestmark = pytest.mark.browser
+
+SAID = (
+    "[...document.querySelectorAll('.shiny-notification-content-text')].map((each) => each.innerText).join()"
+)
+CLOSE = "document.querySelectorAll('.shiny-notification-close').forEach((each) => each.click())"
+
+
+def hears(tab, words):
+    """Wait until the page has told something; close what it told."""
+    until(lambda: words in tab.run(SAID))
+    tab.run(CLOSE)
+    until(lambda: not tab.run(SAID))
+
+
+def unfold(tab):
+    tab.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+
+
+def test_curves_have_figures_in_three_formats_and_a_plan_has_means_by_level(tmp_path):
+    cohort(np.random.default_rng(1)).to_csv(tmp_path / "own.csv", index=False)
+    with served(tmp_path, "own.csv") as address, window(address, tmp_path / "browser") as tab:
+        do(tab, WALKS["epidemiologist"][1])
+        do(tab, "2 Questions; kind=survival; time=time; event=event; right=smoker; add")
+        do(tab, "kind=regression; left=age; right=smoker")
+        unfold(tab)
+        do(tab, "by_level=smoker; add; 3 Forecast")
+        until(lambda: tab.run("!!document.querySelector('#half_widths svg.chart polyline')"))  # of curves
+        assert "terms more" in tab.text()
+        foresee(tab)
+        unfold(tab)
+        click(tab, "Back up the ledger")
+        hears(tab, "keep it as secret")
+        assert (tmp_path / "own.ledger-backup").stat().st_mode & 0o777 == 0o600
+        click(tab, "Verify the ledger")
+        hears(tab, "The ledger is complete")
+        confirm(tab, "own")
+        until(lambda: "Released." in tab.text(), timeout=300)
+        until(lambda: "survival curves.pdf" in tab.text())
+        for kind, head in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<svg"}.items():
+            assert (tmp_path / "own-results" / f"survival curves.{kind}").read_bytes().startswith(head)
+        means = (tmp_path / "own-results" / "means regression by smoker.md").read_text()
+        assert "yes" in means
+        assert "no" in means
+
+
+def test_a_reserve_is_given_back_and_a_lost_estimate_is_charged_again(tmp_path, monkeypatch):
+    folder = people(tmp_path)
+    monkeypatch.setenv("DPCOST_HOME", str(folder / "home"))
+    with served(folder) as address, window(address, tmp_path / "browser") as tab:
+        declare(tab)
+        ask(tab)
+        foresee(tab)
+        plan = read_plan(folder / "people-plan.toml")
+        account = open_ledger().account("people")
+        reserve_plan(prepare_plan(plan, account), open_ledger())
+        tab.open(address, "Still missing or wrong")
+        wait(tab)
+        click(tab, "4 Budget")
+        unfold(tab)
+        click(tab, "Give it back; nothing was drawn")
+        hears(tab, "is given back")
+        assert [each.state for each in open_ledger().account("people").charges] == ["given back"]
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                tasks.release.release, "draw_answer", lambda plan: (_ for _ in ()).throw(MemoryError)
+            )
+            refused(
+                lambda: flows.protocol.protocol.fn(str(plan.path), str(folder / "lost"), False), Exception
+            )
+        fill(tab, plan_epsilon="0.4")  # the budget of 2 also pays for another charge
+        click(tab, "Forecast all questions and divide ε")
+        until(lambda: "All together" in tab.text())
+        click(tab, "5 Release")
+        tab.run("document.getElementById('again').click()")
+        confirm(tab)
+        until(lambda: "Released." in tab.text(), timeout=300)
+        states = [each.state for each in open_ledger().account("people").charges]
+        assert states.count("released") == 1
