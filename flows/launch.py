@@ -204,7 +204,7 @@ def _leave_if_cancelled(state: Any) -> None:
     from prefect import get_client
     from prefect.states import Cancelled
 
-    from tasks.blocks import RunCancelled
+    from tasks.steps import RunCancelled
 
     result = state.result(raise_on_failure=False) if state.is_failed() else None
     if state.is_cancelling() or state.is_cancelled():

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from data.dataset import Dataset
-from data.results.printed_figures import PrintedFigure
+from data.results.table import PrintedFigure
 from dpalgos.catalog import Estimator, get_estimator
 
 ZERO = "zero"  # the estimator that answers zero without looking at the data

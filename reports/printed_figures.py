@@ -12,8 +12,7 @@ from itertools import count
 
 import pandas as pd
 
-from data.results.printed_figures import FigureLine, PrintedFigure
-from data.results.table import LIMIT
+from data.results.table import LIMIT, FigureLine, PrintedFigure
 from reports import palette
 from reports.cells import place
 from reports.charts.drawing import Picture, draw_chart

@@ -202,7 +202,7 @@ def _results_at() -> str:
 
 def _code() -> str:
     estimators = {dpalgos.get_estimator(entry.name).module for entry in dpalgos.catalog()}
-    return code_digest(["tasks.run.compute", "tasks.run.audits", *estimators])
+    return code_digest(["tasks.run.compute", "tasks.run.compute", *estimators])
 
 
 def _connected(scheduler: str) -> Any:

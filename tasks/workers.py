@@ -30,8 +30,8 @@ A = TypeVar("A")
 
 _LOADED = [
     "tasks.run.compute",
-    "tasks.run.audits",
-    "tasks.run.exhibits",
+    "tasks.run.compute",
+    "tasks.run.compute",
     "tasks.run.collect",
     "tasks.report.write",
     "reports.pages.study",

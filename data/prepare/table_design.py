@@ -3,14 +3,20 @@
 Public units are the registry's constants, and the guarantee of a fit covers this preparation. The papers use
 z-scores from the full data, which are not private; no guarantee covers that step. Errors are always measured
 in standard deviations of all rows. Fits in different units are then comparable.
+
+The file of a prepared dataset has its arrays, and the rest of its fields as JSON.
 """
 
+import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic_core import to_jsonable_python
 
 from data.columns import Column, rows_in_units
 from data.dataset import Dataset
@@ -18,6 +24,29 @@ from data.errors import DataError, require_size
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+T = TypeVar("T")
+
+
+def design_bytes(design: Any) -> bytes:
+    """Serialize a dataclass of arrays, numbers and texts."""
+    values = {field.name: getattr(design, field.name) for field in fields(design)}
+    arrays: dict[str, Any] = {name: each for name, each in values.items() if isinstance(each, np.ndarray)}
+    metadata = {name: to_jsonable_python(value) for name, value in values.items() if name not in arrays}
+    buffer = io.BytesIO()
+    np.savez(buffer, facts=np.array(json.dumps(metadata)), **arrays)
+    return buffer.getvalue()
+
+
+def read_design(path: Path, kind: type[T]) -> T:
+    """Return the dataclass that `design_bytes` serialized; its sequences are tuples."""
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "facts"}
+        metadata = json.loads(str(stored["facts"]))
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in metadata.items()}
+    return kind(**plain, **arrays)
+
 
 Units = Literal["public", "standardized"]
 INTERCEPT = "intercept"

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from flows.progress import say
 from flows.studies.find_study import find_study, study_names
 from tasks.cells import Cell
-from tasks.run.audits import STORED, audit_key, audited, stored_audits
+from tasks.run.compute import STORED, audit_key, audited, stored_audits
 from tasks.run_options import RunOptions
 
 N_TRIALS = 100_000

@@ -389,7 +389,7 @@ class Selection(Pure):
     ----------
     by : str
         ``"gumbel"``: Gumbel noise of scale 2 sensitivity/``epsilon`` on each score. ``"peeling"``: fresh
-        Laplace noise for each choice (:mod:`dpalgos.mechanisms.peeling`), each of them ``epsilon``-DP.
+        Laplace noise for each choice (:mod:`dpalgos.mechanisms.top_k`), each of them ``epsilon``-DP.
         ``"density"``: numbers of density ∝ e^(ε score / 2) on a public interval, by a mechanism's own
         sampler. Its candidates are all numbers of the interval; no floating-point-safe sampler is known here.
     support : tuple of float

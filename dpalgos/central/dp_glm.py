@@ -55,7 +55,7 @@ from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import Family, check_labels, family_names, get_family
-from dpalgos.models.gradients import mean_gradient
+from dpalgos.models.risk import mean_gradient
 from dpalgos.params import choice, count, positive
 from dpalgos.rows.products import clip_rows_l2, project_l2_ball
 from dpalgos.tuning.descent import CANDIDATES, ClippedLoss

@@ -49,8 +49,8 @@ from dpalgos.central.noisy_iht import STEP_LEMMAS, dense, noisy_ht, planned_roun
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.peeling import unmet_conditions
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
+from dpalgos.mechanisms.top_k import unmet_conditions
 from dpalgos.models.estimators import SparseFamilyEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.risk import wide_gradient

@@ -51,10 +51,10 @@ from dpalgos.core.plans import Plan, after_selections, concentrated_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas
+from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.newton_steps import prune_noise
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
-from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray
 

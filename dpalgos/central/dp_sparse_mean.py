@@ -47,13 +47,13 @@ from dpalgos.central.noisy_iht import dense
 from dpalgos.core.plans import Plan, after_selections, concentrated_plan, least_noise_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.peeling import printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean, box
+from dpalgos.mechanisms.top_k import printed_multiplier, unmet_conditions
+from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.newton_steps import james_stein, prune_noise, shrinkage_choice
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.rows.products import truncate
-from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,
     COLUMNS_SHARE,

@@ -11,7 +11,7 @@ values. Both are charged and composed adaptively over rounds. Π is post-process
     in all at most). The last round spends less on its selection. All noise is then scaled down to what the
     accountant just proves. The sensitivity may follow θ, since noise over sensitivity is fixed.
 ``paper``
-    Peeling (:mod:`dpalgos.mechanisms.peeling`) with Laplace noise of scale η (B/n) 2 √(3 s log(T/δ)) T / ε: ε
+    Peeling (:mod:`dpalgos.mechanisms.top_k`) with Laplace noise of scale η (B/n) 2 √(3 s log(T/δ)) T / ε: ε
     and δ are split evenly.
 
 References
@@ -29,9 +29,8 @@ from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
 from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.peeling import printed_multiplier
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean
-from dpalgos.mechanisms.top_k import selected_l2_sensitivity
+from dpalgos.mechanisms.top_k import printed_multiplier, selected_l2_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 SELECTION, VALUES = "step: selection", "step: values"

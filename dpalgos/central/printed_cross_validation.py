@@ -27,13 +27,13 @@ from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
+from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.risk import wide_gradient
 from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.tuning.sparsity import SparsityEstimator
 from dpalgos.typing import BoolArray, FloatArray
 
 CHOICE = Release("printed cross-validation", unbounded_sensitivity)

@@ -52,9 +52,9 @@ from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.params import checked, choice
+from dpalgos.rows.blocks import check_public_columns, check_public_rows
 from dpalgos.rows.products import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray

@@ -15,8 +15,8 @@ of the earlier steps.
 
     ``batches="poisson"``  Each step draws each row with probability q = 1/B. The drawn rows are secret, which
                            amplifies privacy. The accountant composes E B such releases of noise multiplier z
-                           (:mod:`dpalgos.accounting.losses`). Their privacy losses are those of a pair that
-                           dominates replacing one row. z is the smallest that proves (ε, δ).
+                           (:mod:`dpalgos.accounting.composition`). Their privacy losses are those of a pair
+                           that dominates replacing one row. z is the smallest that proves (ε, δ).
     ``batches="in_turn"``  Row i belongs to batch i mod B, which is public. A row is in one batch, and in E of
                            the releases. Batches are disjoint groups, so their costs do not add up.
                            z = √E z1(ε, δ), exact; about √B times that of random batches. Only these
@@ -44,7 +44,7 @@ from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import check_labels
-from dpalgos.models.gradients import mean_gradient
+from dpalgos.models.risk import mean_gradient
 from dpalgos.params import choice, positive
 from dpalgos.rows.products import clip_rows_l2
 from dpalgos.rows.sample import Sample

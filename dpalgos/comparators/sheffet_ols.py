@@ -124,7 +124,9 @@ class SheffetOLS(PrivateEstimator):
         if self.calibration == "paper":
             is_altered = ~self.passes_test(gram, ridge, spend)
         sketch = spend.sketch(SKETCH, gram, self.row_bound_squared, added=ridge * is_altered)
-        triangle = np.linalg.qr(sketch, mode="r")  # of few rows, with the same least-squares solution
+        triangle = np.asarray(
+            np.linalg.qr(sketch, mode="r")
+        )  # of few rows, with the same least-squares solution
         coef = np.linalg.pinv(triangle[..., :d]) @ triangle[..., d:]
         return np.asarray(coef[..., 0] / scale)
 

@@ -27,9 +27,8 @@ from dpalgos.core.plans import Plan, quantity
 from dpalgos.core.record import Noisy, Record, plain_sensitivity
 from dpalgos.errors import BrokenEstimator
 from dpalgos.interval import Interval
-from dpalgos.mechanisms.peeling import peeling
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, count
-from dpalgos.mechanisms.top_k import gumbel_top_k
+from dpalgos.mechanisms.top_k import gumbel_top_k, peeling
 from dpalgos.release.checks import is_number
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.products import from_upper_triangles, svec_layout

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import read_formula
 from dpalgos.release.checks import (
@@ -19,6 +18,7 @@ from dpalgos.release.checks import (
     check_levels,
     check_positive,
     is_number,
+    unit_of_bounds,
     unmasked,
 )
 from dpalgos.spelling import as_spelled, check_look_different, composed

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.code import (
@@ -38,7 +37,7 @@ from dpalgos.formula.columns import (
     plain_columns,
 )
 from dpalgos.models.families import Family
-from dpalgos.release.checks import LARGEST_VALUE
+from dpalgos.release.checks import LARGEST_VALUE, unit_of_bounds
 from dpalgos.rows.products import row_products
 from dpalgos.typing import FloatArray
 

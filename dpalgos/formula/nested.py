@@ -3,12 +3,18 @@
 A nested model is coded by its own formula, as if it were fitted alone. Without a main effect or an intercept,
 a category has other columns than in the release. If the nested columns are N and those of the release P,
 N = P L on public rows of all declared columns and levels. A formula whose columns P does not span is refused.
+
+Two formulas are one model where their columns are equal on the public rows, however they are written.
+
+``log(x)`` and ``np.log(x)`` have equal columns, as do ``I(x*z)`` and ``x:z``, and ``x + z`` and ``z + x`` in
+another order. A column is recognized by its largest size and by a few weighted sums, to eight digits.
 """
 
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +23,7 @@ from dpalgos.answers.names import check_names, find_name
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import Reading, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT, in_order, learn_state, names_of, read_declared, rows_for
+from dpalgos.formula.columns import public_rows
 from dpalgos.formula.design import SPANNED, FormulaDesign, design_of_declaration, refuse_dependent
 from dpalgos.typing import FloatArray
 
@@ -135,3 +142,22 @@ def _by_columns(model: ReleasedModel, formula: str) -> ReleasedModel:
                 "the intercept and the category itself, or release with a formula"
             )
     return model.submodel(names, intercept=has_intercept)
+
+
+_ROWS, _SUMS, _DIGITS = 1024, 3, 8
+
+
+def signature_of(design: FormulaDesign) -> list[Any]:
+    """Return what determines a model with its declared columns, as plain data: its columns, in any order."""
+    rows = public_rows({name: design.declared[name] for name in sorted(design.declared)}, _ROWS)
+    sides = [_signature(each.values(rows)) if each else "" for each in (design.response, design.offset)]
+    time = design.survival
+    times = [*time.names, *time.periods, time.all_events] if time else []
+    return [sorted(map(_signature, design.code.values(rows).T)), sides, times]
+
+
+def _signature(column: FloatArray) -> str:
+    size = float(np.abs(column).max())
+    phases = np.arange(len(column)) * np.sqrt(2) * np.arange(1, _SUMS + 1)[:, None]
+    sums = np.cos(phases) @ column / (size * np.sqrt(len(column)) or 1.0)
+    return " ".join([f"{size:.{_DIGITS}g}", *(f"{each + 0.0:.{_DIGITS}f}" for each in sums.round(_DIGITS))])

@@ -43,9 +43,9 @@ from dpalgos.core.spend import Spend
 from dpalgos.local.noisy_moments import MomentEstimator, MomentNoise, NoisyMoments, crosses, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import People, ReportPart, report_plan
-from dpalgos.mechanisms.public_rows import check_public_columns, check_public_rows
 from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.params import checked
+from dpalgos.rows.blocks import check_public_columns, check_public_rows
 from dpalgos.typing import FloatArray
 
 PRODUCTS = "xy"

@@ -3,6 +3,7 @@
     F(B) = (1/n) Σ_i w_i loss(B'x_i, y_i) + (κ/2) ‖B‖² + ⟨c, B⟩
 
 Coefficients are (d, R), or (d, K, R) with K classes; κ (a ridge) and c (a tilt) are zero unless given.
+Mean gradients of clipped rows are here, too.
 """
 
 from collections.abc import Callable
@@ -11,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.core.rows import Block, Rows, second_moments
+from dpalgos.core.rows import Block, Query, Rows, second_moments
 from dpalgos.models.families import Family
 from dpalgos.models.families.gaussian import TruncatedGaussian
-from dpalgos.models.gradients import by_family, clipped_and_encoded
+from dpalgos.rows.products import clip_rows_l2
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray
@@ -290,3 +291,56 @@ def _norms(values: FloatArray) -> FloatArray:
 
 def _dot(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.asarray((first * second).reshape(-1, first.shape[-1]).sum(axis=0))
+
+
+def mean_gradient(rows: Rows, family: Family, row_bound: float) -> Callable[[FloatArray], FloatArray]:
+    """Return β ↦ (1/n) Σ w_i r_i x_i, both (…, d), or (…, d, K) with K classes.
+
+    Rows are clipped to the ℓ2 norm ``row_bound``. Residuals r are clipped to the family's public bound.
+    Labels outside the family are refused.
+    """
+    prepared = rows.map(clipped_and_encoded(family, row_bound))
+    has_classes = bool(family.classes)
+
+    def at(coef: FloatArray) -> FloatArray:
+        of_classes = np.swapaxes(coef, -1, -2) if has_classes else coef
+
+        def part(block: Block) -> FloatArray:
+            X, _ = block.derived
+            return block.products(by_family(block, family.residual, block.predictors(of_classes, X)), X)
+
+        gradient = prepared.mean(part)
+        return np.asarray(np.swapaxes(gradient, -1, -2) if has_classes else gradient)
+
+    return at
+
+
+def clipped_and_encoded(family: Family, row_bound: float | None) -> Query:
+    """Return block ↦ its rows, clipped to an ℓ2 norm if one is given, and its checked responses."""
+
+    def prepared(block: Block) -> tuple[FloatArray, FloatArray]:
+        rows = block.X if row_bound is None else clip_rows_l2(block.X, row_bound)
+        return rows, encoded(family, block.y)
+
+    return prepared
+
+
+def encoded(family: Family, y: FloatArray) -> FloatArray:
+    """Return checked responses (n,) or (R, n) with rows first and replicates last."""
+    flat = family.encode(y.ravel())
+    if y.ndim == 1:
+        return flat
+    return np.asarray(np.moveaxis(flat[..., 0].reshape(*y.shape, *flat.shape[1:-1]), 0, -1))
+
+
+def by_family(
+    block: Block, function: Callable[[FloatArray, FloatArray], FloatArray], predictors: FloatArray
+) -> FloatArray:
+    """Return a family's function of predictors (…, n), or (…, K, n), and of the block's encoded responses.
+
+    Families have rows first and replicates last.
+    """
+    _, y = block.derived
+    if block.is_batch:
+        return np.asarray(function(predictors.T, y).T)
+    return np.asarray(function(predictors.T[..., None], y)[..., 0].T)

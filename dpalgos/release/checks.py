@@ -1,6 +1,7 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
 from collections.abc import Collection, Iterable, Mapping, Set
+from math import inf
 from numbers import Number
 from sys import float_info
 from typing import Any, TypeGuard
@@ -169,3 +170,23 @@ def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
         f"{name} must be a pair (low, high) of positive numbers, low <= high, got {shown(value)}; "
         f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
     )
+
+
+def unit_of_bounds(
+    lower: float, upper: float, center: float | None = None, scale: float | None = None
+) -> tuple[float, float]:
+    """Return center and scale, by default the middle and a quarter of the width.
+
+    Values then lie within ±2 units, most of them within ±1. Numbers so far from 1 that products of them
+    vanish or overflow are refused; bounds may be infinite.
+    """
+    lower, upper = float(lower), float(upper)  # NumPy's would warn of an overflow
+    is_far = any(LARGEST_BOUND < abs(each) < inf for each in (lower, upper))
+    unit = (lower + upper) / 2 if center is None else center, (upper - lower) / 4 if scale is None else scale
+    if is_far or (lower < upper and unit[1] < SMALLEST_BOUND) or LARGEST_BOUND < unit[1] < inf:
+        raise InputError(
+            f"bounds must lie within ±{LARGEST_BOUND:g}, and a unit between {SMALLEST_BOUND:g} and "
+            f"{LARGEST_BOUND:g}, got {lower:g} and {upper:g} with unit {unit[1]:g}; change the unit of "
+            "the data"
+        )
+    return unit

@@ -2,6 +2,9 @@
 
 A place is a time in periods: the number of periods before it, and the part of its own period. Functions of
 time have one value in each period. Their integrals follow from K² sums, however many periods a row spans.
+
+Groups of consecutive periods have about equal parts of the events. A row may be shortened by a factor of its
+own in each group. Therefore a row is shortened only where it is long.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +15,7 @@ import numpy as np
 from dpalgos.rows.products import row_lengths
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_SPREAD = 1.25  # so that the sums of few persons are longer; these would bias effects that follow time
+_GROUPS = 8  # of periods
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,15 +108,45 @@ class FollowUpOfRows:
         sums = integrals(self.lengths[:, None] * values, self.begin, self.end)
         return np.asarray(sums * self.per_exposure[:, None])
 
-    def typical_lengths(self, vectors: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return lengths of vectors (n, k) plus functions times columns (B, k), (n,).
+    @cached_property
+    def groups(self) -> IntArray:
+        """The group of each period, (K,): consecutive periods with about equal parts of the events."""
+        before = np.cumsum(self.weights) - self.weights / 2
+        found = np.minimum((_GROUPS * before).astype(np.int64), _GROUPS - 1)
+        return np.asarray(np.unique(found, return_inverse=True)[1])
 
-        They have the mean over periods and the spread about it. So a length depends on the vector alone.
+    def typical_lengths(self, vectors: FloatArray, columns: FloatArray) -> FloatArray:
+        """Return lengths of vectors (n, k) plus functions times columns (B, k) by group of periods, (n, G).
+
+        They are root mean squares over the group. So a length depends on the vector and the group alone.
         """
-        of_time = self.functions @ columns
-        middle = self.weights @ of_time
-        square = self.weights @ (of_time**2).sum(axis=1) - middle @ middle
-        return np.asarray(np.hypot(row_lengths(vectors + middle), _SPREAD * np.sqrt(max(square, 0.0))))
+        of_time, found = self.functions @ columns, np.empty((len(vectors), self.groups[-1] + 1))
+        for group in range(found.shape[1]):
+            own = self.groups == group
+            weights = self.weights[own] / self.weights[own].sum()
+            middle = weights @ of_time[own]
+            within = np.sqrt(weights @ ((of_time[own] - middle) ** 2).sum(axis=1))
+            found[:, group] = np.hypot(row_lengths(vectors + middle), within)
+        return found
+
+    def shortened_integrals(
+        self, values: FloatArray, begin: FloatArray, end: FloatArray, factors: FloatArray
+    ) -> FloatArray:
+        """Return integrals (n, m) of functions times factors of rows in groups of periods (n, G)."""
+        edges = np.append(np.flatnonzero(np.diff(self.groups, prepend=-1)), len(values)).astype(float)
+        whole = np.add.reduceat(values, edges[:-1].astype(np.int64), axis=0)
+        first, last = (
+            self.groups[np.minimum(places.astype(np.int64), len(values) - 1)] for places in (begin, end)
+        )
+        rows = np.arange(len(begin))
+        found = integrals(values, begin, np.minimum(end, edges[first + 1]))
+        found *= factors[rows, first][:, None]
+        for group in range(1, len(whole) - 1):
+            inside = (first < group) & (group < last)
+            found += np.where(inside, factors[:, group], 0.0)[:, None] * whole[group]
+        of_last = integrals(values, np.maximum(begin, edges[last]), end)
+        found += of_last * np.where(last > first, factors[rows, last], 0.0)[:, None]
+        return found
 
 
 def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatArray:

@@ -39,8 +39,9 @@ from dpalgos.sklearn.regressions import (
     DPLogisticRegression,
     DPMultinomialRegression,
     DPPoissonRegressor,
+    DPSparseLinearRegression,
+    DPSparseMean,
 )
-from dpalgos.sklearn.sparse import DPSparseLinearRegression, DPSparseMean
 
 __all__ = [
     "DPBoundedMean",

@@ -35,8 +35,7 @@ from dpalgos.release.checks import check_labels, check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
-from dpalgos.sklearn.checked import PublicScaler, Units, units_of_bounds
-from dpalgos.sklearn.levels import level_columns
+from dpalgos.sklearn.checked import PublicScaler, Units, level_columns, units_of_bounds
 from dpalgos.typing import FloatArray, IntArray
 
 # Attributes of fitted transformers that follow from the shape of X.

@@ -1,4 +1,4 @@
-"""The scikit-learn classes for regressions and classifications."""
+"""The scikit-learn classes for regressions and classifications, dense and sparse."""
 
 import warnings
 from collections.abc import Sequence
@@ -21,10 +21,11 @@ from dpalgos.sklearn.checked import (
     checked_rows,
     codes_of,
     labels_of,
+    level_columns,
     plain_numbers,
     units_of_bounds,
 )
-from dpalgos.sklearn.levels import level_columns
+from dpalgos.sklearn.means import DPMean
 from dpalgos.typing import FloatArray, IntArray
 
 _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
@@ -344,3 +345,56 @@ class DPMultinomialRegression(_PrivateClassifier):
             for label, row in zip(self.classes_, coef, strict=True)
             for name, value in zip(names, row, strict=True)
         ]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPSparseLinearRegression(DPLinearRegression):
+    """Private linear regression with few non-zero coefficients among many columns.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
+
+    Parameters
+    ----------
+    sparsity : int
+        The number of non-zero coefficients, including the intercept if one is fitted.
+    covariate_bound : float
+        Entries of X, in public units, are clipped to plus or minus this bound.
+    response_bound : float
+        Responses, in public units, are clipped to plus or minus this bound.
+    fit_intercept : bool, default False
+
+    Attributes
+    ----------
+    coef_ : (d,) array
+    intercept_ : float
+    """
+
+    _estimator = "screened_sparse_regression"
+
+    sparsity: int
+    covariate_bound: float
+    response_bound: float
+    fit_intercept: bool = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPSparseMean(DPMean):
+    """The private mean of many columns, of which few have a mean far from zero.
+
+    `help(dpalgos.sklearn)` lists the parameters that all classes share.
+
+    Parameters
+    ----------
+    value_bound : float
+        Entries of X, in public units, are clipped to plus or minus this bound.
+    sparsity : int
+        The number of non-zero entries of the mean, in public units.
+
+    Attributes
+    ----------
+    mean_ : (d,) array
+    """
+
+    _estimator = "dp_sparse_mean"
+
+    sparsity: int

@@ -16,10 +16,10 @@ import numpy as np
 import scipy
 from pydantic import Field
 
-from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
 from dpalgos.formula.design import FormulaDesign
+from dpalgos.release.checks import unit_of_bounds
 from dpalgos.typing import FloatArray
 from tasks.file_schema import Number, Positive, Strict
 

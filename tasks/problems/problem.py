@@ -18,8 +18,7 @@ import dpalgos
 from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.prepare.design_file import read_design
-from data.prepare.table_design import PreparedTable
+from data.prepare.table_design import PreparedTable, read_design
 from data.store.references import DatasetRef
 from dpalgos.tuning.descent import SyntheticTable
 from tasks.cells import Cell, Replicates, replicate_generator
@@ -221,7 +220,7 @@ class DatasetSource(RowSource, ABC):
 
     @abstractmethod
     def prepare(self, table: DatasetRef) -> bytes:
-        """Prepare a dataset once, and return the content of the file, of `data.prepare.design_file`."""
+        """Prepare a dataset once, and return the content of the file, of `data.prepare.table_design`."""
 
     def load(self, path: Path) -> Any:
         return read_design(path, self.design)

@@ -12,8 +12,7 @@ import dpalgos
 from data.columns import Column
 from data.dataset import Dataset
 from data.datasets import get_dataset
-from data.prepare.design_file import design_bytes
-from data.prepare.table_design import PreparedTable, Units, prepare_table
+from data.prepare.table_design import PreparedTable, Units, design_bytes, prepare_table
 from data.store.references import DatasetRef, read_table
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.models.families import family_class, get_family

@@ -38,7 +38,7 @@ from dpalgos.core.record import cautions
 from dpalgos.formula.allowed import plain_code
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.formula.same_model import signature_of
+from dpalgos.formula.nested import signature_of
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, release_plan
 from dpalgos.interval import why_none

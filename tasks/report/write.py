@@ -64,7 +64,7 @@ def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tu
 
 
 def load_exhibits(folder: Path) -> dict[str, Any]:
-    """Return the content of each exhibit that `tasks.run.exhibits` wrote, by name."""
+    """Return the content of each exhibit that `tasks.run.compute` wrote, by name."""
     try:
         return dict(read_json(folder / EXHIBITS))
     except FileNotFoundError:

@@ -1,9 +1,16 @@
-"""Prepare the data of a panel once for all its blocks; compute a block of cells."""
+"""The work of workers: prepare the data of a panel, compute a block of cells, exhibits and audits.
+
+Exhibits are results of a problem in addition to its errors. Audits of private estimators are made by attacks,
+or stored with the program.
+"""
 
 import io
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +21,11 @@ import pyarrow.parquet as pq
 import dpalgos
 from data.results.table import validate_results
 from data.store.references import DatasetRef
-from tasks.cache import Target, Written
-from tasks.cells import Cell, one_blas_thread
+from tasks.cache import Target, Written, digest
+from tasks.cells import Cell, derive_seed, one_blas_thread
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import DatasetSource, Draw, Measured
+from tasks.problems.problem import DatasetSource, Draw, HeadlineRun, Measured
 from tasks.study.expand import Block
 
 
@@ -178,3 +185,64 @@ def table_bytes(rows: pd.DataFrame) -> bytes:
 @guarded
 def write_design(result: Target, problem: DatasetSource, table: DatasetRef) -> Written:
     return result.write(problem.prepare(table))
+
+
+@guarded
+def write_exhibits(
+    result: Target,
+    block: Block,
+    table: DatasetRef | None,
+    design: Written | None,
+) -> Written:
+    """Write the exhibits of a block's problem."""
+    one_blas_thread()
+    run = HeadlineRun(
+        table=table,
+        design=design.stored_path() if design else None,
+        replicates=block.replicates,
+        cells=block.cells,
+    )
+    problem = block.problem
+    exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
+    return result.write(json.dumps(exhibits, sort_keys=True).encode())
+
+
+# Audits that ship with the program; each is known by its setting and the code of its estimator.
+STORED = Path(__file__).with_name("audits.json")
+
+
+@guarded
+def write_audit(result: Target, cell: Cell, n_features: int, n_trials: int, seed: int) -> Written:
+    one_blas_thread()
+    return write_stored_audit(result, cell, audited(cell, n_features, n_trials, seed))
+
+
+def write_stored_audit(result: Target, cell: Cell, content: Mapping[str, Any]) -> Written:
+    return result.write(json.dumps({"cell": cell.key, **content}, indent=1).encode())
+
+
+def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, Any]:
+    from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
+
+    rng = np.random.default_rng(derive_seed(seed, "audit", cell.key))
+    found = audit_estimator(
+        cell.estimator, n_trials=n_trials, n_features=n_features, rng=rng, **cell.keywords()
+    )
+    return {"audited_epsilon": found.epsilon_lower_bound, **found.to_dict()}
+
+
+def audit_key(cell: Cell, n_features: int) -> str:
+    module = dpalgos.get_estimator(cell.estimator).module
+    return digest([module], cell.estimator, cell.keywords(), n_features)
+
+
+def stored_audit(cell: Cell, n_features: int, n_trials: int) -> Mapping[str, Any] | None:
+    """Return a stored audit of at least so many trials; None if this code was not audited."""
+    stored = stored_audits().get(audit_key(cell, n_features))
+    return stored if stored and stored["n_trials"] >= n_trials else None
+
+
+@cache
+def stored_audits() -> Mapping[str, Mapping[str, Any]]:
+    content: Mapping[str, Mapping[str, Any]] = json.loads(STORED.read_text(encoding="utf-8"))
+    return content

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
-from data.results.printed_figures import PrintedFigure
 from data.results.summary import summarize, summary_csv
-from data.results.table import COLUMNS, to_parquet_bytes, validate_results
+from data.results.table import COLUMNS, PrintedFigure, to_parquet_bytes, validate_results
 from data.store.folders import atomic_write
 from reports.cells import comma
 from reports.pages.scorecard import FigureRow, Judged, render_scorecard, tally

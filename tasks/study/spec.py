@@ -15,8 +15,7 @@ import dpalgos
 from data.dataset import Dataset
 from data.errors import DataError
 from data.fetch.raw import RawFile
-from data.results.printed_figures import PrintedFigure
-from data.results.table import LIMIT
+from data.results.table import LIMIT, PrintedFigure
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError, require_once

@@ -11,9 +11,8 @@ import pytest
 from data.datasets import get_dataset, housing
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.prepare.design_file import design_bytes, read_design
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import PreparedTable, draw_rows, prepare_table
+from data.prepare.table_design import PreparedTable, design_bytes, draw_rows, prepare_table, read_design
 from data.simulations import simulator
 from data.simulations.paper_models import uniform_glm
 from data.store.references import Repair, ref_from_dict

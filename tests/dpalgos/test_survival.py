@@ -691,10 +691,14 @@ def test_integrals_over_time_are_sums_over_periods():
         np.testing.assert_allclose(mean, of_row @ functions)
     assert not own.means[3].any()
     assert not own.spreads[3].any()
-    vectors, of_time = rng.normal(size=(4, 3)), functions @ (columns := rng.normal(size=(2, 3)))
-    spread = parts @ ((of_time - parts @ of_time) ** 2).sum(axis=1)
-    squares = ((vectors + parts @ of_time) ** 2).sum(axis=1)
-    np.testing.assert_allclose(own.typical_lengths(vectors, columns) ** 2, squares + 1.25**2 * spread)
+    np.testing.assert_array_equal(own.groups, np.unique(own.groups, return_inverse=True)[1])
+    vectors, columns = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
+    found = own.typical_lengths(vectors, columns)
+    assert found.shape[1] > 1
+    for group, lengths in enumerate(found.T):
+        there = own.groups == group
+        squares = ((vectors[:, None] + functions[there] @ columns) ** 2).sum(axis=2)
+        np.testing.assert_allclose(lengths**2, squares @ parts[there] / parts[there].sum())
 
 
 @pytest.mark.parametrize("predictor", [-1e4, -740.0, -700.0, 1e4])
@@ -712,13 +716,15 @@ def test_means_over_time_are_numbers_at_any_hazard(predictor):
 @pytest.mark.parametrize("limit", [0.4, 9.0, np.inf])
 def test_scores_over_time_are_sums_over_periods(limit):
     """A row that spans periods adds what a row for each period adds, by a sum over these."""
-    rng, K, n = np.random.default_rng(1), 4, 40
+    rng, K, n = np.random.default_rng(1), 6, 40
     begin, end = np.sort(rng.uniform(0, K, (2, n)), axis=0)
     functions, slopes = rng.normal(size=(K, 2)), np.array([0.5, -0.8])
     response = np.where(rng.random(n) < 0.5, 1 + rng.choice([0, 0.7], n), 0.0)
     response = np.minimum(response, 1) if limit == np.inf else response
     predictor = rng.normal(size=n)
     lengths = rng.dirichlet(np.ones(K))
+
+    factors = rng.uniform(size=(n, K))
 
     def added(begin, end, predictor, response, person):
         own = FollowUpOfRows.of_lengths(begin, end, lengths, np.zeros((2, 1)))
@@ -727,9 +733,11 @@ def test_scores_over_time_are_sums_over_periods(limit):
         block = Block(np.zeros((len(begin), 1)), response, rows=rows, units=person, follow_up=own)
         predictor = predictor + np.log(own.exposure)
         found = FollowUp(n, np.exp, limit).stopped(block, predictor, slopes, response)
-        squares = found.information[:, :1] * (found.spreads + products_of(found.means))
-        both = np.column_stack([found.residual, found.information, squares])
-        return np.array([np.bincount(person, each, n) for each in both.T])
+        parts = []
+        for one in (found, found.shortened(factors[person][:, : own.groups[-1] + 1])):
+            squares = one.information[:, :1] * (one.spreads + products_of(one.means))
+            parts += [one.residual, one.information, squares]
+        return np.array([np.bincount(person, each, n) for each in np.column_stack(parts).T])
 
     cuts = [[b, *range(int(b) + 1, int(np.ceil(e))), e] for b, e in zip(begin, end, strict=True)]
     person = np.repeat(np.arange(n), [len(each) - 1 for each in cuts])

@@ -17,10 +17,10 @@ from data.store.code_digest import code_digest
 from data.store.folders import atomic_file, mirror_from_environment
 from data.store.folders import home as home_folder
 from data.store.shared import write_shared
-from tasks.blocks import run_block
 from tasks.cache import RECORDS, Target, clear_leftovers, prune, stored_results
 from tasks.kept import References, _asked, kept
 from tasks.run.compute import table_bytes
+from tasks.steps import run_block
 from tests.builders import refused
 from tests.tasks.blocks import results_table
 

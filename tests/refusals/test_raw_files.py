@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from data.dataset import GenotypeGroup
 from data.datasets import get_dataset, housing
 from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
-from data.fetch import frames
+from data.fetch import ingest
 from data.fetch.genotypes import NO_GROUP
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
@@ -290,8 +290,8 @@ ASKED = [
 
 
 def long_line():
-    with patch.object(frames, "PIECE_BYTES", 100):
-        return list(frames.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))
+    with patch.object(ingest, "PIECE_BYTES", 100):
+        return list(ingest.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))
 
 
 @refusals(FETCHED)

@@ -13,9 +13,8 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from data.datasets import get_dataset
-from data.results.printed_figures import PrintedFigure
 from data.results.summary import summarize
-from data.results.table import COLUMNS, LIMIT, PRIVACY_COLUMNS, validate_results
+from data.results.table import COLUMNS, LIMIT, PRIVACY_COLUMNS, PrintedFigure, validate_results
 from dpalgos.catalog import get_estimator
 from reports.new_sample import page_cells
 from reports.page import Axis, DataCard, Guide, Section, StudyPage

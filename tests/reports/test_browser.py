@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import uvicorn
 
-from flows import website
+from flows import serve
 from flows.studies.find_study import readable_studies
 from reports.pages.index import render_index
 from reports.pages.release_page import render_release
@@ -322,10 +322,10 @@ PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='r
 @pytest.fixture
 def served(tmp_path, monkeypatch):
     """A function that puts pages into ``/reports`` of a server and returns what Chromium makes of one."""
-    monkeypatch.setattr(website, "_knows", lambda headers, authentication: True)
+    monkeypatch.setattr(serve, "_knows", lambda headers, authentication: True)
     folder = tmp_path / "out"
     folder.mkdir()
-    whole = website.with_reports(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
+    whole = serve.with_reports(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
 

@@ -116,7 +116,7 @@ def test_an_edit_of_any_file_that_a_study_loads_changes_the_key_of_its_blocks(co
     """Files that only pages, releases and the ledger need are the exception, by folder."""
     loaded = """
 import sys
-import flows.study, tasks.run.audits
+import flows.study, tasks.run.compute
 from flows.studies.find_study import find_study
 spec = find_study("housing")
 print("\\n".join(m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)))

@@ -7,9 +7,8 @@ import pytest
 
 import dpalgos
 from data.collections import wang2018
-from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import GroupDifference
-from data.prepare.table_design import PreparedTable
+from data.prepare.table_design import PreparedTable, design_bytes
 from data.results.table import validate_results
 from data.store.folders import sha256_file
 from flows.studies.find_study import find_study

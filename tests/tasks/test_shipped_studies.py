@@ -11,9 +11,8 @@ import dpalgos
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
-from data.prepare.frame_features import stream_frames
+from data.prepare.frame_features import ORDER_PARAMETERS, order_parameters, stream_frames
 from data.prepare.genotype_groups import GroupDifference
-from data.prepare.order_parameters import ORDER_PARAMETERS, order_parameters
 from data.results.table import validate_results
 from flows.studies.find_study import find_study, study_names
 from reports.page import Axis, StudyPage

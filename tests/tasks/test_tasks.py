@@ -22,23 +22,29 @@ from data.datasets import get_dataset
 from data.errors import Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
-from data.prepare.design_file import design_bytes
 from data.prepare.frame_features import scales
+from data.prepare.table_design import design_bytes
 from data.store.references import DatasetRef
 from dpalgos.plugins import FILES
 from flows import progress
 from flows.studies.find_study import find_study
-from tasks import blocks
-from tasks.blocks import RunCancelled, audit, heed_person
+from tasks import steps
 from tasks.cache import Written
 from tasks.errors import Fault, guarded
 from tasks.report.manifest import build_manifest, released_events, sealed
 from tasks.report.write import write_index, write_report
-from tasks.run.audits import audit_key, stored_audit, stored_audits, write_audit
-from tasks.run.compute import write_block, write_design
+from tasks.run.compute import (
+    audit_key,
+    stored_audit,
+    stored_audits,
+    write_audit,
+    write_block,
+    write_design,
+    write_exhibits,
+)
 from tasks.run.datasets import bring, fetch, parquet
-from tasks.run.exhibits import write_exhibits
 from tasks.run_options import RunOptions
+from tasks.steps import RunCancelled, audit, heed_person
 from tests.flows.small_project import until
 from tests.tasks.blocks import made_results, result_at, run_of
 
@@ -114,7 +120,7 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
     monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
-    found = write_audit(result_at(tmp_path / "audit.json", "tasks.run.audits"), cell, 3, 1000, 5)
+    found = write_audit(result_at(tmp_path / "audit.json", "tasks.run.compute"), cell, 3, 1000, 5)
     part = write_block(result_at(tmp_path / "block.parquet"), block, ready)
     rows = pd.read_parquet(made_results([part], tmp_path / "out", [found]).path)
     rows = rows.dropna(subset="audited_epsilon")
@@ -239,10 +245,10 @@ MANIFEST = {"finished": WHEN, "profile": "standard", "replicates": 30, "page": A
 def test_a_paused_run_of_a_command_ends_since_no_server_can_start_it_again(monkeypatch, state):
     """It waited in the command, which kept the lock of the home."""
     run, states = str(uuid.uuid4()), [state]
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": run, "deployment.id": None}))
-    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states[-1])
+    monkeypatch.setattr(steps, "runtime", Mock(**{"flow_run.id": run, "deployment.id": None}))
+    monkeypatch.setattr(steps, "_state_of_run", lambda run, second: states[-1])
     client = Mock(set_flow_run_state=lambda run, stated, force: states.append(stated))
-    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(steps, "get_client", lambda **_: nullcontext(client))
     for _ in range(2):  # of the second block, the server has the first one's state
         with pytest.raises(RunCancelled, match="paused"):
             heed_person()
@@ -250,8 +256,8 @@ def test_a_paused_run_of_a_command_ends_since_no_server_can_start_it_again(monke
 
 
 def test_a_suspended_run_of_a_deployment_is_left(monkeypatch):
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run", "deployment.id": "costs"}))
-    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: Suspended())
+    monkeypatch.setattr(steps, "runtime", Mock(**{"flow_run.id": "run", "deployment.id": "costs"}))
+    monkeypatch.setattr(steps, "_state_of_run", lambda run, second: Suspended())
     with pytest.raises(Pause):
         heed_person()
 
@@ -259,11 +265,11 @@ def test_a_suspended_run_of_a_deployment_is_left(monkeypatch):
 def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monkeypatch):
     """It kept the only place, and the lock of the home, while all other runs waited."""
     run, kept, until_then = uuid.uuid4(), [], datetime(2100, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run), "deployment.id": "costs"}))
+    monkeypatch.setattr(steps, "runtime", Mock(**{"flow_run.id": str(run), "deployment.id": "costs"}))
     paused = Paused(pause_expiration_time=until_then, pause_key="a person")
-    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: paused)
+    monkeypatch.setattr(steps, "_state_of_run", lambda run, second: paused)
     client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
-    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(steps, "get_client", lambda **_: nullcontext(client))
     with pytest.raises(Pause) as left:
         heed_person()
     ((of_run, state, is_forced),) = kept
@@ -276,10 +282,10 @@ def test_a_paused_run_of_a_deployment_gives_up_its_place_and_can_be_resumed(monk
 def test_a_run_that_was_frozen_is_marked_as_running_again(monkeypatch):
     """Its server missed its heartbeats, called it crashed, and showed that to the end."""
     run, kept, states = uuid.uuid4(), [], [Crashed(message="It sends no heartbeat."), Running()]
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": str(run)}))
-    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: states.pop(0))
+    monkeypatch.setattr(steps, "runtime", Mock(**{"flow_run.id": str(run)}))
+    monkeypatch.setattr(steps, "_state_of_run", lambda run, second: states.pop(0))
     client = Mock(set_flow_run_state=lambda *stated, force: kept.append((*stated, force)))
-    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(steps, "get_client", lambda **_: nullcontext(client))
     heed_person()
     ((of_run, state, is_forced),) = kept
     assert (of_run, is_forced, state.is_running()) == (run, True, True)
@@ -289,8 +295,8 @@ def test_a_run_that_was_frozen_is_marked_as_running_again(monkeypatch):
 
 @pytest.mark.parametrize("state", [Cancelling(), Cancelled()])
 def test_a_cancelled_run_computes_no_more_blocks(monkeypatch, state):
-    monkeypatch.setattr(blocks, "runtime", Mock(**{"flow_run.id": "run"}))
-    monkeypatch.setattr(blocks, "_state_of_run", lambda run, second: state)
+    monkeypatch.setattr(steps, "runtime", Mock(**{"flow_run.id": "run"}))
+    monkeypatch.setattr(steps, "_state_of_run", lambda run, second: state)
     with pytest.raises(RunCancelled, match="canceled"):
         heed_person()
 
@@ -299,22 +305,22 @@ def test_the_state_of_a_run_is_asked_once_a_second(monkeypatch):
     """The answer of a second is used for all blocks that start in it."""
     client, flow_run = Mock(), str(uuid.uuid4())
     client.read_flow_run.return_value.state = Running()
-    monkeypatch.setattr(blocks, "get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(steps, "get_client", lambda **_: nullcontext(client))
     for second in (1, 1, 1, 2):
-        assert blocks._state_of_run(flow_run, second).is_running()
+        assert steps._state_of_run(flow_run, second).is_running()
     assert client.read_flow_run.call_count == 2
 
 
 def test_a_stored_audit_of_the_same_code_is_shown(home, ready, block, tmp_path, monkeypatch):
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "tight")
     file = tmp_path / "audits.json"
-    monkeypatch.setattr("tasks.run.audits.STORED", file)
+    monkeypatch.setattr("tasks.run.compute.STORED", file)
     file.write_text(json.dumps({audit_key(cell, 6): {"audited_epsilon": 0.125, "n_trials": 2000}}))
     stored_audits.cache_clear()
     assert stored_audit(cell, 6, 2001) is None
     assert stored_audit(cell, 5, 2000) is None
     assert stored_audit(replace(cell, epsilon=2 * cell.epsilon), 6, 2000) is None
-    monkeypatch.setattr("tasks.blocks.compute", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("tasks.steps.compute", Mock(side_effect=AssertionError))
     with transaction(key="audit-1", store=ResultStore(result_storage=LocalFileSystem(basepath=tmp_path))):
         shown = audit.fn(cell, 6, 2000, 1, is_anew=False)
     found = {"cell": cell.key, "audited_epsilon": 0.125, "n_trials": 2000}

@@ -15,7 +15,8 @@ rows are divided changes nothing: the score of a person is a sum over time.
 
 - The life table comes first (:mod:`dpalgos.central.preconditioned.life_table`). It gives operational time, in
   which the pooled hazard is even. The offset of a piece is the logarithm of its operational time.
-- With 'first' events, a person has at most one. Rows are shortened by their covariates alone, to C/c.
+- With 'first' events, a person has at most one. In a group of periods, rows are shortened to C/c by a factor
+  that depends on their covariates and the group alone.
   Follow-up stops at a cumulative hazard of c, from 1 to 1.25 (nμ/1000)^0.23 by the released mean of events
   (:mod:`dpalgos.central.preconditioned.follow_up`). The sum of a person's scores is clipped at C. It has
   mean 0 at the true coefficients.

@@ -25,6 +25,7 @@ change the sums.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -40,34 +41,76 @@ _LEAST = 1e-9  # the hazard of an interval, below which an event counts at its e
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowMartingales:
-    """The parts of rows in M and in its information, at some coefficients.
+    """The parts of rows in M and in its information, at some coefficients."""
 
-    ``residual`` and ``information`` (n, 1 + B) are the integrals of [1, φ].
-    """
-
-    residual: FloatArray
-    information: FloatArray
     follow_up: FollowUpOfRows
     rate: FloatArray  # (n,)
     density: FloatArray  # of the hazard by period, (K,)
     stop: FloatArray  # places, (n,)
     events: IntArray  # rows
+    seen: FloatArray  # residuals of these events
     known: FloatArray  # information of these events
+    factors: FloatArray | None = None  # of rows in groups of periods, (n, G)
+
+    @cached_property
+    def residual(self) -> FloatArray:
+        """The integrals of [1, φ] over dM, (n, 1 + B)."""
+        found = -self._spent(self._with_one)
+        found[self.events] += self._at_events(self.seen, self._with_one)
+        return found
+
+    @cached_property
+    def information(self) -> FloatArray:
+        """The integrals of [1, φ] over the information, (n, 1 + B)."""
+        return self._of_information(self._with_one)
+
+    @property
+    def log_information(self) -> FloatArray:
+        """The logarithm of the information, (n,)."""
+        own = self.information[:, 0]
+        return np.log(own, out=np.full(len(own), -np.inf), where=own > 0)
 
     @property
     def spreads(self) -> FloatArray:
         """The covariances of φ by information, (n, B²)."""
-        both = products_of(self.follow_up.functions)
-        sums = self.density[:, None] * both
-        found = integrals(sums, self.follow_up.begin, self.stop)
-        found *= self.rate[:, None]
-        found[self.events] += self.known[:, None] * both[self.follow_up.last_period[self.events]]
+        found = self._of_information(products_of(self.follow_up.functions))
         return found * _inverse(self.information[:, 0])[:, None] - products_of(self.means)
 
     @property
     def means(self) -> FloatArray:
         """The means of φ by information, (n, B)."""
         return self.information[:, 1:] * _inverse(self.information[:, 0])[:, None]
+
+    def shortened(self, factors: FloatArray) -> "RowMartingales":
+        """Return the parts of rows that are multiplied by factors in groups of periods, (n, G)."""
+        return replace(self, factors=factors)
+
+    @property
+    def _with_one(self) -> FloatArray:
+        return np.column_stack([np.ones(len(self.density)), self.follow_up.functions])
+
+    def _of_information(self, values: FloatArray) -> FloatArray:
+        """Return the integrals of functions with values (K, m) over the information, (n, m)."""
+        found = self._spent(values)
+        found[self.events] += self._at_events(self.known, values)
+        return found
+
+    def _spent(self, values: FloatArray) -> FloatArray:
+        """Return the integrals of functions with values (K, m) by the hazard of rows, (n, m)."""
+        own, values = self.follow_up, self.density[:, None] * values
+        if self.factors is None:
+            found = integrals(values, own.begin, self.stop)
+        else:
+            found = own.shortened_integrals(values, own.begin, self.stop, self.factors)
+        found *= self.rate[:, None]
+        return found
+
+    def _at_events(self, measure: FloatArray, values: FloatArray) -> FloatArray:
+        """Return functions with values (K, m) at the events, times their measure (e,), (e, m)."""
+        last = self.follow_up.last_period[self.events]
+        if self.factors is not None:
+            measure = measure * self.factors[self.events, self.follow_up.groups[last]]
+        return np.asarray(measure[:, None] * values[last])
 
 
 def _inverse(values: FloatArray) -> FloatArray:
@@ -115,9 +158,6 @@ class FollowUp:
         hazards, begin = np.append(0.0, np.cumsum(density)), times.begin[over]
         at_limit = np.interp(begin, places, hazards) + left[over] / rate[over]
         stop[over] = np.clip(np.interp(at_limit, hazards, places), begin, stop[over])
-        with_functions = density[:, None] * np.column_stack([np.ones(len(density)), times.functions])
-        spent = rate[:, None] * integrals(with_functions, times.begin, stop)
-        residual, information = -spent, spent
         a = total[events] - before[events]
         is_long, far = a > _LEAST, np.clip(a, _LEAST, 700.0)
         kept = np.clip(left[events] - before[events], 0.0, a)
@@ -125,17 +165,13 @@ class FollowUp:
         alone = (total[events] <= left[events]).astype(float) if is_limited else response[events]
         seen = np.where(is_long, per_hazard, alone)
         known = np.where(is_long, per_hazard * np.maximum(far / -np.expm1(-far) - 1, 0.0), 0.0)
-        at_event = np.column_stack([np.ones(len(events)), times.functions[times.last_period[events]]])
-        residual[events] += seen[:, None] * at_event
-        information[events] += known[:, None] * at_event
         return RowMartingales(
-            residual=residual,
-            information=information,
             follow_up=times,
             rate=rate,
             density=density,
             stop=stop,
             events=events,
+            seen=seen,
             known=known,
         )
 

@@ -38,6 +38,7 @@ _MOST_KEPT = 2**26  # numbers in white rows that are kept between steps
 class _White(NamedTuple):
     encoded: FloatArray  # (n,) or (n, K)
     norms: FloatArray
+    lengths: FloatArray  # by group of periods, if rows are followed over time, (n, G)
     kept: FloatArray | None  # the white rows, where there is room for them
     shortened: FloatArray | float  # the square of the factor that shortens a long row
     whitening: FloatArray
@@ -86,12 +87,14 @@ class ScoreFunction:
 
         def prepared(block: Block) -> _White:
             white = _whitened(block, whitening)
-            norms = row_lengths(white)
-            if block.follow_up is not None:
-                norms = block.follow_up.typical_lengths(white, self.time_columns @ whitening)
+            if block.follow_up is None:
+                lengths = row_lengths(white)[:, None]
+            else:
+                lengths = block.follow_up.typical_lengths(white, self.time_columns @ whitening)
+            norms = np.sqrt((lengths**2).mean(axis=1)) if lengths.shape[1] > 1 else lengths[:, 0]
             encoded = family.encode(block.y)[..., 0]
             shortened = clip_factor(norms, max_length) ** 2 if (norms > max_length).any() else 1.0
-            return _White(encoded, norms, white if keeps else None, shortened, whitening)
+            return _White(encoded, norms, lengths, white if keeps else None, shortened, whitening)
 
         self._white = rows.map(prepared)
 
@@ -106,25 +109,20 @@ class ScoreFunction:
         slopes = self.time_columns @ coef
 
         def scores(block: Block) -> _RowScores:
-            white, followed = block.derived, None
+            white = block.derived
             predictor = block.predictors(coef.T).T
             if not isinstance(block.offset, float):
                 predictor = predictor + (block.offset if coef.ndim == 1 else block.offset[:, None])
-            widest: FloatArray | None = None
             if stops is not None:
                 followed = stops.stopped(block, predictor, slopes, white.encoded, since)
-                residual, information = followed.residual[:, 0], followed.information[:, 0]
-                predictor = np.log(information, out=np.full(len(information), -np.inf), where=information > 0)
-                if family.is_bounded:
-                    widest = np.ones_like(residual)  # the largest residual of a single event
-            else:
-                mean = family.mean(predictor[..., None])[..., 0]
-                residual = white.encoded - mean
-                if family.is_bounded:
-                    widest = family.widest_residual(mean)
-            residual *= white.shortened
+                return _RowScores(predictor, None, None, None, white, followed)
+            widest: FloatArray | None = None
+            mean = family.mean(predictor[..., None])[..., 0]
+            residual = (white.encoded - mean) * white.shortened
+            if family.is_bounded:
+                widest = family.widest_residual(mean)
             size = np.abs(residual) if widest is None else widest
-            return _RowScores(predictor, residual, size, size * white.norms, white, followed)
+            return _RowScores(predictor, residual, size, size * white.norms, white)
 
         kind = Scores
         if self.people_limit is not None:
@@ -142,7 +140,9 @@ class ScoreFunction:
 
     def means(self, block: Block) -> FloatArray:
         """Return ψ'' of rows, (n,), of a block of scores: the mean counts of rows of counts."""
-        return np.asarray(self.family.second_derivative(block.derived.predictor[:, None])[:, 0])
+        score = block.derived
+        predictor = score.predictor if score.followed is None else score.followed.log_information
+        return np.asarray(self.family.second_derivative(predictor[:, None])[:, 0])
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, Wθ from the origin, in the shape of θ."""
@@ -151,9 +151,10 @@ class ScoreFunction:
 
 class _RowScores(NamedTuple):
     predictor: FloatArray
-    residual: FloatArray  # y − ψ', (n,) or (n, K)
-    size: FloatArray  # the length by which it is clipped
-    norms: FloatArray  # ‖u‖ times that length
+    # If rows are followed over time, the next three follow from that.
+    residual: FloatArray | None  # y − ψ', (n,) or (n, K)
+    size: FloatArray | None  # the length by which it is clipped
+    norms: FloatArray | None  # ‖u‖ times that length
     white: _White
     followed: RowMartingales | None = None
 
@@ -299,7 +300,7 @@ class UnitScores(Scores):
     @cached_property
     def _residuals(self) -> FloatArray:
         """The residual of each unit, (units,)."""
-        return self._of_units(lambda block: block.score_weights * block.derived.residual)
+        return self._of_units(lambda block: block.score_weights * _residuals(block))
 
     @cached_property
     def _norms(self) -> FloatArray:
@@ -368,21 +369,34 @@ class SingleEventScores(UnitScores):
     Follow-up stops when a person's cumulative hazard reaches a limit c, as :class:`FollowUp` says. Therefore
     the sum has mean 0 at the true coefficients, however many persons have an event.
 
-    A row is shortened to C/max(c, 1) by a factor that depends on its covariates alone. The mean of the sum
-    stays 0. If the columns of a person do not change, the sum is not longer than C. Otherwise, it is clipped
-    to C, which is rare. Therefore one person moves the sum of scores by at most 2C, whatever their rows.
+    In a group of periods, a row is shortened to C/max(c, 1) by a factor that depends on its covariates and
+    the group alone. The mean of the sum stays 0. The sum is then clipped to C, which is rare. Therefore one
+    person moves the sum of scores by at most 2C, whatever their rows.
     """
 
-    def _clipped(self, threshold: float) -> FloatArray:
-        row_length = self.function.row_length
-
-        def shortened(block: Block) -> FloatArray:
+    def curvature(self, threshold: float) -> "Curvatures":
+        def second(block: Block) -> _RowCurvature:
             score = block.derived
-            return np.asarray(block.score_weights * clip_factor(row_length * score.norms, threshold))
+            weight = score.followed.information[:, 0]
+            norms = weight * (score.white.norms**2 + 1)
+            return _RowCurvature(weight, norms, np.ones(len(weight), dtype=bool), score.white, score.followed)
 
-        sums = self._sums_of(shortened)
-        sums *= clip_factor(row_lengths(sums), threshold)[:, None]
-        return sums
+        return Curvatures(self.function, self._shortened(threshold).map(second))
+
+    def _clipped(self, threshold: float) -> FloatArray:
+        sums = UnitScores(self.function, self._shortened(threshold))._sums
+        return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
+
+    def _shortened(self, threshold: float) -> Rows:
+        """Return the scores of rows that are shortened in each group of periods."""
+
+        def shortened(block: Block) -> _RowScores:
+            score: _RowScores = block.derived
+            assert score.followed is not None
+            factors = clip_factor(self.function.row_length * score.white.lengths, threshold)
+            return score._replace(followed=score.followed.shortened(factors))
+
+        return self._parts.map(shortened)
 
 
 class LimitedScores(UnitScores):
@@ -470,7 +484,8 @@ class LimitedScores(UnitScores):
 
 
 def _residuals(block: Block) -> FloatArray:
-    return np.asarray(block.derived.residual)
+    score = block.derived
+    return np.asarray(score.residual if score.followed is None else score.followed.residual[:, 0])
 
 
 def _counts(lengths: FloatArray, thresholds: FloatArray) -> FloatArray:

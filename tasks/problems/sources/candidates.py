@@ -9,8 +9,8 @@ import numpy as np
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes
-from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import TracedGroup, choose_evenly, draw_roles, traced_group
+from data.prepare.table_design import design_bytes
 from data.results.table import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef

@@ -8,7 +8,6 @@ from pydantic import Field
 
 import dpalgos
 from data.fetch.genotypes import read_genotypes
-from data.prepare.design_file import design_bytes
 from data.prepare.genotype_groups import (
     GroupDifference,
     choose_by_ancestry,
@@ -18,6 +17,7 @@ from data.prepare.genotype_groups import (
     paired_rows,
     person_mask,
 )
+from data.prepare.table_design import design_bytes
 from data.store.references import DatasetRef, GenotypeRef
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION, RMS_ERROR

@@ -14,8 +14,7 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.prepare.design_file import design_bytes
-from data.prepare.table_design import PreparedTable
+from data.prepare.table_design import PreparedTable, design_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number

@@ -9,10 +9,8 @@ import numpy as np
 
 import dpalgos
 from data.columns import Column
-from data.prepare.design_file import design_bytes, read_design
-from data.prepare.frame_features import Scales, load_frames, scales
-from data.prepare.order_parameters import ORDER_PARAMETERS, order_table
-from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
+from data.prepare.frame_features import ORDER_PARAMETERS, Scales, load_frames, order_table, scales
+from data.prepare.table_design import PreparedTable, by_use, design_bytes, draw_training_rows, read_design
 from data.simulations.flock import FRAMES
 from data.store.references import DatasetRef, FramesRef
 from tasks.cells import Replicates

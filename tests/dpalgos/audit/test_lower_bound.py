@@ -11,14 +11,13 @@ import dpalgos
 from dpalgos.accounting.events import Cube, Gaussian, Laplace, Relation, Selection
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
-from dpalgos.audit.drawn_noise import DrawnNoise
-from dpalgos.audit.lower_bound import audit, audit_estimator
+from dpalgos.audit.lower_bound import DrawnNoise, audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, ReleasedVector
 from dpalgos.core import hardened_noise
-from dpalgos.mechanisms import random_stopping
-from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.sensitivity import Bounded, count, shared_pairs
+from dpalgos.user_level import user_level_selection
+from dpalgos.user_level.user_level_selection import number_of_draws
 from tests.contract.forms import IDS, PRIVATE
 from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, audit_toy, column_sums, released
 
@@ -105,10 +104,10 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
     """Scores 0, 1, 2 whose chances a neighbor moves by the ε of a score, the middle one the other way."""
     if capped:
         early = lambda *asked: min(number_of_draws(*asked), 50)  # noqa: E731
-        monkeypatch.setattr(random_stopping, "number_of_draws", early)
+        monkeypatch.setattr(user_level_selection, "number_of_draws", early)
 
     def choose(sample, params, spend):
-        each = params.epsilon / random_stopping.SCORE_FACTOR
+        each = params.epsilon / user_level_selection.SCORE_FACTOR
         moved = np.exp(each) if sample.X[0, 0] > 0 else 1.0
         best, middle = 0.07 * moved, 0.05 / moved
 
@@ -116,9 +115,9 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             uniforms = ndtr(noise.normal(len(which)))[:, 0]
             return np.digitize(uniforms, [best, best + middle]).astype(float)
 
-        spend.start({"choice": random_stopping.cost(each)}, {})
+        spend.start({"choice": user_level_selection.cost(each)}, {})
         stop = 1e-5 if capped else 1 / 100
-        draw = partial(random_stopping.stopped_at_random, spend.noise, 1, scores, stop_probability=stop)
+        draw = partial(user_level_selection.stopped_at_random, spend.noise, 1, scores, stop_probability=stop)
         return spend.release("choice", np.zeros((1, sample.n_replicates)), draw)
 
     result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)

@@ -8,9 +8,9 @@ from dpalgos.accounting.events import Proved, Selection
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.private_range import miss_probability, values_needed
-from dpalgos.mechanisms.random_stopping import cost, number_of_draws
-from dpalgos.tuning.quantiles import exponential_quantiles
+from dpalgos.tuning.truncation import exponential_quantiles
 from dpalgos.user_level.aggregation import private_range
+from dpalgos.user_level.user_level_selection import cost, number_of_draws
 from tests.dpalgos.silence import seeded
 
 

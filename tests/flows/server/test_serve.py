@@ -532,7 +532,7 @@ def test_a_run_of_a_study_that_is_gone_is_not_started_again(project, start, runn
 @pytest.mark.parametrize("name", ["Suspended", "Paused"])
 def test_a_suspended_or_paused_run_ends_and_goes_on_when_it_is_resumed(project, running, name):
     """Paused, it kept its place and the lock of the home, and all other runs waited."""
-    heeds = f"{GATE}\n    from tasks.blocks import heed_person\n    heed_person()"
+    heeds = f"{GATE}\n    from tasks.steps import heed_person\n    heed_person()"
     serving = running(work=heeds, before="one.submit(0).result()\n    total")
     (run,) = (run["id"] for run in serving.ask("flow_runs") if not run["auto_scheduled"])
     details = {"pause_timeout": "2100-01-01T00:00:00Z", "pause_key": "a person"}
