@@ -14,8 +14,18 @@ from reports.charts.budgets import half_width_chart
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
 from tasks.own_table.typed import list_of, number_of
-from tasks.protocol.foreseen import EPSILONS, Line, lines_by_time, lines_of, needed, needed_times
+from tasks.protocol.foreseen import (
+    EPSILONS,
+    Line,
+    lines_by_time,
+    lines_of,
+    needed,
+    needed_times,
+    past_forecasts,
+    text_of_past,
+)
 from tasks.protocol.plan_file import PlanFile
+from tasks.release.spending import accounts
 
 _ABOUT = (
     "Half-widths of 95% intervals on synthetic tables, made from declarations and guesses. No row is read."
@@ -65,6 +75,7 @@ def screen(state: State) -> ui.Tag:
         ui.h2("Guesses"),
         ui.output_ui("guess_that_matters"),
         grid(select_field("guessed", "Guess", _guesses(state)), ui.output_ui("guess_field")),
+        folded("Earlier forecasts, next to what was released", ui.output_ui("past")),
     )
 
 
@@ -129,6 +140,16 @@ def serve(input: Inputs, state: State) -> None:
                 )
                 if foreseen.guess in _guesses(state):
                     ui.update_select("guessed", selected=foreseen.guess)
+
+    @render.ui
+    def past() -> ui.Tag:
+        state.charged()
+        found = past_forecasts(accounts())
+        rows = [
+            (each.question, each.term, *map(num, (each.expected, each.released))) for each in reversed(found)
+        ]
+        head = ("question", "term", "± expected", "± released")
+        return ui.div(ui.p(text_of_past(found)), table(head, rows[:_MOST_ROWS]) if rows else None)
 
     _serve_target(input, state, series)
     _serve_guess(input, state, one)

@@ -107,3 +107,6 @@ def test_a_reserve_is_given_back_and_a_lost_estimate_is_charged_again(tmp_path, 
         assert "Released." in tab.text(), tab.text()
         states = [each.state for each in open_ledger().account("people").charges]
         assert sorted(states) == ["pending", "released"]
+        click(tab, "3 Forecast")
+        unfold(tab)
+        until(lambda: "released half-widths are within a factor of 1.5" in tab.text())
