@@ -49,6 +49,7 @@ from dpalgos.central.preconditioned.plan import (
     Numbers,
 )
 from dpalgos.central.preconditioned.queries import (
+    Vectors,
     class_shares,
     clipped_mean,
     counts_above,
