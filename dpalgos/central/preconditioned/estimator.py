@@ -89,6 +89,7 @@ from dpalgos.central.preconditioned.intercept import (
     Start,
     released_origin,
     released_start,
+    searched,
     with_released_total,
 )
 from dpalgos.central.preconditioned.interval import released_interval
@@ -120,7 +121,7 @@ from dpalgos.central.preconditioned.plan import (
     shares_of,
     white_candidates,
 )
-from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, rows_in, searched
+from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, rows_in
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening

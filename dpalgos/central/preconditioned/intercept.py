@@ -49,14 +49,15 @@ from dpalgos.central.preconditioned.plan import (
     Numbers,
 )
 from dpalgos.central.preconditioned.queries import (
+    Vectors,
     class_shares,
     clipped_mean,
+    counts_above,
     counts_by_place,
     joined_in,
     mean_logarithm,
     mean_of_sums,
     mean_within,
-    searched,
 )
 from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
@@ -99,6 +100,13 @@ _SIZE_PLACES = np.searchsorted(
     _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
 )
 _CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
+
+
+def searched(
+    spend: Spend, label: str, rows: Rows, lengths: Vectors, candidates: FloatArray, target: float
+) -> float:
+    """Release the first of m ascending candidates that at most about ``target`` lengths (n,) exceed."""
+    return float(candidates[spend.search(label, counts_above(rows, lengths, candidates), target)[0]])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpalgos.core.rows import Block, Rows
-from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
 from dpalgos.rows.products import clip_factor, row_lengths
@@ -42,13 +41,6 @@ def counts_above(rows: Rows, lengths: Vectors, thresholds: FloatArray) -> FloatA
         return np.asarray(block.histogram(places, len(thresholds) + 1)[::-1].cumsum()[-2::-1])
 
     return rows.sum(above)[None]
-
-
-def searched(
-    spend: Spend, label: str, rows: Rows, lengths: Vectors, candidates: FloatArray, target: float
-) -> float:
-    """Release the first of m ascending candidates that at most about ``target`` lengths (n,) exceed."""
-    return float(candidates[spend.search(label, counts_above(rows, lengths, candidates), target)[0]])
 
 
 # Rows z = [x, y], or [x, 1], and rows x, in coordinates.
