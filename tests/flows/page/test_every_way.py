@@ -37,7 +37,7 @@ SAID = (
 )
 PHONE = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 WIDE = """
-[...document.querySelectorAll("main *")].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+[...document.querySelectorAll("main *")].filter((each) => each.getBoundingClientRect().right > %d + 1)
 .map((each) => each.outerHTML.slice(0, 120)).slice(0, 5)
 """
 CLOSE = "document.querySelectorAll('.shiny-notification-close').forEach((each) => each.click())"
@@ -200,4 +200,4 @@ def test_names_of_100_characters_break_no_layout(tmp_path):
                     f"[...document.querySelectorAll('a')].find((e) => e.innerText.trim() == '{step}').click()"
                 )
                 wait(tab)
-                assert tab.run("document.documentElement.scrollWidth") <= width, (step, tab.run(WIDE))
+                assert tab.run("document.documentElement.scrollWidth") <= width, (step, tab.run(WIDE % width))
