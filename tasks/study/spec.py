@@ -332,7 +332,7 @@ class StudySpec(Strict):
         estimators, traits = panel.estimators or self.estimators, panel.problem.traits
         if not traits.has_intercept:
             return estimators
-        structure = traits.offset_bounds, traits.max_weight
+        structure = traits.offset_bounds, traits.max_weight, traits.count_bound
         params = [{**structure_of(item.name, *structure), **item.params} for item in estimators]
         return tuple(
             item.model_copy(update={"params": each}) for item, each in zip(estimators, params, strict=True)
@@ -377,9 +377,9 @@ class StudySpec(Strict):
     ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long.
 
-        None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000,
-        with one rule for δ and one calibration, where the panel measures errors: at all sizes of the
-        headline's panel, and in other panels at the size of their tables.
+        None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000
+        where the panel measures errors, with one rule for δ and one calibration. The headline's panel has
+        them at all sizes, other panels at the size of their tables.
         """
         count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):
