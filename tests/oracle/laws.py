@@ -57,9 +57,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: tolerance and widths of intervals, or that intervals cover."""
+    """A stated limit of some estimates: errors in standard errors or absolute, widths, and coverage."""
 
     tolerance: float = TOLERANCE
+    within: float = 0.0
     narrowest: float = NARROWEST
     widest: float = WIDEST
     covers: bool = False
@@ -82,7 +83,7 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if not np.isfinite(pair.want):
         return "not determined" if pair.half < 2 * abs(pair.got) and not limit.covers else "no interval"
     error, unit = abs(pair.got - pair.want), max(pair.se, 1e-6 * abs(pair.want), 1e-300)
-    allowed = max(limit.tolerance * unit + pair.cell, pair.half if limit.covers else 0.0)
+    allowed = max(limit.tolerance * unit + pair.cell, limit.within, pair.half if limit.covers else 0.0)
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:
