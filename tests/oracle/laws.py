@@ -24,7 +24,7 @@ class Pair:
     """An estimate and its reference; ``se`` is the classical standard error, ``half`` the stated half-width.
 
     ``cell`` is how far public bounds may move it, by the docs. ``widths``: the stated width is compared with
-    the classical one.
+    the classical one, and may be ``narrowest`` times it.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Pair:
     half: float = np.inf
     cell: float = 0.0
     widths: bool = True
+    narrowest: float = NARROWEST
 
 
 def pairs(name: str, table: Any, want: Iterable[float], se: Iterable[float], **more: Any) -> Iterator[Pair]:
@@ -87,7 +88,7 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:
-        is_narrow = pair.half < limit.narrowest * Z * pair.se
+        is_narrow = pair.half < min(pair.narrowest, limit.narrowest) * Z * pair.se
         is_wide = pair.half > limit.widest * Z * np.hypot(unit, pair.cell)
         return "width" if is_narrow or is_wide else "ok"
     return "ok"
