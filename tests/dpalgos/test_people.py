@@ -251,7 +251,7 @@ def test_what_is_computed_for_one_person_depends_on_no_other_bit_by_bit(family, 
         rows = ScoreFunction(
             Rows.of_sample(sample), get_family(family), np.eye(17) + 0.1, np.linspace(0.1, 0.3, 17)
         )
-        sums.append(rows.at(np.linspace(-0.3, 0.2, 17))._sums[1:])
+        sums.append(rows.at(np.linspace(-0.3, 0.2, 17)).sums[1:])
     for other in sums[1:]:
         np.testing.assert_array_equal(other, sums[0])
     for other in lengths[1:]:
