@@ -125,7 +125,7 @@ class Draft:
         return _known(self.study, self.kinds)
 
     def same_as(self, question: Mapping[str, Any]) -> str:
-        """Return the name of the question that is the same in all but its name; empty if there is none."""
+        """Return the name of the question that differs in its name only; empty if there is none."""
         alike = (each["name"] for each in self.questions if {**each, "name": ""} == {**question, "name": ""})
         return next(alike, "")
 

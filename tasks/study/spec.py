@@ -377,9 +377,9 @@ class StudySpec(Strict):
     ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long.
 
-        None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000,
-        with one rule for δ and one calibration, where the panel measures errors: at all sizes of the
-        headline's panel, and in other panels at the size of their tables.
+        None: as many replicates as the profile has. ``with_limit`` adds each private method at ε = 1,000
+        where the panel measures errors, with one rule for δ and one calibration. The headline's panel has
+        them at all sizes, other panels at the size of their tables.
         """
         count, blocks = replicates or self.replicates[profile], list[Block]()
         for panel in self.panels_at(profile):

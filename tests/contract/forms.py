@@ -140,6 +140,7 @@ def _kinds(estimator, calibration):
 
 
 # Mechanisms with a sampler of their own, for which `Spend.release` charges: a form for each set of releases.
-_OWN = [(e, c) for e, c in EVERY if e.protected and e.name in _mechanism_owners()]
+_OWNERS = _mechanism_owners()
+_OWN = [(e, c) for e, c in EVERY if e.protected and e.name in _OWNERS]
 OWN_SAMPLERS = list({_kinds(e, c): (e, c) for e, c in reversed(_OWN)}.values())[::-1]
 DRAWN = BY_KIND + [case for case in OWN_SAMPLERS if case not in BY_KIND]

@@ -86,7 +86,7 @@ def test_a_mechanism_of_anybody_is_audited_against_its_claim(command_line, tmp_p
     assert json.loads(out)["verdict"] == "no violation found"
 
 
-def test_an_estimator_whose_example_holds_public_rows_is_audited(command_line):
+def test_an_estimator_whose_example_holds_public_rows_is_audited(command_line, few_runs):
     status, out, _ = command_line("audit", "public_axes_mean", "--hardened", "--trials", 1000, "--json")
     assert status == 0
     assert all(row["verdict"] == "no violation found" for row in json.loads(out))
@@ -130,7 +130,7 @@ def test_a_group_without_a_command_prints_its_help(command_line, group):
     assert f"dpcost {group} [OPTIONS] COMMAND" in out
 
 
-def test_an_audit_attacks_a_person_with_all_rows(command_line):
+def test_an_audit_attacks_a_person_with_all_rows(command_line, few_runs):
     status, out, _ = command_line("audit", "box_mean", "--people", "--trials", "1000")
     assert status == 0
     assert "no violation" in out

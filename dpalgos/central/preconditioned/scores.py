@@ -293,7 +293,7 @@ class UnitScores(Scores):
     """
 
     @cached_property
-    def _sums(self) -> FloatArray:
+    def sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
         return self._sums_of(lambda block: block.score_weights)
 
@@ -304,7 +304,7 @@ class UnitScores(Scores):
 
     @cached_property
     def _norms(self) -> FloatArray:
-        return row_lengths(self._sums)
+        return row_lengths(self.sums)
 
     @cached_property
     def _is_moved(self) -> BoolArray:
@@ -341,7 +341,7 @@ class UnitScores(Scores):
         return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
     def _clipped(self, threshold: float) -> FloatArray:
-        return np.asarray(self._sums * clip_factor(self._norms, threshold)[:, None])
+        return np.asarray(self.sums * clip_factor(self._norms, threshold)[:, None])
 
     def _lengths(self) -> Vectors:
         norms = self._norms
@@ -384,7 +384,7 @@ class SingleEventScores(UnitScores):
         return Curvatures(self.function, self._shortened(threshold).map(second))
 
     def _clipped(self, threshold: float) -> FloatArray:
-        sums = UnitScores(self.function, self._shortened(threshold))._sums
+        sums = UnitScores(self.function, self._shortened(threshold)).sums
         return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
 
     def _shortened(self, threshold: float) -> Rows:
@@ -480,7 +480,7 @@ class LimitedScores(UnitScores):
 
     def _clipped(self, threshold: float) -> FloatArray:
         factor = clip_factor(self._norms, np.maximum(self.limits, _TINY))
-        return np.asarray(self._sums * (factor * clip_factor(self.limits, threshold))[:, None])
+        return np.asarray(self.sums * (factor * clip_factor(self.limits, threshold))[:, None])
 
 
 def _residuals(block: Block) -> FloatArray:
