@@ -72,7 +72,8 @@ def nested(
     unsure = shift_of_kept
     if not released.family.is_linear:
         with np.errstate(all="ignore"):
-            shift_of_kept = _second_order(released, white, back @ L)
+            tangent, to_kept = np.linalg.qr(back @ L)  # covariates may be far from zero
+            shift_of_kept = np.linalg.solve(to_kept, _second_order(released, white, tangent))
         is_finite = np.isfinite(shift_of_kept)
         unsure = np.where(is_finite, _HALF * np.abs(shift_of_kept), _NO_BOUND)
         shift_of_kept = np.where(is_finite, shift_of_kept, 0.0)

@@ -7,6 +7,7 @@ response of a linear model should be in public units in which it lies within ±2
 
 Why it is private. It is the estimate of few rows of :mod:`dpalgos.central.preconditioned`: a mean of cut
 responses with Laplace noise of scale Δ/ε. The cut of counts is released before it, with two fifths of ε.
+A low public maximum of counts, ``count_bound``, is the cut itself.
 """
 
 from dataclasses import dataclass
@@ -21,9 +22,10 @@ from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, laplace_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
+from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Lemmas, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
-from dpalgos.params import choice, count
+from dpalgos.params import choice, count, positive
 from dpalgos.typing import FloatArray
 
 
@@ -45,6 +47,10 @@ class PrivateConstant(PrivateEstimator):
 
     family: str = choice("distribution of the responses given their mean", family_names(), default="gaussian")
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
+    count_bound: float | None = positive(
+        "with family='poisson': the public maximum of a response; by default found privately",
+        default=None,
+    )
 
     lemmas: ClassVar[Lemmas] = {LOGARITHM: interval, CONSTANT: interval}
 
@@ -52,13 +58,27 @@ class PrivateConstant(PrivateEstimator):
         """Return the family."""
         return get_family(self.family, n_classes=self.n_classes)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.count_bound is not None and self.family != "poisson":
+            raise InputError(
+                f"count_bound must be left out without family='poisson', got {self.count_bound!r}"
+            )
+
     def plan(self, n: float, d: int) -> Plan:
-        numbers = Numbers(n_rows=n, d=1, mu=1.0, family=self.family_object(), intercept=True)
+        numbers = Numbers(
+            n_rows=n,
+            d=1,
+            mu=1.0,
+            family=self.family_object(),
+            intercept=True,
+            count_bound=self.count_bound or np.inf,
+        )
         return laplace_plan(self.epsilon, intercept_alone(numbers))
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
         rows.sample.check_response()
         family = self.family_object()
         coef = np.zeros((rows.d, *family.classes))
-        coef[-1] = released_start(spend, rows, family).predictor
+        coef[-1] = released_start(spend, rows, family, self.count_bound or np.inf).predictor
         return rows.by_replicate(family.identified(rows.by_column(coef)))

@@ -1,17 +1,16 @@
 """The screen that opens a table: an earlier one, one of this folder, a chosen file, or the demo."""
 
-import json
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from shiny import App, Inputs, Outputs, Session, reactive, ui
 
-from data.store.folders import atomic_write, home, read_json, sha256_file
+from data.store.folders import sha256_file
 from data.tables.demo import demo_study
 from data.tables.queries import Query
+from data.tables.recent import MOST, recent_studies
 from data.tables.sources import source_of
 from flows.page.parts import document, grid, select_field
 from flows.page.state import telling
@@ -19,24 +18,8 @@ from tasks.errors import SpecError
 from tasks.protocol.draft import Draft, declared_in, opened_files
 
 _KINDS = (".csv", ".tsv", ".parquet", ".toml")
-_MOST = 20  # tables of each list
 _GO = "Shiny.addCustomMessageHandler('go', (to) => location.assign(to.place));"
 Opener = Callable[[Draft], str]  # returns the place of a table's page
-
-
-def recent_studies() -> list[Path]:
-    """Return the study files that were opened last and still exist, the last one first."""
-    with suppress(OSError, ValueError):
-        return [path for path in map(Path, read_json(home() / "recent_tables.json")) if path.exists()]
-    return []
-
-
-def remember(study: Path) -> None:
-    """Put a study file on the list of recent tables."""
-    study = study.resolve()
-    others = [each for each in recent_studies() if each != study]
-    listed = json.dumps([str(each) for each in [study, *others][:_MOST]])
-    atomic_write(home() / "recent_tables.json", listed.encode(), private=True)
 
 
 def start_app(folder: Path, open_page: Opener) -> App:
@@ -51,7 +34,7 @@ def start_app(folder: Path, open_page: Opener) -> App:
 def _screen(folder: Path) -> ui.Tag:
     here = sorted(each.name for each in folder.iterdir() if each.suffix in _KINDS and each.is_file())
     recent = {str(each): f"{each.stem} ({each.parent})" for each in recent_studies()}
-    lists = {"Opened before": recent, f"In {folder}": {name: name for name in here[:_MOST]}}
+    lists = {"Opened before": recent, f"In {folder}": {name: name for name in here[:MOST]}}
     known = {title: each for title, each in lists.items() if each}
     return document(
         "dpcost",

@@ -11,20 +11,24 @@ _LEFT, _TOP, _WIDTH, _HEIGHT = 52, 14, 330, 190
 _MOST_LABELS, _LONGEST = 12, 24  # of lines, and letters of a label
 
 
-def half_width_chart(lines: Mapping[str, Sequence[tuple[float, float]]], epsilon: float) -> str:
+def half_width_chart(
+    lines: Mapping[str, Sequence[tuple[float, float]]], epsilon: float | None, axis: str = "ε"
+) -> str:
     """Return half-widths against ε on logarithmic axes, with a marker at the chosen ε, as SVG.
 
-    The widest lines have a label, and the others are gray.
+    Without a chosen ε, the horizontal axis is linear and has another name. The widest lines have a label, and
+    the others are gray.
     """
     points = [each for line in lines.values() for each in line]
     if not points:
         return "<p>No interval is forecast at any of these ε.</p>"
     low, high = _range_of([math.log10(width) for _, width in points])
-    left, right = _range_of([math.log10(each) for each, _ in points])
+    place = float if epsilon is None else math.log10
+    left, right = _range_of([place(each) for each, _ in points])
     bottom = _TOP + _HEIGHT
 
     def x(value: float) -> float:
-        return round(_LEFT + _WIDTH * (math.log10(value) - left) / (right - left), 1)
+        return round(_LEFT + _WIDTH * (place(value) - left) / (right - left), 1)
 
     def y(value: float) -> float:
         return round(_TOP + _HEIGHT * (high - math.log10(value)) / (high - low), 1)
@@ -33,8 +37,9 @@ def half_width_chart(lines: Mapping[str, Sequence[tuple[float, float]]], epsilon
         given = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
         return f'<text x="{at}" y="{height}"{given}>{html.escape(words)}</text>'
 
-    marker = f'<line x1="{x(epsilon)}" x2="{x(epsilon)}" y1="{_TOP}" y2="{bottom}" class="marker"/>'
-    marks = [marker, text(_LEFT, bottom + 30, "ε, and half-width to the left")]
+    marks = [text(_LEFT, bottom + 30, f"{axis}, and half-width to the left")]
+    if epsilon is not None:
+        marks.append(f'<line x1="{x(epsilon)}" x2="{x(epsilon)}" y1="{_TOP}" y2="{bottom}" class="marker"/>')
     for each in sorted({e for e, _ in points}):
         marks.append(text(x(each), bottom + 16, f"{each:g}", text_anchor="middle"))
     for each in (low, high):
@@ -50,7 +55,10 @@ def half_width_chart(lines: Mapping[str, Sequence[tuple[float, float]]], epsilon
             marks.append(text(_LEFT + _WIDTH + 6, below, label, fill=hue))
     height = max(bottom + 36, below + 10)
     return _picture(
-        f"0,0 {_LEFT + _WIDTH + 150} {height}", "chart", "Half-widths of intervals against ε", marks
+        f"0,0 {_LEFT + _WIDTH + 150} {height}",
+        "chart",
+        f"Half-widths of intervals against {html.escape(axis)}",
+        marks,
     )
 
 

@@ -123,6 +123,7 @@ class Traits:
     has_intercept: bool = False  # is the last column the constant
     offset: str = ""  # the name of the first column, if it is an offset
     offset_bounds: tuple[float, float] | None = None  # its public bounds
+    count_bound: float | None = None  # the declared maximum of a response that is a count
     separation_is_known: bool = False  # does theory predict an attack's AUC from the estimate's error alone
     n_coefficients: int = 0  # whose signs are compared with those of the answer without privacy
     population: tuple[int, str] = (0, "rows")  # how many rows (or users) these are part of; 0: of no table

@@ -74,6 +74,7 @@ class RegisteredTable(DatasetSource, ABC):
             has_intercept=self.has_intercept,
             offset=self.covariates[0] if self.offset_bounds else "",
             offset_bounds=self.offset_bounds,
+            count_bound=self.about.column(self.response).upper if self.family == "poisson" else None,
         )
 
     @property

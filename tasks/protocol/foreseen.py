@@ -1,10 +1,13 @@
 """Forecasts of a plan's questions by ε and by size, from its study file and plan: no row is read."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from threading import Lock
+from typing import Any
 
+from dpalgos.formula.group_table import SurvivalCells
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast, SimulatedRelease, simulate_release
 from tasks.protocol.plan_file import PlanFile
@@ -13,6 +16,7 @@ from tasks.release.request import ReleaseRequest
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _FAR = 10  # times as many rows are as far as two forecasts tell
 _MOST = 64  # plans and questions that are kept
+_NEAR = 1.5
 Line = Sequence[tuple[float, float]]  # half-widths by ε or size
 
 
@@ -54,6 +58,59 @@ def lines_of(series: Sequence[tuple[float, ReleaseForecast]]) -> dict[str, list[
             if math.isfinite(middle):
                 lines.setdefault(str(name), []).append((at, middle))
     return lines
+
+
+def lines_by_time(cells: SurvivalCells, foreseen: ReleaseForecast) -> dict[str, list[tuple[float, float]]]:
+    """Return half-widths of survival by group against time, where there are any."""
+    middles = {str(name): middle for name, _, middle, _ in foreseen.terms}
+    places = zip(product(cells.groups, cells.time.periods[1:]), cells.terms, strict=True)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for (group, time), term in places:
+        if math.isfinite(middle := middles.get(term, math.nan)):
+            lines.setdefault(str(group) or "all", []).append((time, middle))
+    return lines
+
+
+@dataclass(frozen=True)
+class PastForecast:
+    """The half-width of a released interval, next to its forecast and the 90% range of that."""
+
+    question: str
+    term: str
+    expected: float
+    limits: tuple[float, float]
+    released: float
+
+    @property
+    def is_in_range(self) -> bool | None:
+        """Whether it lies in the range of its forecast; None without a range."""
+        low, high = self.limits
+        return low <= self.released <= high if math.isfinite(low + high) else None
+
+
+def past_forecasts(accounts: Iterable[Mapping[str, Any]]) -> list[PastForecast]:
+    """Return the forecasts that plans registered in accounts, as a ledger shows them, with what came."""
+    found = []
+    for account in accounts:
+        for charge in account["charges"]:
+            limits = (charge["answer"] or {}).get("interval", {})
+            for term, *numbers in charge["cost"]["facts"].get("forecast", {}).get("terms", ()):
+                low, middle, high = (math.nan if each is None else each for each in numbers)
+                ends = limits.get(term) or [None, None]
+                if None not in ends and math.isfinite(middle):
+                    of = f"{account['name']}: {charge['reserve']}"
+                    found.append(PastForecast(of, term, middle, (low, high), (ends[1] - ends[0]) / 2))
+    return found
+
+
+def text_of_past(past: Sequence[PastForecast]) -> str:
+    """Say how good forecasts were."""
+    if not past:
+        return "No interval with a forecast has been released yet."
+    near = sum(max(each.released / each.expected, each.expected / each.released) <= _NEAR for each in past)
+    ranges = [each.is_in_range for each in past if each.is_in_range is not None]
+    text = f"{near} of {len(past)} released half-widths are within a factor of {_NEAR} of their forecast"
+    return f"{text}; {sum(ranges)} of {len(ranges)} lie in its 90% range." if ranges else f"{text}."
 
 
 def needed(line: Line, wanted: float) -> str | None:

@@ -150,16 +150,22 @@ def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
     return replace(design, columns=tuple(design.columns[j] for j in order), declaration=declaration)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digests: dict[int, str] | None = None) -> Any:
     """Return a value with all its fields as plain data; a formula, which many columns share, is a digest."""
-    if isinstance(value, Derived):
-        return hashlib.sha256(canonical_json(_plain(value.described)).encode()).hexdigest()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    digests = {} if digests is None else digests  # by the identity of a formula, which lives longer
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _plain(each, digests) for name, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
+        return [_plain(each, digests) for each in value]
+    if isinstance(value, Derived):
+        if id(value) not in digests:
+            text = canonical_json(_plain(value.described, digests))
+            digests[id(value)] = hashlib.sha256(text.encode()).hexdigest()
+        return digests[id(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _plain(getattr(value, item.name), digests) for item in fields(value)}
     return value
 
 

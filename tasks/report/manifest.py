@@ -191,7 +191,6 @@ def _below(folder: Path, path: str) -> str:
 
 
 def _example_cell(spec: StudySpec, profile: Profile) -> str:
-    head = spec.headline
-    cells = [cell for block in spec.blocks(profile, replicates=1, seed=0) for cell in block.cells]
-    at_headline = [cell for cell in cells if (cell.n, cell.epsilon) == (head.n, head.epsilon)]
-    return (at_headline or cells)[0].key
+    blocks = spec.blocks(profile, replicates=1, seed=0)
+    cells = spec.headline_cells(blocks) or blocks[0].cells
+    return cells[0].key

@@ -182,7 +182,7 @@ def structure_of(
     estimator: str,
     offset_bounds: tuple[float, float] | None,
     max_weight: float | None,
-    count_bound: float | None = None,
+    count_bound: float | None,
 ) -> dict[str, Any]:
     """Return the keywords by which an estimator knows of the constant, an offset, weights and counts."""
     bounds = offset_bounds and list(offset_bounds)  # as JSON has it

@@ -332,7 +332,7 @@ class StudySpec(Strict):
         estimators, traits = panel.estimators or self.estimators, panel.problem.traits
         if not traits.has_intercept:
             return estimators
-        structure = traits.offset_bounds, traits.max_weight
+        structure = traits.offset_bounds, traits.max_weight, traits.count_bound
         params = [{**structure_of(item.name, *structure), **item.params} for item in estimators]
         return tuple(
             item.model_copy(update={"params": each}) for item, each in zip(estimators, params, strict=True)

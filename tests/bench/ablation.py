@@ -14,7 +14,7 @@ import numpy as np
 
 import dpalgos
 from data.collections.league import GROUPS, declarations, developed_on
-from dpalgos.central.preconditioned import estimator, intercept, plan, steps
+from dpalgos.central.preconditioned import estimator, intercept, plan, steps, whitening
 from dpalgos.models import newton_steps
 from tests.bench.goals import Measurement
 from tests.bench.league.whole_table import missed_of_regression
@@ -31,8 +31,8 @@ def last_alone(steps: Any, *_: float) -> np.ndarray:
 
 NEVER = lambda *_, **__: False  # noqa: E731
 PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
-    "a second whitening": [(steps.Steps, "wants_whitening", NEVER)],
-    "further whitenings in wrong units": [(steps, "N_WHITENINGS", 1)],
+    "a second whitening": [(whitening.Whitening, "needs_another", NEVER)],
+    "further whitenings in wrong units": [(whitening, "N_WHITENINGS", 1)],
     "centers of the columns": [(plan, "_origin", lambda _: {})],
     "curvatures that scores correct": [(steps.Steps, "_scales", lambda self, *_: self.scales)],
     "the intercept again if events are few": [(intercept.Start, "hides_slopes", NEVER)],

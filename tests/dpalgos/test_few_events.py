@@ -6,6 +6,7 @@ import scipy
 
 from dpalgos.central.preconditioned import PreconditionedGLM
 from dpalgos.central.preconditioned.intercept import positive_mean
+from dpalgos.central.private_constant import PrivateConstant
 from dpalgos.errors import InputError
 from dpalgos.models.families import get_family
 from tests.dpalgos.silence import estimated
@@ -84,11 +85,14 @@ def test_a_low_public_maximum_of_counts_replaces_the_search_for_their_cut(n, sea
     assert labels[1] == labels[0] - {search}
 
 
-def test_a_public_maximum_of_counts_lowers_the_noise_of_their_mean():
+@pytest.mark.parametrize("name", ["preconditioned_glm", "private_constant"])
+def test_a_public_maximum_of_counts_lowers_the_noise_of_their_mean(name):
+    asked = {"epsilon": 0.3, "delta": DELTA, "family": "poisson", "replicates": 40, "seed": 1}
+    asked |= {"intercept": True} if name == "preconditioned_glm" else {}
     rng = np.random.default_rng(3)
     X, y = np.ones((300, 1)), rng.poisson(0.3, 300).clip(0, 3).astype(float)
     errors = [
-        np.abs(mean_prediction(X, answers(X, y, 0.3, "poisson", **bound), "poisson") - y.mean()).mean()
+        np.abs(mean_prediction(X, estimated(name, X, y, **asked, **bound), "poisson") - y.mean()).mean()
         for bound in ({}, {"count_bound": 3.0})
     ]
     assert errors[1] < 0.85 * errors[0]
@@ -98,3 +102,6 @@ def test_a_public_maximum_of_counts_lowers_the_noise_of_their_mean():
 def test_a_public_maximum_is_for_counts_of_rows(asked):
     with pytest.raises(InputError, match="count_bound must be left out"):
         PreconditionedGLM(epsilon=1.0, delta=1e-6, count_bound=3.0, **asked)
+    if "counted_events" not in asked:
+        with pytest.raises(InputError, match="count_bound must be left out"):
+            PrivateConstant(epsilon=1.0, delta=1e-6, count_bound=3.0, **asked)

@@ -80,9 +80,9 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if not np.isfinite(pair.got) or np.isnan(pair.half):
         return "no interval"
     if not np.isfinite(pair.want):
-        return "not determined" if pair.half < 2 * abs(pair.got) else "no interval"
+        return "not determined" if pair.half < 2 * abs(pair.got) and not limit.covers else "no interval"
     error, unit = abs(pair.got - pair.want), max(pair.se, 1e-6 * abs(pair.want), 1e-300)
-    allowed = max(pair.half, unit) if limit.covers else limit.tolerance * unit + pair.cell
+    allowed = max(limit.tolerance * unit + pair.cell, pair.half if limit.covers else 0.0)
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import patsy
 import statsmodels.api as sm
-from statsmodels.duration.survfunc import SurvfuncRight, survdiff
+from statsmodels.duration.survfunc import SurvfuncRight
 
+ENDLESS = 30.0  # standard error of a coefficient without a maximum, in standard deviations of its column
 FAMILIES = {
     "gaussian": sm.families.Gaussian(),
     "logistic": sm.families.Binomial(),
@@ -51,11 +52,9 @@ class Fit:
         variance = np.einsum("ij,jk,ik->i", R, self.cov, R)
         return np.where(lost, np.nan, R @ np.nan_to_num(self.beta)), np.sqrt(np.maximum(variance, 0))
 
-    def mean(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean responses at rows, and their standard errors."""
-        eta, sd = self.along(np.asarray(patsy.dmatrix(self.info, frame)))
-        link = self.family.link
-        return link.inverse(eta), np.abs(link.inverse_deriv(eta)) * sd
+    def at(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return linear predictors at rows, and their standard errors."""
+        return self.along(np.asarray(patsy.dmatrix(self.info, frame)))
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,44 +92,31 @@ def glm(
     _, s, vt = np.linalg.svd(np.sqrt(w)[:, None] * (X @ back), full_matrices=False)
     identified, null = vt[s >= 1e-9 * s[0]].T, vt[s < 1e-9 * s[0]]
     M = X @ back @ identified
+    groups = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    by_group = {"cov_type": "cluster", "cov_kwds": {"groups": groups, "use_correction": False}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = sm.GLM(y, M, family=family, var_weights=w, offset=offset).fit(maxiter=100)
-    groups = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    mu, link = np.asarray(fitted.fittedvalues), family.link
-    factor = w / (family.variance(mu) * link.deriv(mu))
-    bread = np.linalg.pinv((M * (factor / link.deriv(mu))[:, None]).T @ M)
-    score = pd.DataFrame(M * (factor * (y - mu))[:, None]).groupby(groups).sum().to_numpy()
-    to = back @ identified
-    beta, cov = to @ np.asarray(fitted.params), to @ bread @ (score.T @ score) @ bread @ to.T
+        fitted = sm.GLM(y, M, family=family, var_weights=w, offset=offset).fit(maxiter=100, **by_group)
+    to, bread = back @ identified, fitted.normalized_cov_params
+    beta, cov = to @ np.asarray(fitted.params), to @ fitted.cov_params() @ to.T
     lost = (np.abs(null @ back.T) > 1e-7).any(axis=0) if len(null) else np.zeros(len(beta), bool)
-    if kind != "gaussian" and (np.abs(M @ np.asarray(fitted.params)).max() > 30 or not fitted.converged):
-        lost[:] = True  # separated, or no maximum
+    if kind != "gaussian":
+        centered, own = (np.diag(each @ bread @ each.T) for each in (identified, to))
+        variance = np.minimum(centered, own * np.append(1, scale) ** 2)  # the intercept's at either origin
+        lost |= (not fitted.converged) | (variance > ENDLESS**2)
     return Fit(info.column_names, np.where(lost, np.nan, beta), cov, info, family)
 
 
-def robust(
-    mean: Callable[[np.ndarray], np.ndarray],
-    U: np.ndarray,
-    y: np.ndarray,
-    clip: float,
-    w: np.ndarray,
-    unit: np.ndarray,
-) -> np.ndarray:
+def robust(U: np.ndarray, y: np.ndarray, clip: float, w: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Return the coefficients at which the mean of scores of white units, clipped to a norm, is zero.
 
-    The score of a unit, a row or a person, is the weighted sum of those of its rows. ``mean`` is exp, or the
-    identity.
+    The score of a unit, a row or a person, is the weighted sum of those of its rows.
     """
-    start = y if mean is np.asarray else np.log(np.maximum(y, 0.5))
-    theta = np.linalg.lstsq(U, start, rcond=None)[0]
+    theta = np.linalg.lstsq(U, y, rcond=None)[0]
     for _ in range(200):
-        fitted = mean(U @ theta)
-        residual, scores = y - fitted, np.zeros((unit.max() + 1, U.shape[1]))
-        np.add.at(scores, unit, U * (w * residual)[:, None])
+        scores = pd.DataFrame(U * (w * (y - U @ theta))[:, None]).groupby(unit).sum()
         v = w * np.minimum(1, clip / np.maximum(np.linalg.norm(scores, axis=1), 1e-300))[unit]
-        slope = v if mean is np.asarray else v * fitted
-        step = np.linalg.pinv((U * slope[:, None]).T @ U) @ (U.T @ (v * residual))
+        step = np.linalg.pinv((U * v[:, None]).T @ U) @ (U.T @ (v * (y - U @ theta)))
         theta = theta + step * min(1.0, 1 / max(float(np.linalg.norm(step)), 1e-12))
     return np.asarray(theta)
 
@@ -169,7 +155,9 @@ def cox(right: str, f: pd.DataFrame, last: float) -> Fit:
     stop, event, entry = 1 + np.minimum(f.t, last), f.e * (f.t <= last), 1 + f.start - 1e-9
     model = sm.PHReg(stop, (Z - Z.mean(axis=0))[:, used] / unit, event, entry=entry, ties="breslow").fit()
     beta, cov = np.full(len(names), np.nan), np.full((len(names), len(names)), np.nan)
-    beta[used], cov[np.ix_(used, used)] = model.params / unit, model.cov_params() / np.outer(unit, unit)
+    is_endless = np.sqrt(np.diag(model.cov_params())) > ENDLESS
+    beta[used] = np.where(is_endless, np.nan, model.params / unit)
+    cov[np.ix_(used, used)] = model.cov_params() / np.outer(unit, unit)
     return Fit(names, beta, cov, X.design_info, None)
 
 
@@ -179,21 +167,3 @@ def kaplan_meier(t: Any, e: Any, at: list[float]) -> tuple[np.ndarray, np.ndarra
     km = SurvfuncRight(t, e)
     k = np.searchsorted(km.surv_times, at, side="right")
     return np.append(1.0, km.surv_prob)[k], np.append(0.0, km.surv_prob_se)[k]
-
-
-@remembered
-def restricted_mean(t: Any, e: Any, until: float) -> tuple[float, float]:
-    """Return the area under Kaplan–Meier, and its standard error."""
-    km = SurvfuncRight(t, e)
-    used = km.surv_times <= until
-    edges = np.concatenate([[0.0], km.surv_times[used], [until]])
-    areas = np.append(1.0, km.surv_prob[used]) * np.diff(edges)
-    later = np.cumsum(areas[::-1])[::-1][1:]
-    d, r = km.n_events[used], km.n_risk[used]
-    return float(areas.sum()), float(np.sqrt((later**2 * d / np.maximum(r * (r - d), 1)).sum()))
-
-
-@remembered
-def logrank(t: Any, e: Any, group: Any) -> float:
-    """Return the square root of the statistic of the logrank test."""
-    return float(np.sqrt(survdiff(t, e, np.asarray(group, dtype=str))[0]))

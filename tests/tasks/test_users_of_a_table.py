@@ -127,4 +127,9 @@ def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
     problem = spec.head_panel.problem
     assert problem.covariates[0] == "~ offset(log(days))"
     assert problem.traits.n_coefficients == 2
+    assert {
+        each.params["count_bound"]
+        for each in spec.estimators_of(spec.head_panel)
+        if each.name == "preconditioned_glm"
+    } == {BOUNDS["visits"][1]}
     assert "the noise of privacy" in reported(file, tmp_path)

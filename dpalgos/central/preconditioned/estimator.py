@@ -89,6 +89,7 @@ from dpalgos.central.preconditioned.intercept import (
     Start,
     released_origin,
     released_start,
+    searched,
     with_released_total,
 )
 from dpalgos.central.preconditioned.interval import released_interval
@@ -120,9 +121,10 @@ from dpalgos.central.preconditioned.plan import (
     shares_of,
     white_candidates,
 )
-from dpalgos.central.preconditioned.queries import clipped_moments, counts_above, joined_in, rows_in
+from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, rows_in
 from dpalgos.central.preconditioned.scores import ScoreFunction
-from dpalgos.central.preconditioned.steps import Steps, Whitening
+from dpalgos.central.preconditioned.steps import Steps
+from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
 from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
@@ -236,7 +238,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
             if self.interval is not None:
                 _keep_interval(spend, numbers, Interval.missing(numbers.d, 1, FEW))
             return intercept
-        origin, white = _released_whitening(spend, numbers, rows)
+        origin, white = _released_whitening(spend, numbers, rows, start)
         if family.is_linear:
             intercept[-1] = origin.centers[-1]
         state = Steps(family, white, np.zeros_like(intercept), np.asarray(intercept[-1] + start.offset))
@@ -385,8 +387,11 @@ def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
     return replace(rows, sample=rows.sample.with_follow_up(table.applied(follow_up)))
 
 
-def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Origin, Whitening]:
-    """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it."""
+def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows, start: Start) -> tuple[Origin, Whitening]:
+    """Return the origin of rows z, and the whitening by released moments (d + 1, d + 1) about it.
+
+    Further whitenings, by moments of white rows, take the place of the first steps.
+    """
     linear = numbers.family.is_linear
     few = numbers.intercept and numbers.has_few_rows
     origin = released_origin(spend, rows, linear=linear, few=few)
@@ -395,8 +400,7 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
     threshold = float(np.sqrt(numbers.d + 1))
     if ROWS_ABOVE in spend.plan:
         candidates, target = row_search(numbers, spend.multiplier(ROWS_ABOVE))
-        above = counts_above(rows, vectors.lengths, candidates)
-        threshold = float(candidates[spend.search(ROWS_ABOVE, above, target)[0]])
+        threshold = searched(spend, ROWS_ABOVE, rows, vectors.lengths, candidates, target)
         spend.note(ROWS_BEYOND, origin.is_far or threshold == candidates[-1])
     elif origin.is_far:
         spend.note(ROWS_BEYOND, True)
@@ -406,7 +410,21 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows) -> tuple[Ori
         notes = (*released, threshold, coordinates)
         for name, note in zip(goodness.MOMENTS, notes, strict=True):
             spend.note(name, note)
+    t = 0
+    while not start.hides_slopes(numbers) and white.needs_another(numbers, t, spend.multiplier(STEP)):
+        white, t = white.refined(_white_moments(spend, numbers, rows, white)), t + 1
     return origin, white
+
+
+def _white_moments(spend: Spend, numbers: Numbers, rows: Rows, white: Whitening) -> Noisy:
+    """Release the second moments (d, d) of white rows, in the place of a step."""
+    vectors, threshold = rows_in(white.matrix), WHITE * numbers.root
+    if SCORES_ABOVE in spend.plan:
+        _, target = score_search(numbers, 1.0, None)
+        candidates = white_candidates(numbers.d)
+        threshold = searched(spend, SCORES_ABOVE, rows, vectors.lengths, candidates, target)
+    moments = clipped_moments(rows, vectors, threshold)
+    return spend.symmetric(STEP, moments, form=WHITE_MOMENTS)
 
 
 def _released_steps(
@@ -418,7 +436,7 @@ def _released_steps(
     state: Steps,
     intercept: FloatArray,
 ) -> tuple[ScoreFunction, Steps, Start, float]:
-    """Release the steps: scores, or in the place of first ones moments of white rows, or the mean response.
+    """Release the steps: scores, or in their place the mean response.
 
     Also return the rows after the last whitening, and the approximate share of rows clipped in a step.
     """
@@ -431,56 +449,44 @@ def _released_steps(
     if SCORES_ABOVE not in spend.plan:
         public = public_threshold(numbers) * (origin.unit if family.is_linear else 1.0)
         state = state._replace(clip=numbers.row_clip(public), threshold=public)
-    n_steps = sum(map(spend.times_left, (STEP, LAST_STEP)))
+    n_steps = sum(spend.plan[label].times for label in (STEP, LAST_STEP) if label in spend.plan)
     n_before = N_SEARCHES if SCORES_ABOVE in spend.plan else n_steps // 2
     follow_up = rows.sample.follow_up
     n_effects = numbers.d if follow_up is None else numbers.d - 1 - len(follow_up.time_columns)
-    for t in range(n_steps):
+    while n_left := sum(map(spend.times_left, (STEP, LAST_STEP))):
         step = STEP if spend.times_left(STEP) else LAST_STEP
         if step is LAST_STEP and state.white.scale is None and 0 < n_effects < numbers.d:
             state, score = state.shortened(n_effects, _OF_TIME), None
-        if numbers.may_omit_slopes and t == n_before and state.points and not start.hides_slopes(numbers):
+        omits = numbers.may_omit_slopes and n_steps - n_left == n_before and state.points
+        if omits and not start.hides_slopes(numbers):
             start = _omitted_slopes(numbers, origin, start, state, clipped_share, intercept[-1])
-        hides = start.hides_slopes(numbers)
-        whitens = not hides and state.wants_whitening(numbers, t, spend.multiplier(STEP))
-        scores, threshold, matrix = None, WHITE * numbers.root, state.white.matrix
-        if not whitens:
-            score = score or ScoreFunction(
-                rows,
-                family,
-                matrix,
-                intercept,
-                max_length,
-                numbers.row_length,
-                people_limit=people_limit(numbers),
-                hazard_limit=numbers.hazard_limit,
-            )
-            if step is LAST_STEP and score.limits is None:
-                score.fix_limits(state.theta)  # the interval's curvature takes them as constant
-            scores = score.at(state.theta)
+        score = score or ScoreFunction(
+            rows,
+            family,
+            state.white.matrix,
+            intercept,
+            max_length,
+            numbers.row_length,
+            people_limit=people_limit(numbers),
+            hazard_limit=numbers.hazard_limit,
+        )
+        if step is LAST_STEP and score.limits is None:
+            score.fix_limits(state.theta)  # the interval's curvature takes them as constant
+        scores = score.at(state.theta)
         if SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
             candidates, target = score_search(numbers, unit, state.threshold)
-            candidates = white_candidates(numbers.d) if whitens else candidates
-            if scores:
-                above = scores.counts_above(candidates)
-            else:
-                above = counts_above(rows, rows_in(matrix).lengths, candidates)
-            threshold = float(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
-            if not whitens:  # candidates of later searches are near to the threshold before
-                largest = largest or candidates[-1]
-                spend.note(SCORES_BEYOND, threshold >= largest)
-                state = state._replace(threshold=max(threshold, numbers.root * start.least))
+            found = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
+            # Candidates of later searches are near to the threshold before.
+            threshold, largest = float(candidates[found]), largest or candidates[-1]
+            spend.note(SCORES_BEYOND, threshold >= largest)
+            state = state._replace(threshold=max(threshold, numbers.root * start.least))
             clipped_share = target / numbers.n_rows
-        if hides:  # all that is left goes to the mean response
+        if start.hides_slopes(numbers):  # all that is left goes to the mean response
             better = start.after(spend(step, start.query(rows), form=CONSTANT))
             change = (better.predictor - start.predictor) * state.white.one
             start, state = better, state._replace(theta=state.theta + change)
-        elif whitens:
-            moments = clipped_moments(rows, rows_in(matrix), threshold)
-            state, score = state.whitened(spend.symmetric(step, moments, form=WHITE_MOMENTS)), None
         else:
-            assert scores is not None
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
     assert score is not None

@@ -7,7 +7,8 @@ follows from the mean of e^offset, too: exactly for counts, nearly for rare even
 slopes are not worth their noise, all that is left of the budget goes to further releases of it. Counts are
 cut:
 
-- Next to other releases, at twice the lowest power of two that no more counts exceed than noise may hide.
+- Next to other releases, at three times the lowest power of two that no more counts exceed than noise may
+  hide.
 - Alone, at 6 (e^(m/q) − 1). Here m is the released mean of log(1 + y), and q the share of counts above zero:
   many zeros do not lower the cut. If q is less than four standard deviations of its noise, q is 1: a ratio of
   two noisy numbers would lead far up. For m counts are cut at 2¹⁵, or lower: its noise scale is at most
@@ -48,6 +49,7 @@ from dpalgos.central.preconditioned.plan import (
     Numbers,
 )
 from dpalgos.central.preconditioned.queries import (
+    Vectors,
     class_shares,
     clipped_mean,
     counts_above,
@@ -69,7 +71,7 @@ _NORMAL = 1.96
 _ENOUGH, _ENOUGH_EVENTS = 5.0, 6.0  # noise standard deviations at which slopes are worth their noise
 _CUTS = 2.0 ** np.arange(N_COUNT_CUTS) - 0.5
 _MOST_LARGE, _DETECTABLE = 0.25, 4.0  # of the rows; times the noise of a count
-_ABOVE = 2.0  # times the power of two that is found
+_ABOVE = 3.0  # times the power of two that is found; twice takes too much of the mean of skewed counts
 _CUT_AT = 6.0  # times what the mean logarithm says
 _LARGEST_COUNT = 2.0**15
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
@@ -98,6 +100,13 @@ _SIZE_PLACES = np.searchsorted(
     _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
 )
 _CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
+
+
+def searched(
+    spend: Spend, label: str, rows: Rows, lengths: Vectors, candidates: FloatArray, target: float
+) -> float:
+    """Release the first of m ascending candidates that at most about ``target`` lengths (n,) exceed."""
+    return float(candidates[spend.search(label, counts_above(rows, lengths, candidates), target)[0]])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -280,10 +289,9 @@ def _cut_of_counts(spend: Spend, rows: Rows, count_bound: float) -> float:
 
 
 def _searched_cut(spend: Spend, rows: Rows) -> float:
-    """Return twice the lowest power of two that no more counts exceed than noise may hide."""
+    """Return three times the lowest power of two that no more counts exceed than noise may hide."""
     target = min(_DETECTABLE * spend.multiplier(RESPONSES_ABOVE), _MOST_LARGE * rows.n)
-    above = counts_above(rows, lambda block: block.y, _CUTS)
-    return float(_ABOVE * _CUTS[spend.search(RESPONSES_ABOVE, above, target)[0]])
+    return _ABOVE * searched(spend, RESPONSES_ABOVE, rows, lambda block: block.y, _CUTS, target)
 
 
 def _cut_alone(spend: Spend, rows: Rows, count_bound: float) -> float:
@@ -388,8 +396,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
         if FAR_FROM_CENTERS in plan:
             candidates = root * _THRESHOLDS
             target = max(_FAR_ROWS * rows.n, _SEEN * spend.multiplier(FAR_FROM_CENTERS))
-            above = counts_above(rows, vectors.lengths, candidates)
-            threshold = float(candidates[spend.search(FAR_FROM_CENTERS, above, target)[0]])
+            threshold = searched(spend, FAR_FROM_CENTERS, rows, vectors.lengths, candidates, target)
             if not t and threshold == candidates[-1]:  # noise misled the search for medians
                 origin = replace(origin, centers=np.zeros_like(origin.centers), is_far=linear)
         released = spend(MEANS, clipped_mean(rows, vectors, threshold))
@@ -407,8 +414,7 @@ def _median_of_few(spend: Spend, rows: Rows) -> float:
     """Release the median response within its bounds."""
     step = 2 * _WIDEST / N_FEW_CENTERS
     upper = np.linspace(step - _WIDEST, _WIDEST, N_FEW_CENTERS)
-    above = counts_above(rows, lambda block: block.y, upper)
-    return float(upper[spend.search(MEDIANS, above, 0.5 * rows.n)[0]]) - step / 2
+    return searched(spend, MEDIANS, rows, lambda block: block.y, upper, 0.5 * rows.n) - step / 2
 
 
 def _response_unit(spend: Spend, rows: Rows, center: float, *, few: bool) -> float:
@@ -418,5 +424,4 @@ def _response_unit(spend: Spend, rows: Rows, center: float, *, few: bool) -> flo
     def distances(block: Block) -> FloatArray:
         return np.abs(block.y - center * block.X[:, -1] if center else block.y)
 
-    above = counts_above(rows, distances, units)
-    return float(units[spend.search(FAR_RESPONSES, above, _FAR_RESPONSES * rows.n)[0]])
+    return searched(spend, FAR_RESPONSES, rows, distances, units, _FAR_RESPONSES * rows.n)

@@ -68,7 +68,8 @@ from dpalgos.central.preconditioned.plan import (
     Numbers,
 )
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
-from dpalgos.central.preconditioned.steps import Steps, Whitening
+from dpalgos.central.preconditioned.steps import Steps
+from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.record import OVERDISPERSED, PROPORTIONAL, Noisy
 from dpalgos.core.spend import Spend
 from dpalgos.interval import FEW, Interval

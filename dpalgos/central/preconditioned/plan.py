@@ -146,7 +146,7 @@ _LATE_SCORE = 0.05  # of an interval, for a check of proportional hazards
 _MOVED = 0.02  # of rows with a cell that was moved to a bound
 
 N_STEPS, N_CENTERED, N_SEARCHES, N_WHITENINGS = 12, 3, 7, 4
-N_ROW_LEVELS, N_LEVELS, N_COUNT_CUTS = 32, 16, 16  # candidates of searches
+N_ROW_LEVELS, N_LEVELS, N_NEAR, N_COUNT_CUTS = 32, 16, 4, 16  # candidates of searches
 N_FEW_CENTERS, N_FEW_UNITS, N_UNITS = 64, 8, 64
 N_CENTERS = 2 * (12 * 4 + 24 * 32 + 26 * 8)
 
@@ -262,7 +262,8 @@ def _shares_of_rows(numbers: Numbers) -> Shares:
     plan[ROWS_ABOVE] = Share(left * _ROWS_ABOVE, counts_needed(N_ROW_LEVELS))
     plan[MOMENTS] = Share(left * _MOMENTS[numbers.has_single_events])
     if not numbers.family.is_bounded:
-        plan[SCORES_ABOVE] = Share(left * _SCORES_ABOVE, N_SEARCHES * counts_needed(N_LEVELS))
+        n_counts = counts_needed(N_LEVELS) + (N_SEARCHES - 1) * counts_needed(N_NEAR)
+        plan[SCORES_ABOVE] = Share(left * _SCORES_ABOVE, n_counts)
     steps = 1 - _total(plan)
     if numbers.interval and not numbers.family.is_linear:
         late, n_early = _LATE[numbers.has_single_events], _N_EARLY[numbers.has_single_events]
@@ -361,8 +362,8 @@ def _interval(numbers: Numbers) -> Shares:
 
 _ROWS = np.concatenate([np.geomspace(0.5, 8, 16), 8 * np.sqrt(2.0) ** np.arange(1, 17)])  # times √(d + 1)
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
-_NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the threshold of the step before
-_WHITE_ROWS, WHITE = np.geomspace(0.5, 4, N_LEVELS), 1.25  # times √d; the second is the usual one
+_NEAR = np.geomspace(0.63, 1.41, N_NEAR)  # times the threshold of the step before
+_WHITE_ROWS, WHITE = np.geomspace(1, 4, N_NEAR), 1.25  # times √d; the second is the usual one
 MOMENT_NOISE, _LEAST_ROWS = 0.2, 0.001
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear

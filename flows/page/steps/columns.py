@@ -184,9 +184,9 @@ def _unit_of(state: State, data: dict[str, Any]) -> tuple[str, str]:
     unit, protect = state.answers.get("unit", ""), state.answers.get("protect", "rows")
     if unit:
         return unit, protect
-    if data.get("user_id"):
-        return "people", protect
     clusters = data.get("clusters", OPEN)
+    if data.get("user_id"):
+        return ("groups", "groups") if clusters == data["user_id"] else ("people", protect)
     return {OPEN: "", "none": "one"}.get(clusters, "groups"), protect
 
 
@@ -291,6 +291,7 @@ def _declared(input: Inputs, state: State) -> dict[str, Any]:
     state.answers |= {"unit": unit, "by": by, "protect": protect, "rows": rows}
     if unit == "people" or (unit == "groups" and protect == "groups"):
         data |= {"user_id": by or OPEN, "users": number_of(input.users())}
+        data |= {"clusters": by} if unit == "groups" and by else {}  # so another window knows the answer
     else:
         is_open = not unit or (unit == "groups" and not by)
         clusters = by if unit == "groups" and protect == "rows" else "none"
@@ -299,7 +300,10 @@ def _declared(input: Inputs, state: State) -> dict[str, Any]:
     data |= {"weights": weights, "max_weight": number_of(input.max_weight())} if weights else {}
     data |= {key: input[f"rule_{key}"]() for key in _RULES}
     data |= {"missing": "refuse"} if data.get("user_id") else {}  # a person's rows are not left out
+    of_rows, of_groups = "a person", "a group of persons"
     data["privacy_unit"] = input.privacy_unit().strip() or OPEN
+    if data["privacy_unit"] in (of_rows, of_groups):
+        data["privacy_unit"] = of_groups if "users" in data and unit == "groups" else of_rows
     known, source = {each["name"]: each for each in data["columns"]}, input.source_all().strip() or OPEN
     data["columns"] = [
         _column(input, _number(state, name), known.get(name) or _new(state, name), source)

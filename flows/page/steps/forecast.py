@@ -2,18 +2,30 @@
 
 import asyncio
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
+from dpalgos.formula.group_table import SurvivalCells
 from flows.page.parts import banner, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State
 from reports.charts.budgets import half_width_chart
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
 from tasks.own_table.typed import list_of, number_of
-from tasks.protocol.foreseen import EPSILONS, lines_of, needed, needed_times
+from tasks.protocol.foreseen import (
+    EPSILONS,
+    Line,
+    lines_by_time,
+    lines_of,
+    needed,
+    needed_times,
+    past_forecasts,
+    text_of_past,
+)
 from tasks.protocol.plan_file import PlanFile
+from tasks.release.spending import accounts
 
 _ABOUT = (
     "Half-widths of 95% intervals on synthetic tables, made from declarations and guesses. No row is read."
@@ -25,7 +37,7 @@ _GUESSES = {
     "rows_per_user": "rows of a person",
     "within_users": "correlation of the rows of a person",
 }
-_OF_TARGETS = "The plan gives a question with a target the ε at which most tables reach it, unlucky ones too."
+_OF_TARGETS = "E.g. 2 points. A target gets the ε at which most tables reach it, unlucky ones too."
 _NO_INTERVAL = (
     "No interval is expected at this ε. A larger ε, more rows or fewer columns help; with protected groups, "
     "step 1 offers persons without intervals."
@@ -49,20 +61,21 @@ def screen(state: State) -> ui.Tag:
             select_field("asked", "Question", names),
             ui.input_slider("epsilon", "ε", 0.1, 10.0, 1.0, step=0.1, width="100%"),
         ),
+        ui.h2("How precise must it be?"),
+        grid(
+            select_field("term", "Term", []),
+            text_field("wanted", "Wanted half-width; empty for no target", help=_OF_TARGETS),
+            ui.input_action_button("aim", "Make it a target of the plan"),
+        ),
+        ui.output_ui("needed_budget"),
+        ui.h2("What to expect"),
         ui.layout_column_wrap(
             ui.output_ui("half_widths"), ui.output_ui("against_epsilon"), width="24rem", fill=False
         ),
-        ui.h2("A wanted half-width"),
-        grid(
-            select_field("term", "Term", []),
-            text_field("wanted", "Half-width; empty for no target"),
-            ui.input_action_button("aim", "Make it a target of the plan"),
-        ),
-        ui.p(_OF_TARGETS),
-        ui.output_ui("needed_budget"),
         ui.h2("Guesses"),
         ui.output_ui("guess_that_matters"),
         grid(select_field("guessed", "Guess", _guesses(state)), ui.output_ui("guess_field")),
+        folded("Earlier forecasts, next to what was released", ui.output_ui("past")),
     )
 
 
@@ -109,7 +122,9 @@ def serve(input: Inputs, state: State) -> None:
         if isinstance(plan, str) or isinstance(foreseen, str):
             return banner(str(foreseen))
         asked = next(each for each in plan.plan.questions if each.name == input.asked())
-        return _table(foreseen, epsilon(), asked.interval is not None)
+        cells = plan.requests[asked.name].by_group
+        by_time = lines_by_time(cells, foreseen) if isinstance(cells, SurvivalCells) else {}
+        return _table(foreseen, epsilon(), asked.interval is not None, by_time)
 
     @render.ui
     def against_epsilon() -> ui.HTML:
@@ -125,6 +140,16 @@ def serve(input: Inputs, state: State) -> None:
                 )
                 if foreseen.guess in _guesses(state):
                     ui.update_select("guessed", selected=foreseen.guess)
+
+    @render.ui
+    def past() -> ui.Tag:
+        state.charged()
+        found = past_forecasts(accounts())
+        rows = [
+            (each.question, each.term, *map(num, (each.expected, each.released))) for each in reversed(found)
+        ]
+        head = ("question", "term", "± expected", "± released")
+        return ui.div(ui.p(text_of_past(found)), table(head, rows[:_MOST_ROWS]) if rows else None)
 
     _serve_target(input, state, series)
     _serve_guess(input, state, one)
@@ -228,7 +253,10 @@ def _place(guess: str) -> tuple[str, str]:
     return key, column
 
 
-def _table(foreseen: ReleaseForecast, epsilon: float, has_interval: bool) -> ui.Tag:
+def _table(
+    foreseen: ReleaseForecast, epsilon: float, has_interval: bool, by_time: Mapping[str, Line]
+) -> ui.Tag:
+    """Return the half-widths of each term; of curves a picture, with the table folded."""
     rows = [
         (
             str(name),
@@ -248,14 +276,11 @@ def _table(foreseen: ReleaseForecast, epsilon: float, has_interval: bool) -> ui.
         notes = [_NO_INTERVAL]
     if widths and not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
         notes.append("Guess the shares of all categories below to get ranges.")
+    head, shown = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
+    picture = ui.HTML(half_width_chart(by_time, None, "time")) if by_time else None
     return ui.div(
         None if has_interval else banner(_WITHOUT),
-        table(("term", "half-width", "90% range"), rows[:_MOST_ROWS], f"At ε = {epsilon:g}"),
-        folded(
-            f"{len(rows) - _MOST_ROWS} more terms",
-            table(("term", "half-width", "90% range"), rows[_MOST_ROWS:]),
-        )
-        if len(rows) > _MOST_ROWS
-        else None,
+        picture or table(head, rows[:shown], f"At ε = {epsilon:g}"),
+        folded(f"{len(rows) - shown} terms more", table(head, rows[shown:])) if len(rows) > shown else None,
         ui.p(" ".join(notes)),
     )

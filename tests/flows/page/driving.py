@@ -81,6 +81,23 @@ def click(tab, words):
     wait(tab)
 
 
+def act(tab, action):
+    """Do one action of a person: click a button or a box, or fill a field."""
+    name, is_field, value = action.partition("=")
+    if not is_field:
+        click(tab, {"all": "Use all columns", "add": "Add the question"}.get(name, name))
+    elif tab.run(f"!!document.querySelector('input[name={name}]')"):
+        check(tab, name, value)
+    else:
+        fill(tab, **{name: value})
+
+
+def do(tab, actions):
+    """Do actions of a person, between semicolons."""
+    for action in actions.split("; "):
+        act(tab, action)
+
+
 def declare(tab):
     """Fill the first step for the table of `people`."""
     check(tab, "used", "age", "cost", "group")

@@ -6,7 +6,7 @@ from reports.charts.budgets import budget_gauge, half_width_chart
 from tasks.errors import SpecError
 from tasks.own_table.typed import codes_of, list_of, number_of, quoted_entry, text_of_list
 from tasks.protocol.draft import QuestionDraft, opened_files, text_of_question
-from tasks.protocol.foreseen import needed, needed_times
+from tasks.protocol.foreseen import needed, needed_times, past_forecasts, text_of_past
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
 from tests.flows.page.driving import people, served
@@ -170,6 +170,26 @@ def test_a_half_width_between_two_forecasts_is_interpolated():
     assert (needed(line, 0.2), needed(line, 0.5), needed(line, 0.05)) == ("2.00", "1.00", None)
     assert needed_times([(1, 0.4), (2, 0.2)], 0.1) == "4.00"
     assert needed_times([(1, 0.4), (2, 0.4)], 0.1) is None
+
+
+def test_forecasts_of_the_past_stand_next_to_what_was_released():
+    def charge(terms, interval):
+        answer = interval and {"interval": interval}
+        return {"reserve": "plan/a", "answer": answer, "cost": {"facts": {"forecast": {"terms": terms}}}}
+
+    terms = [["x", 0.5, 1.0, 2.0], ["z", None, 1.0, None], ["far", 0.5, 1.0, 2.0], ["none", None, None, None]]
+    released = {"x": [-1.2, 1.2], "z": [0.0, 4.0], "far": [None, None], "none": [0.0, 1.0]}
+    drawn, open_one = charge(terms, released), charge(terms, None)
+    bare = {"reserve": "", "answer": {"interval": released}, "cost": {"facts": {}}}
+    past = past_forecasts([{"name": "table", "charges": [drawn, open_one, bare]}])
+    assert [(each.question, each.term, each.released, each.is_in_range) for each in past] == [
+        ("table: plan/a", "x", 1.2, True),
+        ("table: plan/a", "z", 2.0, None),
+    ]
+    text = text_of_past(past)
+    assert "1 of 2" in text
+    assert "1 of 1" in text
+    assert "No interval" in text_of_past([])
 
 
 def test_pictures_show_names_as_text():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flows.page.serve import Guarded
+from flows.guard import Guarded
 
 PORT, HOST = 8799, "127.0.0.1:8799"
 

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.flows.page import driving
-from tests.flows.page.driving import served, window
+from tests.flows.page.driving import act, served, window
 from tests.flows.small_project import until
 
 pytestmark = pytest.mark.browser
@@ -79,17 +78,6 @@ WALKS = {  # a table, what is declared of it, and a question
         "left=pain; right=arm",
     ),
 }
-
-
-def act(tab, action):
-    """Do one action of a person: click a button or a box, or fill a field."""
-    name, is_field, value = action.partition("=")
-    if not is_field:
-        driving.click(tab, {"all": "Use all columns", "add": "Add the question"}.get(name, name))
-    elif tab.run(f"!!document.querySelector('input[name={name}]')"):
-        driving.check(tab, name, value)
-    else:
-        driving.fill(tab, **{name: value})
 
 
 @pytest.mark.parametrize("who", WALKS)

@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 from flows import ServerError, launch, server_process
 from flows import local_server as client
-from flows.page.serve import Guarded
+from flows.guard import Guarded
 from flows.serve import with_reports
 from tasks.errors import SpecError
 from tasks.run.watch import watched
