@@ -52,7 +52,7 @@ def half_width_chart(
         marks.append(f'<polyline points="{places}" fill="none" stroke="{hue}" stroke-width="2"/>')
         if number < _MOST_LABELS:
             label = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-            marks.append(text(_LEFT + _WIDTH + 6, below, label, fill=hue))
+            marks.append(text(_LEFT + _WIDTH + 14, below, label, fill=hue))
     height = max(bottom + 36, below + 10)
     return _picture(
         f"0,0 {_LEFT + _WIDTH + 150} {height}",

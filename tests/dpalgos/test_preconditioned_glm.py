@@ -311,8 +311,9 @@ def test_the_constant_of_rare_counts_is_never_several_times_their_mean():
     X, y = np.ones((n, 1)), rng.poisson(0.1, n).astype(float)
     found = answers(X, y, 0.3, seed=36, replicates=400, family="poisson", intercept=True)
     ratio = np.exp(found.estimate[-1]) / y.mean()
-    assert np.quantile(ratio, 0.99) < 1.8  # counts are cut at 1.5 at least, which skewed counts need
-    assert ratio.max() < 2.6
+    # The lowest cut is 1.5, which skewed counts need. Noise is 1.5 times that of a cut at 1.
+    assert np.quantile(ratio, 0.99) < 1.8
+    assert ratio.max() < 4.0
 
 
 def moved_errors(family, changes, n=20_000, *, intercept=True):

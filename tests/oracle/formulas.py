@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import patsy
 
 from dpalgos import formula as private
 from dpalgos.central.group_sums import N_CELLS
@@ -61,9 +62,11 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     f, table = named(t), by_term(result)
     fit = ref.glm(family, RIGHT, f[y], f, w, offset, groups)
     is_exact = kind == "ols" and r.y in ("exact", "constant")
-    widths = {"widths": not is_exact}  # without errors, the classical width is 0
-    if is_exact:  # noise is relative to the response's range
-        fit = replace(fit, cov=fit.cov + np.eye(len(fit.cov)) * (0.1 / r.n * np.abs(f.y).max()) ** 2)
+    widths = {"narrowest": 0.0} if is_exact else {}  # without errors, the classical width is 0
+    if is_exact:  # noise is relative to the range of the response, in units of the columns
+        std = np.asarray(patsy.dmatrix(fit.info, f)).std(axis=0)
+        unit = 2 / r.n * np.abs(f.y).max() / np.where(std > 0, std, 1)
+        fit = replace(fit, cov=fit.cov + np.diag(unit**2))
     terms = fit.names
     if is_robust:
         fit = replace(fit, beta=_robust(result, f, fit, w, groups))

@@ -24,7 +24,7 @@ class Pair:
     """An estimate and its reference; ``se`` is the classical standard error, ``half`` the stated half-width.
 
     ``cell`` is how far public bounds may move it, by the docs. ``widths``: the stated width is compared with
-    the classical one.
+    the classical one, and may be ``narrowest`` times it.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Pair:
     half: float = np.inf
     cell: float = 0.0
     widths: bool = True
+    narrowest: float = NARROWEST
 
 
 def pairs(name: str, table: Any, want: Iterable[float], se: Iterable[float], **more: Any) -> Iterator[Pair]:
@@ -57,9 +58,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: tolerance and widths of intervals, or that intervals cover."""
+    """A stated limit of some estimates: errors in standard errors or absolute, widths, and coverage."""
 
     tolerance: float = TOLERANCE
+    within: float = 0.0
     narrowest: float = NARROWEST
     widest: float = WIDEST
     covers: bool = False
@@ -82,11 +84,11 @@ def verdict(pair: Pair, limit: Limit) -> str:
     if not np.isfinite(pair.want):
         return "not determined" if pair.half < 2 * abs(pair.got) and not limit.covers else "no interval"
     error, unit = abs(pair.got - pair.want), max(pair.se, 1e-6 * abs(pair.want), 1e-300)
-    allowed = max(limit.tolerance * unit + pair.cell, pair.half if limit.covers else 0.0)
+    allowed = max(limit.tolerance * unit + pair.cell, limit.within, pair.half if limit.covers else 0.0)
     if error > allowed:
         return "false" if error > max(pair.half, unit) and np.isfinite(pair.half) else "value"
     if pair.widths and np.isfinite(pair.half) and pair.se > 1e-6 * abs(pair.want) and not limit.covers:
-        is_narrow = pair.half < limit.narrowest * Z * pair.se
+        is_narrow = pair.half < min(pair.narrowest, limit.narrowest) * Z * pair.se
         is_wide = pair.half > limit.widest * Z * np.hypot(unit, pair.cell)
         return "width" if is_narrow or is_wide else "ok"
     return "ok"

@@ -60,6 +60,7 @@ def limit_of(door, recipe, pair):
             stated.append(Limit(**entry["limit"]))
     return Limit(
         tolerance=max(each.tolerance for each in stated),
+        within=max(each.within for each in stated),
         narrowest=min(each.narrowest for each in stated),
         widest=max(each.widest for each in stated),
         covers=any(each.covers for each in stated),

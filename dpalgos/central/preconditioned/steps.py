@@ -17,7 +17,8 @@ a predictor changes by several times the length of a step.
 (:func:`dpalgos.models.newton_steps.combination_weights`). The slopes, orthogonal to the intercept, are shrunk
 to their posterior mean (:func:`dpalgos.models.newton_steps.posterior_kept`). For events and
 counts, the change that steps made to the intercept is shrunk in the same way. The noise of a step stays in
-all later ones as far as they are damped. The ridge of a Newton step takes only a part of it.
+all later ones as far as they are damped. The ridge of a Newton step takes only a part of it. A direction
+below the floor damps it by at least a quarter in linear models, and by half in others.
 
 A is the squared length of the slopes, V the variance that noise explains. A direction below the floor of the
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
@@ -43,8 +44,8 @@ _RIDGE = 0.75  # times √d and the noise of a score: added to curvatures that a
 _RAREST, _FLATTEST = 0.1, 0.05  # of an even share of classes; of the largest curvature
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST = 0.4  # step of counts
-_LEAST_CURVATURE, _LEAST_OF_EVENTS = 0.5, 0.7  # counted with, where rows are clipped or below the floor
-_LEAST_OF_LINES = 0.25  # the same below the floor; 0.5 has eight more cells of the gate above the constant
+_LEAST_CURVATURE = 0.5  # counted with, where rows are clipped or below the floor
+_LEAST_OF_LINES = 0.25  # counted with below the floor; 0.5 has six more cells of the gate above the constant
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
@@ -238,8 +239,7 @@ class Slopes(NamedTuple):
     def of(cls, state: Steps, clipped_share: float, *, intercept: bool) -> "Slopes":
         """Return the slopes of released steps."""
         family, white = state.family, state.white
-        least = _LEAST_OF_EVENTS if family.is_bounded else _LEAST_CURVATURE
-        least = _LEAST_OF_LINES if family.is_linear else least
+        least = _LEAST_OF_LINES if family.is_linear else _LEAST_CURVATURE
         known = float(np.mean(state.damping)) * np.maximum(white.curvature, least)
         if family.is_linear:
             known = known * max(1 - clipped_share, _LEAST_CURVATURE)

@@ -9,7 +9,7 @@ from shiny import Inputs, reactive, render, ui
 
 from dpalgos.formula.group_table import SurvivalCells
 from flows.page.parts import banner, folded, grid, select_field, table, text_field
-from flows.page.state import REFUSED, State
+from flows.page.state import REFUSED, State, text_of
 from reports.charts.budgets import half_width_chart
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
@@ -63,14 +63,18 @@ def screen(state: State) -> ui.Tag:
         ),
         ui.h2("How precise must it be?"),
         grid(
-            select_field("term", "Term", []),
+            ui.output_ui("term_field"),
             text_field("wanted", "Wanted half-width; empty for no target", help=_OF_TARGETS),
             ui.input_action_button("aim", "Make it a target of the plan"),
         ),
         ui.output_ui("needed_budget"),
         ui.h2("What to expect"),
         ui.layout_column_wrap(
-            ui.output_ui("half_widths"), ui.output_ui("against_epsilon"), width="24rem", fill=False
+            ui.output_ui("half_widths"),
+            ui.output_ui("against_epsilon"),
+            width="24rem",
+            fill=False,
+            heights_equal="row",
         ),
         ui.h2("Guesses"),
         ui.output_ui("guess_that_matters"),
@@ -130,14 +134,18 @@ def serve(input: Inputs, state: State) -> None:
     def against_epsilon() -> ui.HTML:
         return ui.HTML(half_width_chart(lines_of(series.result()[0]), epsilon()))
 
+    @render.ui
+    def term_field() -> ui.Tag:
+        foreseen = one.result()
+        terms = [] if isinstance(foreseen, str) else [str(each[0]) for each in foreseen.terms]
+        with reactive.isolate():
+            return select_field("term", "Term", terms, text_of(input.term))
+
     @reactive.effect
     def offer() -> None:
         foreseen = one.result()
         if not isinstance(foreseen, str):
             with reactive.isolate():
-                ui.update_select(
-                    "term", choices=[str(each[0]) for each in foreseen.terms], selected=input.term()
-                )
                 if foreseen.guess in _guesses(state):
                     ui.update_select("guessed", selected=foreseen.guess)
 

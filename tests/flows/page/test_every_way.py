@@ -1,5 +1,6 @@
 """What else a person does on the page: care for the ledger, lost estimates, figures, tables, refusals."""
 
+import time
 from unittest.mock import Mock
 
 import numpy as np
@@ -13,6 +14,7 @@ from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
 from tests.builders import refused
 from tests.flows.page.driving import (
+    act,
     ask,
     click,
     confirm,
@@ -33,6 +35,11 @@ pytestmark = pytest.mark.browser
 SAID = (
     "[...document.querySelectorAll('.shiny-notification-content-text')].map((each) => each.innerText).join()"
 )
+PHONE = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+WIDE = """
+[...document.querySelectorAll("main *")].filter((each) => each.getBoundingClientRect().right > %d + 1)
+.map((each) => each.outerHTML.slice(0, 120)).slice(0, 5)
+"""
 CLOSE = "document.querySelectorAll('.shiny-notification-close').forEach((each) => each.click())"
 
 
@@ -110,3 +117,87 @@ def test_a_reserve_is_given_back_and_a_lost_estimate_is_charged_again(tmp_path, 
         click(tab, "3 Forecast")
         unfold(tab)
         until(lambda: "released half-widths are within a factor of 1.5" in tab.text())
+
+
+# What a person does wrong on a screen, words of what the page says, and what resolves it on this screen.
+REFUSALS = [
+    ("1 Columns", "number_upper_0=old", "upper", "number_upper_0=90"),
+    ("1 Columns", "number_upper_0=3", "upper", "number_upper_0=90"),
+    ("1 Columns", "category_categories_2=a, a", "categories", "category_categories_2=a, b"),
+    ("1 Columns", "privacy_unit=", "what a row or person is", "privacy_unit=a person"),
+    ("1 Columns", "size=many", "rows", "size=3000"),
+    ("1 Columns", "unit=people", "choose its column", "unit=one"),
+    ("1 Columns", "weights=age; max_weight=", "weight", "weights="),
+    ("2 Questions", "left=cost; formula=cost ~ height; add", "height", "formula=cost ~ age; add"),
+    ("2 Questions", "formula=cost ~ age; test=age = x y; add", "test", "test=age = 0; add"),
+    ("2 Questions", "kind=survival; add", "regression", "kind=mean; left=age; add"),
+    ("3 Forecast", "wanted=four; aim", "four", "wanted=; aim"),
+    ("4 Budget", "plan_epsilon=much; split", "epsilon", "plan_epsilon=1; split"),
+    ("4 Budget", "plan_epsilon=90; split", "use less epsilon", "plan_epsilon=1; split"),
+    ("4 Budget", "plan_delta=0.5; split", "'regression'", "plan_delta=1e-06; split"),
+    (
+        "4 Budget",
+        "backup_file=; Back up the ledger",
+        "check the path",
+        "backup_file=b; Back up the ledger",
+    ),
+    ("5 Release", "confirm=no; Charge and release", "Nothing was charged", "confirm=people"),
+]
+BUTTONS = {"aim": "Make it a target of the plan", "split": "Forecast all questions and divide ε"}
+FAULTS = """
+[...document.querySelectorAll("main li, .banner, .shiny-notification-error, .shiny-notification-warning")]
+.filter((each) => each.offsetParent && !each.closest("details")).map((each) => each.innerText).join(" ")
+"""
+
+
+def comes(tab, words, within=30):
+    """Return whether the screen says soon that something is wrong, or soon no longer does."""
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        wait(tab)
+        if words(tab.run(FAULTS)):
+            return True
+    return False
+
+
+def test_each_refusal_has_a_control_on_its_screen_that_resolves_it(tmp_path):
+    """The number of refusals without one is zero."""
+    with served(people(tmp_path)) as address, window(address, tmp_path / "browser") as tab:
+        declare(tab)
+        ask(tab)
+        foresee(tab)
+        unseen, unresolved = [], []
+        for screen, wrong, words, right in REFUSALS:
+            click(tab, screen)
+            for actions in (wrong, right):
+                unfold(tab)
+                for action in actions.split("; "):
+                    act(tab, BUTTONS.get(action, action))
+                if actions == wrong:
+                    unseen += (
+                        [] if comes(tab, lambda text, it=words: it in text) else [(wrong, tab.run(FAULTS))]
+                    )
+                    tab.run(CLOSE)
+            if not comes(tab, lambda text, it=words: it not in text):
+                unresolved.append((screen, right, tab.run(FAULTS)))
+                tab.run(CLOSE)
+        assert (unseen, unresolved) == ([], [])
+
+
+def test_names_of_100_characters_break_no_layout(tmp_path):
+    long, level = "a_long_name_" * 8 + "abcd", "level " * 16 + "last"
+    rows = "\n".join(f"{k % 90},{k % 7},{(level, 'other')[k % 2]}" for k in range(2000))
+    (tmp_path / "own.csv").write_text(f"{long}x,{long}y,{long}z\n{rows}\n")
+    with served(tmp_path, "own.csv") as address, window(address, tmp_path / "browser") as tab:
+        do(tab, "all; unit=one; source_all=a law; number_lower_0=0; number_upper_0=90; number_lower_1=0")
+        do(tab, f"number_upper_1=7; category_categories_2={level}, other; 2 Questions; left={long}x")
+        do(tab, f"right={long}y; right={long}z; add")
+        foresee(tab)
+        for width in (390, 1280):
+            tab.send("Emulation.setDeviceMetricsOverride", **PHONE | {"width": width, "mobile": width < 600})
+            for step in ("1 Columns", "2 Questions", "3 Forecast", "4 Budget", "5 Release"):
+                tab.run(
+                    f"[...document.querySelectorAll('a')].find((e) => e.innerText.trim() == '{step}').click()"
+                )
+                wait(tab)
+                assert tab.run("document.documentElement.scrollWidth") <= width, (step, tab.run(WIDE % width))

@@ -96,6 +96,9 @@ def test_the_forecast_follows_the_budget_and_a_guess(foreseen):
     click(tab, "3 Forecast")
     assert (folder / "people.toml").read_bytes() == written
     until(lambda: "±" in tab.text() and tab.run("!!document.querySelector('svg.chart polyline')"))
+    for step in ("4 Budget", "3 Forecast"):
+        click(tab, step)
+    assert "age" in tab.run("document.getElementById('term').innerText")  # on each visit
     before = tab.run("document.getElementById('half_widths').innerText")
     tab.run("Shiny.setInputValue('epsilon', 0.5)")
     until(lambda: "At ε = 0.5" in tab.text())
