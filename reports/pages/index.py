@@ -62,6 +62,10 @@ class Entry:
         return " ".join(texts).lower()
 
     @property
+    def is_trial(self) -> bool:
+        return bool(self.page.get("trial"))
+
+    @property
     def is_compared(self) -> bool:
         return {"private", "zero"} <= set(self.page["errors"] or ()) and "warning" not in self.manifest
 
@@ -96,7 +100,7 @@ class Entry:
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
-    return bool(entry.page.get("trial")), not entry.is_compared, entry.cost, entry.name
+    return entry.is_trial, not entry.is_compared, entry.cost, entry.name
 
 
 def render_index(entries: Iterable[Entry]) -> dict[str, bytes]:

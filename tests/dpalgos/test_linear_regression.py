@@ -59,7 +59,7 @@ def unequal_scales(rng):
 def rare_category(rng):
     """In a unit far too small it costs no more than it could explain."""
     X = np.column_stack([100.0 * (rng.random(20_000) < 0.02), rng.standard_normal((20_000, 4))])
-    return X, X[:, 1:] @ [1.0, -0.3, 0.4, -0.5] + rng.standard_normal(len(X)), 0.03
+    return X, X[:, 1:] @ [1.0, -0.3, 0.4, -0.5] + rng.standard_normal(len(X)), 0.04
 
 
 def skewed(rng):

@@ -26,8 +26,8 @@ only:
   mean of z shows. It is moved by the mean residual towards the mean of the errors. For counts, it is moved by
   the ratio of the mean residual to the mean response. At nμ = 500, Λ is five standard deviations, and three
   for counts. It rises with nμ. So it takes little from the mean of skewed errors. A bound on the bias allows
-  for far rows at twice their cutoff. If there are more far rows than noise explains, the intercept has no
-  interval.
+  for far rows at twice their cutoff. If there are more far rows than noise explains, and more than half a
+  row, the intercept has no interval.
 - Rows with a moved cell are counted: among far rows, or alone. Scores are clipped to C. Therefore m such rows
   move a mean score by at most 2Cm/n, a small part of its standard error if m is at most √n/8. If there are
   more, and more than noise explains, no coefficient has an interval. This rule holds for every family.
@@ -98,6 +98,7 @@ _DOUBTED = 0.05  # the p-value of proportional hazards below which half-widths a
 _OF_LATE = 0.7  # of the second moments of scores, for those of the later half of the events
 _FEW_MOVED = 1 / 8  # times √n rows, whose moved cells are of no account
 _UNEVEN = 0.4  # of the part of the mean that clipping takes: how much it may differ among rows
+_A_ROW = 0.5  # of a count: below it, no row is far
 _DISPERSED = 1.4  # of counts whose intercept has no interval
 _UNLIKE = 0.02  # variance of curvatures of person-periods: many persons are gone in late ones
 _TINY = float(np.finfo(float).tiny)
@@ -293,7 +294,7 @@ def _intercept_shift(
         image=np.outer(one, image),
         variance=one * (std**2 + scale**2 * max(float(released.value[1]), 0.0) / n_rows),
         bias=np.where(one, hidden + lost, np.maximum(lost * np.abs(coef), uneven)),
-        gross=(one & (far > _GROSS * noise)) | np.full(d, far > _largest_count(noise, n_rows)),
+        gross=(one & (far > max(_GROSS * noise, _A_ROW))) | np.full(d, far > _largest_count(noise, n_rows)),
         dispersed=(one & skews) | is_uneven,
     )
 

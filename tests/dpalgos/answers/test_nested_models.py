@@ -283,7 +283,7 @@ def test_a_mean_by_group_is_the_mean_or_has_another_name():
         means = private.ols("cost ~ arm", costs_of_arms(seed), **public, **target).marginal_means("arm")
         covered.append((means.mean_ci_lower < true) & (true < means.mean_ci_upper))
         shown.append(means.mean_ci_lower.notna())
-    assert np.mean(shown) > 0.75  # the others are withheld: clipping may have biased them
+    assert np.mean(shown) > 0.7  # the others are withheld: clipping may have biased them
     assert np.sum(covered) > 0.9 * np.sum(shown)
     robust = private.ols("cost ~ arm", costs_of_arms(0), **public, random_state=0)
     assert "mean" not in robust.marginal_means("arm")
