@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
+from collections.abc import Iterable
+from typing import cast
 
+import numpy as np
 import pandas as pd
 
 from data.results.table import LIMIT
@@ -25,14 +26,18 @@ def rises_of(errors: pd.DataFrame, page: StudyPage) -> list[str]:
     found = []
     symbols = {"epsilon": "ε", "n": page.axis.rows_symbol}
     for column, fixed in (("epsilon", "n"), ("n", "epsilon")):
-        for _, line in rows.groupby([*_SAME, fixed], dropna=False, sort=False):
-            ordered: list[Row] = list(line.sort_values(column).drop_duplicates(column).itertuples())
-            for less, more in pairwise(ordered):
-                margin = _ERRORS * math.hypot(less.error, more.error)
-                if more.mean > _RISE * less.mean and more.mean - less.mean > margin:
-                    panel = f"panel “{less.panel}”" if less.panel else ""
-                    at = f"{symbols[fixed]} = {setting(getattr(less, fixed))}"
-                    step = " to ".join(setting(getattr(row, column)) for row in (less, more))
-                    change = f"{num(less.mean)} to {num(more.mean)} from {symbols[column]} = {step}"
-                    found.append(f"{comma(less.label, panel, at)}: {change}")
+        line = rows.groupby([*_SAME, fixed], dropna=False, sort=False).ngroup()
+        ordered = rows.assign(line=line).sort_values(["line", column]).drop_duplicates(["line", column])
+        before = ordered.groupby("line")[["mean", "error", column]].shift()
+        margin = np.maximum(
+            (_RISE - 1) * before["mean"], _ERRORS * np.hypot(ordered["error"], before["error"])
+        )
+        is_rise = ordered["mean"] - before["mean"] > margin
+        pairs = zip(before[is_rise].itertuples(), ordered[is_rise].itertuples(), strict=True)
+        for less, more in cast("Iterable[tuple[Row, Row]]", pairs):
+            panel = f"panel “{more.panel}”" if more.panel else ""
+            at = f"{symbols[fixed]} = {setting(getattr(more, fixed))}"
+            step = " to ".join(setting(getattr(row, column)) for row in (less, more))
+            change = f"{num(less.mean)} to {num(more.mean)} from {symbols[column]} = {step}"
+            found.append(f"{comma(more.label, panel, at)}: {change}")
     return found
