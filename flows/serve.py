@@ -69,8 +69,6 @@ _SCRIPTS = tuple(f"/reports/{folder}pages.js" for folder in ("", *(f"{each}/" fo
 
 # The description of Prefect's API, and what Prefect would ask the network for.
 _NOT_OFFERED = ("/docs", "/redoc", "/openapi.json", "/api/collections")
-
-
 _REALM = {"www-authenticate": 'Basic realm="reports", charset="UTF-8"'}
 
 

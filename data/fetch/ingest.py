@@ -47,16 +47,12 @@ from data.store.references import (
 from data.store.shared import copy_shared, name_below_home, read_shared, share
 
 ROW_GROUP = 4096
-
-
 PIECE_BYTES = 1 << 23
-
-
 Matrix = npt.NDArray[np.float32]
 
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
-    """Read a dataset's frames, or simulate ``n_rows`` of them ; check and write them."""
+    """Read a dataset's frames, or simulate ``n_rows`` of them; check and write them."""
     if raw.is_stand_in:
         source, published, length = _simulated(dataset, n_rows, seed), 0, flock.FRAMES
     else:

@@ -294,14 +294,8 @@ def spending(events: Sequence[Event]) -> Spending:
 
 
 _FAR = 9.0  # standard deviations; larger losses count as infinite, with probability 1e-19
-
-
 _STEPS_PER_DEVIATION = 10.0
-
-
 _MOST_POINTS = 1e6
-
-
 _INTERVAL = 1e-4
 
 

@@ -211,8 +211,6 @@ def _claim(trials: Trials, events: list[Event], n_trials: int) -> AuditResult:
 
 
 _RESOLVED = 1e-6  # of the noise; a larger value leaves too few digits to it
-
-
 _FEWEST = 100
 
 
