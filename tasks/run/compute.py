@@ -232,8 +232,8 @@ def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, 
 
 
 def audit_key(cell: Cell, n_features: int) -> str:
-    module = dpalgos.get_estimator(cell.estimator).module
-    return digest([module], cell.estimator, cell.keywords(), n_features)
+    modules = dpalgos.get_estimator(cell.estimator).module, "dpalgos.audit.lower_bound"
+    return digest(modules, cell.estimator, cell.keywords(), n_features)
 
 
 def stored_audit(cell: Cell, n_features: int, n_trials: int) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from flows.studies.find_study import find_study
 from tasks.cache import Target, digest
 from tasks.errors import SpecError
 from tasks.problems.kinds import modules_of
-from tasks.run.compute import timed_block
+from tasks.run.compute import audited, timed_block
 from tests.builders import copied_project, refused
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
@@ -32,7 +32,7 @@ ROOTS = {  # the modules of each result's key
     "block": modules_of_blocks("housing", "preconditioned_regression"),
     "block of simulated rows": modules_of_blocks("glm_lowdim", "dp_glm"),
     "results": ["tasks.run.collect"],
-    "audit": ["dpalgos.central.dp_linear_regression"],
+    "audit": ["dpalgos.central.dp_linear_regression", "dpalgos.audit.lower_bound"],
     "table": ["data.fetch.ingest", "data.datasets.housing"],
     "page": ["tasks.report.write", *find_study("housing").modules()],
     "scorecard page": ["tasks.scorecard.judging"],
@@ -142,6 +142,15 @@ def test_a_file_that_computes_is_none_that_only_pages_need(home):
             files = called(lambda block=block: timed_block(block, None))
             assert len(files) > 20
             assert {file for file in files if not set(left_out).isdisjoint((file, *file.parents))} == set()
+
+
+def test_the_key_of_an_audit_follows_all_files_whose_functions_it_calls(copied, home):
+    cell = made_cell("dp_linear_regression", n=40)
+    files = called(lambda: audited(cell, 3, 40, 1))
+    files = {file for file in files if PROJECT_ROOT / "dpalgos" in file.parents}
+    assert len(files) > 15
+    forget()
+    assert unseen({copied / file.relative_to(PROJECT_ROOT) for file in files}, ROOTS["audit"]) == set()
 
 
 @pytest.fixture
