@@ -171,6 +171,7 @@ def _column_values(
     return {
         "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
         "columns": [(toml(column), kind) for column, kind in columns.items()],
+        "has_text": "text" in columns.values(),
         "codes": [toml(column) for column in found.codes if column in columns],
         "dates": [toml(column) for column in found.dates if column in columns],
         "at_centers": AT_CENTERS,
