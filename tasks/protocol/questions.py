@@ -162,7 +162,7 @@ class QuestionSet(Strict):
     """Questions about one dataset, and the (ε, δ) of all their releases together."""
 
     epsilon: Positive
-    delta: Annotated[float, Field(strict=True, gt=0, lt=1)]
+    delta: Annotated[float, Field(strict=True, gt=0, le=0.01)]
     dataset: Text = ""
     data: Text = ""
     study: Text = ""
