@@ -27,6 +27,9 @@ RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio", HAZARD: "hazard_rat
 SIGN_NOT_KNOWN = "sign not known"
 NO_INTERVAL = "no interval"
 COLUMNS = ("term", "estimate", "std_error", "ci_low", "ci_high", "statistic", "p_value", "note")
+SEEDED = "Not private: seeded noise"
+CENTERED = "Estimates are the centers of their intervals; the shrunken estimate predicts better"
+SHRUNK = "Estimates without an interval are shrunk towards zero, which improves prediction"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -270,11 +273,6 @@ def covered(target: str, family: str = "") -> str:
         "Intervals cover the coefficients of robust regression, which downweights outlying rows. "
         f"If {where}, these are the {plain} coefficients."
     )
-
-
-SEEDED = "Not private: seeded noise"
-CENTERED = "Estimates are the centers of their intervals; the shrunken estimate predicts better"
-SHRUNK = "Estimates without an interval are shrunk towards zero, which improves prediction"
 
 
 def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:

@@ -15,6 +15,9 @@ except RuntimeError:
 NO_ANALYTICS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 os.environ.update(NO_ANALYTICS)
 
+# A process that ends with its parent: a run of the permanent server, the server of a command.
+ENDS_WITH = "DPCOST_SERVED_BY"
+
 
 class ServerError(RuntimeError):
     """A required server could not be started or disappeared; the message is one sentence."""
@@ -27,7 +30,5 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-# A process that ends with its parent: a run of the permanent server, the server of a command.
-ENDS_WITH = "DPCOST_SERVED_BY"
 if parent := os.environ.pop(ENDS_WITH, ""):
     threading.Thread(target=_end_with, args=[int(parent)], daemon=True).start()

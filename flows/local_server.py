@@ -39,6 +39,44 @@ FROM_OUTSIDE = (
     *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_API_REQUEST_TIMEOUT"),
     *("PREFECT_API_TLS_", "PREFECT_API_SSL_", "PREFECT_API_DATABASE_", "PREFECT_API_ENABLE_HTTP2"),
 )
+HOST = "127.0.0.1"
+START_TIMEOUT = 300.0
+ANSWERS_WITHIN = 60.0  # seconds, of a server that the user states
+HEARTBEAT = 30  # seconds; Prefect's minimum
+HOME_TAG = "home-"  # begins the tag of a home's deployments and runs
+SERVED = "DPCOST_SERVED_STUDIES"  # tells runs what is served, as JSON: names of studies, and paths of files
+KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long Prefect keeps its history
+_AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
+SETTINGS = {
+    # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
+    # flow of a thousand tasks waits a minute at its end.
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    # The persister's own batch stays at Prefect's 20: it drops a whole one when the database was locked.
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",  # there are no work pools
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
+    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",  # its pages need none; default: any
+    "PREFECT_SERVER_UI_API_URL": "/api",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; a refused request is sent back
+}
+# The database may contain runs scheduled by `make serve`; the server of one command starts none of them.
+OF_ONE_COMMAND = {
+    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
+    "PREFECT_SERVER_UI_ENABLED": "false",
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
+    # Nobody sees the events of a command: four fifths of what a run adds to the database.
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+}
+# Faults that stay until a person acts; a database that is busy, or on a slow disk, is waited for.
+_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
 
 
 def drop_other_variables() -> None:
@@ -61,45 +99,6 @@ def refuse_other_files() -> None:
             "a file of Prefect's settings (a profile, or prefect.toml, pyproject.toml, .env of this folder) "
             f"sets {', '.join(wrong)}, which dpcost decides itself; take it out, or work in another folder"
         )
-
-
-HOST = "127.0.0.1"
-START_TIMEOUT = 300.0
-ANSWERS_WITHIN = 60.0  # seconds, of a server that the user states
-HEARTBEAT = 30  # seconds; Prefect's minimum
-HOME_TAG = "home-"  # begins the tag of a home's deployments and runs
-SERVED = "DPCOST_SERVED_STUDIES"  # tells runs what is served, as JSON: names of studies, and paths of files
-KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long Prefect keeps its history
-_AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
-
-SETTINGS = {
-    # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
-    # flow of a thousand tasks waits a minute at its end.
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    # The persister's own batch stays at Prefect's 20: it drops a whole one when the database was locked.
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
-    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",  # there are no work pools
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-    "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
-    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",  # its pages need none; default: any
-    "PREFECT_SERVER_UI_API_URL": "/api",
-    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; a refused request is sent back
-}
-
-# The database may contain runs scheduled by `make serve`; the server of one command starts none of them.
-OF_ONE_COMMAND = {
-    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
-    "PREFECT_SERVER_UI_ENABLED": "false",
-    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
-    "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
-    # Nobody sees the events of a command: four fifths of what a run adds to the database.
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
-}
 
 
 @contextmanager
@@ -223,11 +222,6 @@ def loopback() -> str:
         f"this machine cannot reach its own address {' or '.join(faults)}; bring the loopback interface up, "
         "for example with: ip link set lo up"
     )
-
-
-# Faults that stay until a person acts; a database that is busy, or on a slow disk, is waited for.
-_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-_CLOSED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
 
 
 def prepare_history(home: Path) -> None:

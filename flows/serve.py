@@ -85,6 +85,9 @@ _POLICY_OF_FILES = (
     "img-src 'self' data: blob:; font-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; "
     "form-action 'none'"
 )
+PORT = 4200
+INHERITED = ("DPCOST_HOME", SERVED, "DPCOST_REPORTS_URL", "PYTHONPATH", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
+OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
 def with_reports(prefect: ASGIApp, folder: Path, authentication: str, hosts: Sequence[str]) -> ASGIApp:
@@ -162,11 +165,6 @@ async def _script(request: Request) -> Response:
 async def _no_file(request: Request, fault: Exception) -> Response:
     status = fault.status_code if isinstance(fault, HTTPException) else 404
     return PlainTextResponse("there is no such report; the first run writes the index", status)
-
-
-PORT = 4200
-INHERITED = ("DPCOST_HOME", SERVED, "DPCOST_REPORTS_URL", "PYTHONPATH", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY")
-OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
 
 
 class NoRepeats(logging.Filter):

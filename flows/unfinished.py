@@ -14,6 +14,12 @@ from flows.local_server import HEARTBEAT, HOME_TAG
 from flows.progress import say
 
 SKIP_EVERY = 5.0  # seconds
+MAX_STARTS = 3
+AUTOMATION = "dpcost: a run without a heartbeat has crashed"
+_START = "start "  # begins the tag of a run that is not the first
+_BEGUN = ["PENDING", "RUNNING", "CANCELLING"]
+_DEAD = "The process that ran it is gone."
+_SILENT = "It sends no heartbeat."
 
 
 def all_of(read: Callable[..., list[Any]], **filters: Any) -> list[Any]:
@@ -158,14 +164,6 @@ def skipping_late_runs(tag: str) -> Iterator[None]:
         yield
     finally:
         ending.set()
-
-
-MAX_STARTS = 3
-AUTOMATION = "dpcost: a run without a heartbeat has crashed"
-_START = "start "  # begins the tag of a run that is not the first
-_BEGUN = ["PENDING", "RUNNING", "CANCELLING"]
-_DEAD = "The process that ran it is gone."
-_SILENT = "It sends no heartbeat."
 
 
 def start_again(flow: Any, flow_run: Any, state: Any) -> None:

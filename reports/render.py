@@ -19,6 +19,12 @@ from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, banner, veg
 from reports.writing import environment
 
 SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
+_SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
+_ON_TOP: dict[str, Any] = {
+    **dict.fromkeys(("heading", "banner", "sentence", "script", "charts"), ""),
+    **dict.fromkeys(("links_on_top", "lead", "sections"), ()),
+    "main": None,
+}
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,6 @@ class Bar:
     @property
     def length(self) -> float:
         return sum(size for _, size in self.segments)
-
-
-_SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}
-_ON_TOP: dict[str, Any] = {
-    **dict.fromkeys(("heading", "banner", "sentence", "script", "charts"), ""),
-    **dict.fromkeys(("links_on_top", "lead", "sections"), ()),
-    "main": None,
-}
 
 
 def render_page(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
+_PLURALS = {"person": "people"}
 
 
 def num(value: float) -> str:
@@ -112,9 +113,6 @@ def slope_text(fit: tuple[float, float]) -> str:
 def count_of(number: int, singular: str, plural: str = "") -> str:
     """Write "1 row", "2,345 rows"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
-_PLURALS = {"person": "people"}
 
 
 def repaired(repairs: Iterable[Mapping[str, Any]]) -> str:

@@ -16,21 +16,19 @@ from dpalgos import InputError
 from dpalgos.errors import BrokenEstimator
 from tasks import SpecError as SpecError
 
-
-def require_once(what: str, values: Iterable[object], remedy: str = "take one out") -> None:
-    """Refuse a value that occurs twice; ``what`` says what must be."""
-    if twice := [value for value, count in Counter(values).items() if count > 1]:
-        raise SpecError(f"{what}, got {twice[0]!r} twice; {remedy}")
-
-
 NO_MEMORY = (
     "memory is exhausted, or ulimit -v is too low; free some memory, or use fewer --workers or a smaller "
     "study"
 )
 USER_ERRORS = (InputError, DataError, SpecError, BrokenEstimator)
-
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def require_once(what: str, values: Iterable[object], remedy: str = "take one out") -> None:
+    """Refuse a value that occurs twice; ``what`` says what must be."""
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
+        raise SpecError(f"{what}, got {twice[0]!r} twice; {remedy}")
 
 
 class Fault(RuntimeError):

@@ -49,6 +49,8 @@ from data.store.shared import copy_shared, name_below_home, read_shared, share
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
 Matrix = npt.NDArray[np.float32]
+STAND_IN_SEED = 1990
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 
 
 def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
@@ -163,9 +165,6 @@ def _numbers(cells: pa.StringArray) -> npt.NDArray[np.float32]:
         numbers = canonical_cells(cells).numbers
     return np.asarray(numbers, dtype=np.float32)
 
-
-STAND_IN_SEED = 1990
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 
 _log = logging.getLogger(__name__)
 

@@ -37,6 +37,14 @@ from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
 CLIP = 3.0
+# Name, center and scale. The first two follow from the range of a length or a cosine: its middle, and the
+# standard deviation of a uniform variable. The others are rounded from the published summary of two boids.
+ORDER_PARAMETERS = (
+    ("polarization", 0.5, 0.3),
+    ("mean alignment", 0.0, 0.6),
+    ("mean number of neighbors", 26.0, 34.0),
+    ("mean speed", 10.0, 5.0),
+)
 
 
 @dataclass(frozen=True)
@@ -100,16 +108,6 @@ def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt
 def _columns(table: pa.Table) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]:
     (features,) = table.drop_columns([FRAME_LABEL]).combine_chunks().to_batches()
     return features.to_tensor(row_major=False).to_numpy().T, table.column(FRAME_LABEL).to_numpy()
-
-
-# Name, center and scale. The first two follow from the range of a length or a cosine: its middle, and the
-# standard deviation of a uniform variable. The others are rounded from the published summary of two boids.
-ORDER_PARAMETERS = (
-    ("polarization", 0.5, 0.3),
-    ("mean alignment", 0.0, 0.6),
-    ("mean number of neighbors", 26.0, 34.0),
-    ("mean speed", 10.0, 5.0),
-)
 
 
 FloatArray = npt.NDArray[np.float64]

@@ -25,7 +25,11 @@ from data.errors import DataError, require_size
 if TYPE_CHECKING:
     import pandas as pd
 
+Units = Literal["public", "standardized"]
+INTERCEPT = "intercept"
 
+FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 
@@ -46,13 +50,6 @@ def read_design(path: Path, kind: type[T]) -> T:
         metadata = json.loads(str(stored["facts"]))
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in metadata.items()}
     return kind(**plain, **arrays)
-
-
-Units = Literal["public", "standardized"]
-INTERCEPT = "intercept"
-
-FloatArray = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -78,6 +78,7 @@ SIGNS = "signs_right"  # the metric that counts coefficients with the sign of th
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
 LIMIT = 1000.0  # the ε of limit cells, whose noise is next to none: what remains is the method's own error
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε
+_AS_WRITTEN = ConfigDict(extra="forbid")
 
 
 def with_form(title: str, form: str) -> str:
@@ -174,9 +175,6 @@ def to_parquet_bytes(df: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
     df.reset_index(drop=True).to_parquet(buffer, engine="pyarrow", compression="zstd", index=False)
     return buffer.getvalue()
-
-
-_AS_WRITTEN = ConfigDict(extra="forbid")
 
 
 @pydantic_dataclass(frozen=True, config=_AS_WRITTEN)

@@ -46,6 +46,11 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.errors import InputError
 
 ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
+_ROUNDING = 1e-9  # of costs: less than what is left below the budget
+_FAR = 9.0  # standard deviations; larger losses count as infinite, with probability 1e-19
+_STEPS_PER_DEVIATION = 10.0
+_MOST_POINTS = 1e6
+_INTERVAL = 1e-4
 
 
 def certified_epsilon(events: Sequence[Event], delta: float) -> float:
@@ -231,9 +236,6 @@ def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatAr
     return np.asarray(curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))
 
 
-_ROUNDING = 1e-9  # of costs: less than what is left below the budget
-
-
 @dataclass(frozen=True, kw_only=True)
 class Spending:
     """The cost of releases: ρ of zCDP, the sum of ε (infinite unless all are pure), and δ of failures."""
@@ -291,12 +293,6 @@ def spending(events: Sequence[Event]) -> Spending:
         pure_epsilon=sum(event.pure_epsilon for event in events),
         failure=sum(event.failure for event in events),
     )
-
-
-_FAR = 9.0  # standard deviations; larger losses count as infinite, with probability 1e-19
-_STEPS_PER_DEVIATION = 10.0
-_MOST_POINTS = 1e6
-_INTERVAL = 1e-4
 
 
 @lru_cache(maxsize=512)

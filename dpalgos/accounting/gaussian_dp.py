@@ -15,6 +15,9 @@ from dpalgos.release.checks import is_number
 # Calibration keeps this relative margin: rounding never raises the certified ε above the requested one.
 _MARGIN = 1e-10
 _SMALLEST_EPSILON = 1e-6
+# Budgets that double precision accounts for without overflow or underflow, on the grid of orders.
+EPSILONS = (1e-9, 1e6)
+DELTAS = (1e-100, 0.9)
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -43,11 +46,6 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
         lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, upper, xtol=1e-14, rtol=1e-13
     )
     return float(root) * (1 + 1e-12)
-
-
-# Budgets that double precision accounts for without overflow or underflow, on the grid of orders.
-EPSILONS = (1e-9, 1e6)
-DELTAS = (1e-100, 0.9)
 
 
 @lru_cache(maxsize=4096)

@@ -69,6 +69,8 @@ from dpalgos.typing import FloatArray
 
 _N_COMPARED = 4  # pairs
 _FAILURE_TRIALS = 1000
+_RESOLVED = 1e-6  # of the noise; a larger value leaves too few digits to it
+_FEWEST = 100
 
 
 def audit_estimator(
@@ -208,10 +210,6 @@ def _claim(trials: Trials, events: list[Event], n_trials: int) -> AuditResult:
         mu=np.nan if mu is None else mu,
         detectable_fault=detectable_fault(n_trials, claimed, delta) if 0 < claimed < np.inf else np.inf,
     )
-
-
-_RESOLVED = 1e-6  # of the noise; a larger value leaves too few digits to it
-_FEWEST = 100
 
 
 _HALF, _REJECTED = 0.5, (0.99, 0.75)  # of the declared noise of a selection

@@ -71,6 +71,7 @@ _OUTSIDE = -1.5  # for example
 MISSING = 2.0  # and more: a missing cell of a number that may lack cells
 MAY_LACK = -1  # in place of a number of levels
 _TOLERANCE = 1e-9  # of the range: values next to an upper end of a cell are in that cell
+SUMS = "sums by group"
 
 
 def check_numbers_of_levels(name: str, value: object) -> tuple[int, ...]:
@@ -163,9 +164,6 @@ def _witness(params: Any, d: int) -> Neighbors:
     levels = of_columns(params.levels, d)
     within, across = _squares(levels)
     return (_within_a_group if within > across else _of_two_groups)(levels)
-
-
-SUMS = "sums by group"
 
 
 def of_columns(levels: tuple[int, ...], d: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from dpalgos.errors import InputError
 
 Plan = Mapping[str, Event]
 _NUMBER = re.compile(r" \d+$")
+_BELOW = 1 - 1e-12  # keeps the rounded sum of parts of ε below ε
 
 
 def quantity(label: str) -> str:
@@ -40,9 +41,6 @@ def planned_events(plan: Plan) -> list[Event]:
     known before any row is read.
     """
     return [one for label, event in plan.items() for one in [event.once(quantity(label), 1.0)] * event.times]
-
-
-_BELOW = 1 - 1e-12  # keeps the rounded sum of parts of ε below ε
 
 
 class Share(NamedTuple):

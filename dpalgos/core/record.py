@@ -25,6 +25,7 @@ PROPORTIONAL = "proportional_hazards"  # the p-value of that hypothesis
 OVERDISPERSED = "counts_overdispersed"
 ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
 _UNLIKELY = 0.01  # the p-value below which hazards are said not to be proportional
+_SCALES = ("noise_multiplier", "sensitivity", "epsilon", "ridge")
 
 
 def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> list[str]:
@@ -79,9 +80,6 @@ def warn_of_hidden(intervals: Interval | None, names: Sequence[str]) -> None:
     """Warn about coefficients that noise hides, by name."""
     for caution in cautions({}, None if intervals is None else intervals.hidden(names)):
         warnings.warn(caution, AccuracyWarning, stacklevel=4)
-
-
-_SCALES = ("noise_multiplier", "sensitivity", "epsilon", "ridge")
 
 
 class Noisy(NamedTuple):

@@ -27,6 +27,7 @@ from dpalgos.typing import FloatArray
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
 _QUANTILES = 4096
 _NO_NUMBERS = (str, bytes, np.timedelta64)  # which NumPy would convert: 1_0 to 10, a day to 1 or 86,400
+DECLARATIONS = "bounds", "levels", "center", "scale", "impute"  # keywords of `declared_columns`
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,6 @@ def checked_periods(periods: Any) -> tuple[float, ...]:
 
 
 Declared = Mapping[str, NumberColumn | CategoryColumn]
-DECLARATIONS = "bounds", "levels", "center", "scale", "impute"  # keywords of `declared_columns`
 _LACKING = {NumberColumn: np.nan, CategoryColumn: None}  # a missing cell of a column that may lack some
 
 

@@ -38,6 +38,13 @@ _MOST_OUTSIDE = 0.05  # of the rows: the bound on the bias of so many is an extr
 _LARGEST_HIDDEN = 20.0  # the largest bias by clipping that the noise hides, in half-widths without it
 UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
+BALL_SQUARES = Release(SCORE_MOMENTS, outer_product)
+BALL_TAIL = Release(TAIL, tail_sensitivity)
+ENTRY_SQUARES = Release(SCORE_MOMENTS, box)
+ENTRY_TAIL = Release(TAIL, tail_sensitivity)
+BALL_LEMMAS = {each.label: each.lemma for each in (BALL_SQUARES, BALL_TAIL)}
+PURE_SQUARES = Release(SCORE_MOMENTS, interval)
+PURE_TAIL = Release(TAIL, tail_l1_sensitivity)
 
 
 class ReleasedOffset(NamedTuple):
@@ -184,12 +191,3 @@ def mean_interval(
         biases={CLIPPED: clipping},
         largest_bias=largest_bias,
     )
-
-
-BALL_SQUARES = Release(SCORE_MOMENTS, outer_product)
-BALL_TAIL = Release(TAIL, tail_sensitivity)
-ENTRY_SQUARES = Release(SCORE_MOMENTS, box)
-ENTRY_TAIL = Release(TAIL, tail_sensitivity)
-BALL_LEMMAS = {each.label: each.lemma for each in (BALL_SQUARES, BALL_TAIL)}
-PURE_SQUARES = Release(SCORE_MOMENTS, interval)
-PURE_TAIL = Release(TAIL, tail_l1_sensitivity)

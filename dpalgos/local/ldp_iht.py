@@ -64,17 +64,6 @@ from dpalgos.rows.products import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 GRADIENT = "gradient"
-
-
-class RoundSettings(NamedTuple):
-    """How an iteration goes: T, k', η and ϱ."""
-
-    n_rounds: int
-    working_sparsity: int
-    step_size: float
-    coef_bound: float
-
-
 _SHARED: dict[str, Any] = {
     "task": "linear_regression",
     "relation": Relation.LOCAL,
@@ -92,6 +81,15 @@ _EXAMPLE: dict[str, Any] = {
     "covariance_eigenvalue_bounds": (0.3, 0.5),
     "sparsity": 2,
 }
+
+
+class RoundSettings(NamedTuple):
+    """How an iteration goes: T, k', η and ϱ."""
+
+    n_rounds: int
+    working_sparsity: int
+    step_size: float
+    coef_bound: float
 
 
 @register(

@@ -12,6 +12,8 @@ from dpalgos.params import choice
 from dpalgos.typing import FloatArray
 
 _SMALLEST = 1e-200
+_JITTER = 1e-12  # of K's trace, where noise is negligible
+_ENTRY_VARIANCE = 1 / 200  # a whitening is right to 7 %
 
 
 def prune_noise(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
@@ -64,10 +66,6 @@ def hard_threshold(values: FloatArray, sparsity: int) -> FloatArray:
     thresholded = np.zeros_like(values)
     np.put_along_axis(thresholded, largest, np.take_along_axis(values, largest, axis=0), axis=0)
     return thresholded
-
-
-_JITTER = 1e-12  # of K's trace, where noise is negligible
-_ENTRY_VARIANCE = 1 / 200  # a whitening is right to 7 %
 
 
 class NewtonSteps(NamedTuple):

@@ -21,6 +21,9 @@ import scipy
 
 from dpalgos.typing import FloatArray, IntArray
 
+_CACHED_ROWS = 2**12
+_PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again
+
 
 def row_lengths(X: FloatArray) -> FloatArray:
     """Return the ℓ2 norms of the rows of X (..., d), (...), in double precision and without arrays like X."""
@@ -79,8 +82,6 @@ def svec_layout(p: int) -> tuple[IntArray, IntArray, FloatArray]:
     return first, second, np.where(first == second, 1.0, np.sqrt(2.0))
 
 
-_CACHED_ROWS = 2**12
-_PRODUCTS_AT_ONCE = 1 << 10  # rows whose products of columns are written into one array, again and again
 # Products of columns from which a product for each replicate is faster.
 _PER_REPLICATE, _FEW_PRODUCTS = 8, 200
 

@@ -52,6 +52,13 @@ _NOT_COVERED = (
     "cover what it returns; pass one dpalgos.Budget as budget= with n_jobs=1 to sum fits, choose settings on "
     "public data, and see docs/guide/library.md"
 )
+_UNITS = ("bounds", "y_bounds")
+_NOISE = ("random_state", "budget")
+_OTHERS = (
+    *("epsilon", "delta", "fit_intercept", "interval", "levels", "classes"),
+    *(*_NOISE, *_UNITS),
+)
+_WITHOUT_UNITS = ("person_weight", EQUAL), ("max_rows", None), ("max_weight", None), ("count_bound", None)
 
 
 def check_callers(*, has_weights: bool = False) -> None:
@@ -126,15 +133,6 @@ def learned_attributes(step: object) -> list[str]:
     learned = [name for name, each in vars(step).items() if name.endswith("_") and each is not None]
     learned = [name for name in learned if name[0] != "_"]
     return [name for name in learned if name not in _SHAPE]
-
-
-_UNITS = ("bounds", "y_bounds")
-_NOISE = ("random_state", "budget")
-_OTHERS = (
-    *("epsilon", "delta", "fit_intercept", "interval", "levels", "classes"),
-    *(*_NOISE, *_UNITS),
-)
-_WITHOUT_UNITS = ("person_weight", EQUAL), ("max_rows", None), ("max_weight", None), ("count_bound", None)
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -68,6 +68,8 @@ SCORE_FACTOR = 3.0  # the whole costs this many times what a score does
 
 # (candidates (N,), a source for one replicate) → fresh private scores (N,), less is better.
 Scores = Callable[[IntArray, Noise], FloatArray]
+_CANDIDATES_AT_ONCE = 16
+CHOICE = "choice"
 
 
 def cost(score_epsilon: float) -> Proved:
@@ -100,9 +102,6 @@ def number_of_draws(uniform: float, stop_probability: float) -> int:
     return max(1, int(np.ceil(np.log1p(-min(uniform, 1 - 2.0**-53)) / log_go_on)))
 
 
-_CANDIDATES_AT_ONCE = 16
-
-
 def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     columns = isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 1
     array = np.eye(value) if columns else np.asarray(value)
@@ -122,9 +121,6 @@ def loss_sensitivity(loss_bound: float, n_users: float) -> FloatArray:
     With random stopping, a score is a winsorized mean that is ε/3-DP by its own releases, for any losses.
     """
     return np.asarray(interval(loss_bound, n_users))
-
-
-CHOICE = "choice"
 
 
 @register(

@@ -15,6 +15,8 @@ from data.errors import nearest_name
 from tasks import SpecError
 from tasks.run_options import PROFILES, RunOptions
 
+DEFAULTS = RunOptions()
+
 
 def parser_of(kind: Any) -> Callable[[str], Any]:
     """Return a parser that validates text as pydantic validates a type, with our error message."""
@@ -70,7 +72,6 @@ Seed = Annotated[Any, of_run("seed", "INTEGER")]
 Workers = Annotated[Any, of_run("workers", "INTEGER")]
 Out = Annotated[Any, of_run("out", "FOLDER")]
 Offline = Annotated[bool, of_run("offline")]
-DEFAULTS = RunOptions()
 AsJson = Annotated[bool, flag("--json", "Print one JSON document and nothing else.")]
 StudyArgument = Annotated[str, argument("STUDY", "Study name, or path of a study file.")]
 Epsilon = Annotated[float, option("NUMBER", "ε, above 0.")]

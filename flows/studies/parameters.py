@@ -26,6 +26,8 @@ from tasks.run_options import BELOW_REPORTS, RunOptions
 from tasks.study.spec import SCORECARD, StudySpec
 
 _STUDIES: list[str] = json.loads(os.environ.get(SERVED, "null")) or study_names()
+STANDARD = RunOptions()
+TYPED: ContextVar[str] = ContextVar("typed", default="")
 
 
 def _several_of(names: list[str]) -> Any:
@@ -39,8 +41,6 @@ CellKey = Annotated[str | None, Field(max_length=300)]
 Folder = Annotated[str | None, Field(json_schema_extra={"pattern": BELOW_REPORTS})]
 
 
-STANDARD = RunOptions()
-TYPED: ContextVar[str] = ContextVar("typed", default="")
 """The typed command, for the record; empty for a run from the server. No form has this field."""
 
 

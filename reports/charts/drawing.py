@@ -64,6 +64,7 @@ CONFIG: dict[str, Any] = {
     "text": {"fontSize": 12, "color": palette.INK},
     "header": {"labelColor": palette.INK, "title": None, "labelAnchor": "start"},
 }
+_TYPES = {"Q": "quantitative", "N": "nominal"}
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,6 @@ def draw_chart(
     width = float(svg.partition(' width="')[2].partition('"')[0])
     raster = vl_convert.svg_to_png(svg, scale=PNG_SCALE) if png else None
     return Picture(name, description, width, svg.encode(), raster)
-
-
-_TYPES = {"Q": "quantitative", "N": "nominal"}
 
 
 def field(name: str, /, **options: Any) -> dict[str, Any]:

@@ -35,6 +35,7 @@ _TEX = str.maketrans(
     }
     | {raised: f"$^{{{plain}}}$" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True)}
 )
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,9 +230,6 @@ def _latex(table: PageTable) -> str:
     notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in table.notes]
     text = text.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
     return f"% needs \\usepackage{{booktabs}}\n{text}".translate(_TEX)
-
-
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
 
 
 def _docx(table: PageTable) -> bytes:

@@ -22,6 +22,8 @@ from reports.ranking import SHARES, PageHeadline, index_errors
 from reports.render import Bar, PageTable
 from reports.writing import error_bar, num, render_sentence
 
+_NO_PRIVATE = "it has no private error above 0"
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -44,9 +46,6 @@ class Layout:
     factor: tuple[float, float, float] | None = None  # of privacy's noise, with its limits
     not_compared: str = "it does not measure errors"  # why the index has no errors
     repeated: Sequence[Repeated] = ()
-
-
-_NO_PRIVATE = "it has no private error above 0"
 
 
 def _why_not(compared: Mapping[str, tuple[float, float]], has_errors: bool) -> str:

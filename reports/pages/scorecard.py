@@ -12,6 +12,7 @@ from reports.writing import render_sentence, words
 VERDICTS = {1.0: "holds", 0.0: "fails"}
 OPEN = "not tested"
 _CALIBRATIONS = {"paper": "their own", "tight": "the tight"}
+FIGURE_COLUMNS = ("Printed", "Study, panel", "Same settings?", "Same shape?", "What differs")
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,6 @@ class FigureRow:
         settings, where = "yes" if self.same_settings else "no", f"{self.study}, {self.panel}"
         printed, differs = f"{self.paper}, {self.name}", f"{self.differs} {self.why}".strip()
         return printed, where, settings, self.shape, differs
-
-
-FIGURE_COLUMNS = ("Printed", "Study, panel", "Same settings?", "Same shape?", "What differs")
 
 
 def tally(judged: Sequence[Judged]) -> str:

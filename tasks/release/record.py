@@ -47,6 +47,8 @@ _AVERAGED = (
     "If hazards are not proportional, a hazard ratio is an average over the follow-up, with weights that "
     "depend on when events and censoring happen."
 )
+VERSION = 1
+FILES = ("release.json", "release.html")
 
 
 def prepared_text(parts: Iterable[tuple[str, Sequence[str]]]) -> str:
@@ -134,10 +136,6 @@ def _estimated(release: Mapping[str, Any]) -> str:
         return f"the {'means' if len(model['covariates']) > 1 else 'mean'} of {columns}"
     of = model["formula"] if model["by_formula"] else f"{model['response']} on {columns}"
     return f"{of}, with the offset {model['offset']}," if model["offset"] else of
-
-
-VERSION = 1
-FILES = ("release.json", "release.html")
 
 
 def record_of(released: StoredRelease) -> dict[str, Any]:

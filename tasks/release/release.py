@@ -56,6 +56,14 @@ from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET
 from tasks.workers import map_on_workers
 
+# Keywords that version 2.1 or 3.0 lacks, at values that mean what it did: questions stay the same questions.
+_LATER = {
+    **{"person_weight": "equal", "max_rows": None, "max_weight": None},  # since 3.0
+    **{"with_times": False},  # since 4.0
+    **{"counted_events": "", "n_periods": None, "hazard_limit": None, "count_bound": None},  # since 5.0
+}
+PLAN_FACTS = {"reserve", "plan", "file", "forecast"}  # of a question of a registered plan
+
 
 def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return the texts of categories with their categories, without other notations of one code."""
@@ -63,14 +71,6 @@ def _spellings(pairs: Sequence[Sequence[str]]) -> list[list[str]]:
     meant = zip(meanings(texts, has_codes=True), meanings(levels, has_codes=True), levels, strict=True)
     codes = {(str(text).removesuffix(".0"), level) for text, of_level, level in meant if text != of_level}
     return sorted(map(list, codes))
-
-
-# Keywords that version 2.1 or 3.0 lacks, at values that mean what it did: questions stay the same questions.
-_LATER = {
-    **{"person_weight": "equal", "max_rows": None, "max_weight": None},  # since 3.0
-    **{"with_times": False},  # since 4.0
-    **{"counted_events": "", "n_periods": None, "hazard_limit": None, "count_bound": None},  # since 5.0
-}
 
 
 def question_parameters(
@@ -406,8 +406,6 @@ def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
 
 
 _log = logging.getLogger(__name__)
-
-PLAN_FACTS = {"reserve", "plan", "file", "forecast"}  # of a question of a registered plan
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -36,6 +36,11 @@ from tasks.study.spec import Panel, StudySpec
 
 _FINE = 20  # points of a ceiling's curve
 _ERROR = 0.01  # of all tests of certificates together
+# Metrics that are reference values of the data, and the lines that show them.
+_LIMITS = {
+    "chance": "difference of two random groups",
+    "sparse_floor": "smallest error with s entries",
+}
 
 
 def attack_findings(spec: StudySpec, results: pd.DataFrame) -> AttackFindings:
@@ -151,13 +156,6 @@ def _both_limits(
 ) -> Iterator[Guide]:
     for label, values in (("limit by (ε, δ)", general), ("limit by Gaussian noise", normal)):
         yield Guide(label, tuple(map(float, at)), tuple(map(float, values)), panel)
-
-
-# Metrics that are reference values of the data, and the lines that show them.
-_LIMITS = {
-    "chance": "difference of two random groups",
-    "sparse_floor": "smallest error with s entries",
-}
 
 
 def build_page(

@@ -29,6 +29,14 @@ from tasks.study.estimators import EstimatorSpec
 from tasks.study.spec import Panel, StudySpec
 
 _FEW_ROWS = 50  # whose plan has all releases, where a size is not that of rows
+NOT_FOR_PUBLICATION = (
+    "NOT FOR PUBLICATION: this page shows non-private estimates of your own data and distances to them; "
+    "publish the output of dpcost release"
+)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
+_PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "vl-convert-python")
+MANIFEST = "manifest.json"
+_SEAL = "manifest_sha256"  # of the rest
 
 
 def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
@@ -58,18 +66,6 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     params = build_params(estimator, {**item.keywords(sizes), **some, **budget})
     events = params.events(max(_FEW_ROWS, spec.headline.n), sizes["d"])
     return tuple(replace(each, relation=estimator.relation or Relation.CENTRAL) for each in events)
-
-
-NOT_FOR_PUBLICATION = (
-    "NOT FOR PUBLICATION: this page shows non-private estimates of your own data and distances to them; "
-    "publish the output of dpcost release"
-)
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
-_PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "vl-convert-python")
-
-
-MANIFEST = "manifest.json"
-_SEAL = "manifest_sha256"  # of the rest
 
 
 def now() -> str:

@@ -28,6 +28,9 @@ from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, Draw, HeadlineRun, Measured
 from tasks.study.expand import Block
 
+# Audits that ship with the program; each is known by its setting and the code of its estimator.
+STORED = Path(__file__).with_name("audits.json")
+
 
 def compute_block(block: Block, prepared: Any = None) -> pd.DataFrame:
     return timed_block(block, prepared).drop(columns="seconds")
@@ -205,10 +208,6 @@ def write_exhibits(
     problem = block.problem
     exhibits = problem.exhibits(run) | measure_of(problem).exhibits(problem.traits, run)
     return result.write(json.dumps(exhibits, sort_keys=True).encode())
-
-
-# Audits that ship with the program; each is known by its setting and the code of its estimator.
-STORED = Path(__file__).with_name("audits.json")
 
 
 @guarded

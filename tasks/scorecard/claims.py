@@ -29,6 +29,7 @@ from tasks.study.spec import StudySpec
 CONFIDENCE = 0.99
 _TAIL = (1 - CONFIDENCE) / 2
 _LEAST_ANSWERED = 0.9  # share of the repetitions
+_BOTH_NOISE = "both no better than zero"
 
 
 class TooFewAnswers(Exception):
@@ -212,7 +213,6 @@ class Judgment:
 NO_SUCH_ANSWER, NO_RUN, NO_TEST = "no such answer", "study not run", "no run can"
 _NO_ANSWER = Judgment(OPEN, "The study has no estimate of this kind.", NO_SUCH_ANSWER)
 _NO_PAIR = Judgment(OPEN, "The study has no pair of estimates of this kind.", NO_SUCH_ANSWER)
-_BOTH_NOISE = "both no better than zero"
 
 
 def _judged(text: str, *, holds: bool, fails: bool) -> Judgment:

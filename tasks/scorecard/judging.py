@@ -37,6 +37,7 @@ from tasks.size_rules import delta_at
 from tasks.study.spec import SCORECARD, StudySpec
 
 Verdicts = Mapping[str, Mapping[str, Judgment]]  # of claims by id, by calibration
+FIGURES = "figures.csv"  # the printed figures, next to the page
 
 
 def printed_figures(studies: Iterable[StudySpec], verdicts: Verdicts) -> list[FigureRow]:
@@ -65,9 +66,6 @@ def _at(calibration: str, verdicts: Mapping[str, Judgment]) -> Judgment:
     other = {"paper": "tight", "tight": "paper"}[calibration]
     missing = verdicts[calibration].why_open == NO_SUCH_ANSWER and verdicts[calibration].value != HOLDS
     return verdicts[other] if missing else verdicts[calibration]
-
-
-FIGURES = "figures.csv"  # the printed figures, next to the page
 
 
 @guarded
