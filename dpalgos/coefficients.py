@@ -22,6 +22,7 @@ from dpalgos.interval import normal_quantile
 from dpalgos.typing import FloatArray
 
 HAZARD = "hazard"  # of times to an event, which are fitted as counts
+BASELINE = "baseline slope", "baseline curve"  # terms of its logarithm over time, which have no ratio
 # family → the meaning of exp(coefficient)
 RATIOS = {"logistic": "odds_ratio", "poisson": "rate_ratio", HAZARD: "hazard_ratio"}
 SIGN_NOT_KNOWN = "sign not known"
@@ -120,7 +121,8 @@ class CoefficientTable:
         table: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
         if self.family in RATIOS:
             name = RATIOS[self.family]
-            is_effect = np.array([term != self.intercept for term in self.terms])
+            others = {self.intercept, *(BASELINE if self.family == HAZARD else ())}
+            is_effect = np.array([term not in others for term in self.terms])
             for column, value in ((name, self.effect), (f"{name}_low", low), (f"{name}_high", high)):
                 table[column] = np.where(is_effect, np.exp(np.minimum(value, 700.0)), np.nan)
         return table

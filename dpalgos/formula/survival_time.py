@@ -21,6 +21,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.answers.names import cut_names
 from dpalgos.central.preconditioned.estimator import ALL, FIRST
 from dpalgos.central.preconditioned.life_table import LEAST_PART
+from dpalgos.coefficients import BASELINE
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
@@ -35,7 +36,10 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 FIRST_EVENT = "Follow-up of a person ends at the first event"
 _FEW, _MANY, _MANY_PERSONS = 12, 16, 3_000.0  # periods by default, and the nμ from which there are many
-BASELINE = "baseline slope", "baseline curve"  # the names of the time columns in terms
+BASELINE_TERMS = (
+    "Intercept and baseline terms are the logarithm of the hazard over time at zero of all numbers and at "
+    "reference levels"
+)
 _ROUNDING = 1e-9
 _EARLY = 2.0  # the power by which cut points grow
 

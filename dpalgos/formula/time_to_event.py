@@ -13,7 +13,7 @@ from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.names import check_names
 from dpalgos.central.preconditioned.estimator import ALL, FIRST
 from dpalgos.central.preconditioned.life_table import LIFE_TABLE_NOTE, LifeTable, functions_of
-from dpalgos.coefficients import HAZARD, CoefficientTable, Summary, frame_of
+from dpalgos.coefficients import BASELINE, HAZARD, CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, read_formula
 from dpalgos.formula.code import INTERCEPT
@@ -29,7 +29,7 @@ from dpalgos.formula.columns import (
 )
 from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
-from dpalgos.formula.survival_time import BASELINE, FIRST_EVENT, SurvivalTime, size_of
+from dpalgos.formula.survival_time import BASELINE_TERMS, FIRST_EVENT, SurvivalTime, size_of
 from dpalgos.interval import normal_quantile
 from dpalgos.release.checks import check_by_column, check_left_out, check_positive
 from dpalgos.rows.units import count_users
@@ -162,10 +162,10 @@ class SurvivalResult(FormulaResult):
         )
 
     def summary(self) -> Summary:
-        """Return the summary; of rows of persons, it says which events count."""
+        """Return the summary; it says which events of a person count."""
         found = super().summary()
         which = "All events of a person count" if self.time.all_events else FIRST_EVENT
-        return replace(found, remarks=[*found.remarks, f"{which}."])
+        return replace(found, remarks=[*found.remarks, f"{which}.", f"{BASELINE_TERMS}."])
 
     def predict(self, frame: Any, interval: float | None = None) -> Any:
         """Refuse: a prediction is a curve, :meth:`survival`."""

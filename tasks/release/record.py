@@ -24,7 +24,7 @@ from data.store.folders import atomic_write, read_small
 from dpalgos import get_estimator
 from dpalgos.accounting.events import Relation
 from dpalgos.coefficients import HAZARD, covered
-from dpalgos.formula.survival_time import FIRST_EVENT
+from dpalgos.formula.survival_time import BASELINE_TERMS, FIRST_EVENT
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
@@ -399,8 +399,11 @@ def _preparation(request: ReleaseRequest) -> Iterator[tuple[str, Sequence[str]]]
     if columns.weights:
         maximum = table.max_weight if table else request.bounds["max_weight"]
         yield f"Rows are weighted by column {columns.weights}, clipped to [0, {maximum:g}].", ()
-    if columns.user_id and request.by_formula and request.by_formula.times:
-        time = request.by_formula.survival
+    formula = request.by_formula
+    if formula and formula.times:
+        yield f"{BASELINE_TERMS}.", ()
+    if columns.user_id and formula and formula.times:
+        time = formula.survival
         which = "All events of a user count." if time and time.all_events else f"{FIRST_EVENT}."
         yield f"Each row of a user counts with its own covariates. {which}", ()
     elif columns.user_id:

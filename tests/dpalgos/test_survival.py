@@ -515,6 +515,9 @@ def test_hazard_ratios_are_those_of_cox_regression_at_a_large_epsilon():
     table = result.table().set_index("term").loc[["arm[T.drug]", "age"]]
     np.testing.assert_allclose(table["estimate"], cox.params, atol=0.15 * cox.bse.max())
     np.testing.assert_allclose(table["hazard_ratio"], np.exp(table["estimate"]))
+    ratios = result.table().set_index("term")["hazard_ratio"]
+    assert set(ratios.index[ratios.isna()]) == {"Intercept", "baseline slope"}
+    assert "baseline terms" in str(result.summary())
     for nested in (
         result.submodel(["arm"]),
         result.submodel("Surv(time, died) ~ arm"),

@@ -116,6 +116,7 @@ def test_a_release_has_the_hazard_ratios_of_the_same_frame(ledger, tmp_path):
     assert record["release"]["model"]["n"] == N
     assert record["deployment"]["privacy_loss"]["privacy_unit"] == "Row"
     assert "for each row" in record["release"]["methods"]
+    assert "baseline terms" in record["release"]["methods"]
     assert record["release"]["risk"]["unit"] == "row"
     assert "user" not in record["release"]["risk"]["sentence"]
     assert "hazard_ratio" in table_of([record], tmp_path / "table.csv").decode()
