@@ -317,17 +317,19 @@ class UnitScores(Scores):
 
     def _sums_of(self, factors: Vectors, measure: str = "residual") -> FloatArray:
         """Return the sums over units of factors times white rows and a measure, (units, d)."""
-        function = self.function
+        function, d = self.function, self.d
         values = _residuals if measure == "residual" else function.means
-        sums = self._parts.sums_of_units(
-            lambda block: (factors(block) * values(block), block.derived.white.rows(block)), self.d
-        )
-        if n_functions := len(function.time_columns):
-            of_time = self._parts.sums_of_units(
-                lambda block: (factors(block), getattr(block.derived.followed, measure)[:, 1:]), n_functions
-            )
-            sums += of_time @ (function.time_columns @ function.whitening)
-        return sums
+        n_functions = len(function.time_columns)
+
+        def parts(block: Block) -> tuple[FloatArray, FloatArray]:
+            rows = block.derived.white.rows(block)
+            if not n_functions:
+                return factors(block) * values(block), rows
+            of_time = getattr(block.derived.followed, measure)[:, 1:]
+            return factors(block), np.column_stack([values(block)[:, None] * rows, of_time])
+
+        sums = self._parts.sums_of_units(parts, d + n_functions)
+        return sums[:, :d] + sums[:, d:] @ (function.time_columns @ function.whitening)
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
