@@ -62,8 +62,8 @@ x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offse
 are clipped for every offset.
 
 Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
-follows the same plan with the rest. Two things differ. Rows of linear models may be whitened again even in
-good units. Late steps of other models get most of the budget. The interval is centered at steps before
+follows the same plan with the rest. Two things differ. Rows may be whitened again even if many are long.
+Late steps of models that are not linear get most of the budget. The interval is centered at steps before
 shrinkage. Below nμ = 30 √d, no interval is computed and no budget is spent on it.
 
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it
@@ -109,17 +109,18 @@ from dpalgos.central.preconditioned.plan import (
     WEIGHT,
     WHITE,
     WHITE_MOMENTS,
+    WHITE_ROWS,
     WHITENED_TWICE,
     WITNESSES,
     Numbers,
+    clipped_scores,
     largest_length,
     mean_width,
     people_limit,
     public_threshold,
     row_search,
-    score_search,
+    score_candidates,
     shares_of,
-    white_candidates,
 )
 from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, rows_in
 from dpalgos.central.preconditioned.scores import ScoreFunction
@@ -412,19 +413,21 @@ def _released_whitening(spend: Spend, numbers: Numbers, rows: Rows, start: Start
             spend.note(name, note)
     t = 0
     while not start.hides_slopes(numbers) and white.needs_another(numbers, t, spend.multiplier(STEP)):
-        white, t = white.refined(_white_moments(spend, numbers, rows, white)), t + 1
+        white, t = _whitened_again(spend, numbers, rows, white), t + 1
     return origin, white
 
 
-def _white_moments(spend: Spend, numbers: Numbers, rows: Rows, white: Whitening) -> Noisy:
-    """Release the second moments (d, d) of white rows, in the place of a step."""
-    vectors, threshold = rows_in(white.matrix), WHITE * numbers.root
+def _whitened_again(spend: Spend, numbers: Numbers, rows: Rows, white: Whitening) -> Whitening:
+    """Return the whitening by released second moments (d, d) of white rows, in the place of a step."""
+    vectors, threshold, has_short_rows = rows_in(white.matrix), WHITE * numbers.root, False
     if SCORES_ABOVE in spend.plan:
-        _, target = score_search(numbers, 1.0, None)
-        candidates = white_candidates(numbers.d)
+        candidates = numbers.root * WHITE_ROWS
+        target = clipped_scores(numbers)
         threshold = searched(spend, SCORES_ABOVE, rows, vectors.lengths, candidates, target)
+        has_short_rows = threshold == candidates[0]
     moments = clipped_moments(rows, vectors, threshold)
-    return spend.symmetric(STEP, moments, form=WHITE_MOMENTS)
+    released = spend.symmetric(STEP, moments, form=WHITE_MOMENTS)
+    return white.refined(released, has_short_rows=has_short_rows)
 
 
 def _released_steps(
@@ -475,7 +478,8 @@ def _released_steps(
         scores = score.at(state.theta)
         if SCORES_ABOVE in spend.plan and spend.times_left(SCORES_ABOVE):
             unit = origin.unit if family.is_linear else start.unit
-            candidates, target = score_search(numbers, unit, state.threshold)
+            candidates = score_candidates(numbers, unit, state.threshold)
+            target = clipped_scores(numbers)
             found = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
             # Candidates of later searches are near to the threshold before.
             threshold, largest = float(candidates[found]), largest or candidates[-1]

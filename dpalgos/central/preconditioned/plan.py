@@ -363,7 +363,7 @@ def _interval(numbers: Numbers) -> Shares:
 _ROWS = np.concatenate([np.geomspace(0.5, 8, 16), 8 * np.sqrt(2.0) ** np.arange(1, 17)])  # times √(d + 1)
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _NEAR = np.geomspace(0.63, 1.41, N_NEAR)  # times the threshold of the step before
-_WHITE_ROWS, WHITE = np.geomspace(1, 4, N_NEAR), 1.25  # times √d; the second is the usual one
+WHITE_ROWS, WHITE = np.geomspace(1, 4, N_NEAR), 1.25  # times √d; the second is the usual one
 MOMENT_NOISE, _LEAST_ROWS = 0.2, 0.001
 _CLIPPED_ROWS, _CLIPPED_SCORES, _REFERENCE_SIZE = 60.0, 20.0, 489.0
 _MOST_ROWS, _MOST_SCORES = 0.9, 0.25  # of the rows; of scores that are not linear
@@ -399,24 +399,20 @@ def row_search(numbers: Numbers, noise_std: float) -> tuple[FloatArray, float]:
     return np.sqrt(numbers.d + 1) * _ROWS, min(target, _MOST_ROWS * numbers.n_rows)
 
 
-def score_search(numbers: Numbers, unit: float, last: float | None) -> tuple[FloatArray, float]:
-    """Return candidates of the threshold of scores, near the ``last`` one, and how many are to exceed it.
+def score_candidates(numbers: Numbers, unit: float, last: float | None) -> FloatArray:
+    """Return candidates of the threshold of scores, near the ``last`` one; ``unit`` is that of residuals."""
+    return numbers.root * unit * _SCORES if last is None else last * _NEAR
 
-    ``unit`` is that of residuals.
-    """
+
+def clipped_scores(numbers: Numbers) -> float:
+    """Return how many scores are to exceed their threshold."""
     most = _MOST_ROWS if numbers.family.is_linear else _MOST_SCORES
-    candidates = numbers.root * unit * _SCORES if last is None else last * _NEAR
-    return candidates, min(_target(numbers, _CLIPPED_SCORES), most * numbers.n_rows)
+    return min(_target(numbers, _CLIPPED_SCORES), most * numbers.n_rows)
 
 
 def mean_width(numbers: Numbers) -> float:
     """Return the units about its center at which a linear response is cut before its mean is released."""
     return max(_WIDE, numbers.size * _WIDE_PER_SIZE)
-
-
-def white_candidates(d: int) -> FloatArray:
-    """Return candidates of the threshold of white rows, (m,)."""
-    return float(np.sqrt(d)) * _WHITE_ROWS
 
 
 def public_threshold(numbers: Numbers) -> float:

@@ -25,11 +25,11 @@ from dpalgos.typing import FloatArray
 _TINY = float(np.finfo(float).tiny)
 _CLIPPED, _HIDDEN = 0.003, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
-_SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
+_LARGE = 6.0  # the variance of a column far longer than its unit
 _START_RIDGE, _SECOND_FLOOR = 3.0, 1.3  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
 _WORTH, _UNKNOWN = 4.0, 0.05  # times the variance of new moments; a doubt
-_RESOLVED, _HALF = 0.7, 0.5  # of the directions
+_RESOLVED = 0.7  # of the directions
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +56,8 @@ class Whitening:
         Which entry of z is 1, if one is.
     scale : (d, d) array or None
         The factor of white rows, if coordinates are shorter on purpose; rows of variance 1 are without it.
+    has_short_rows : bool
+        Whether white rows were clipped at the lowest threshold, √d, because few are longer.
     """
 
     moments: FloatArray
@@ -68,6 +70,7 @@ class Whitening:
     coordinates: FloatArray
     ones: int | None = None
     scale: FloatArray | None = None
+    has_short_rows: bool = False
 
     @classmethod
     def of(cls, released: Noisy, coordinates: FloatArray, ones: int | None) -> "Whitening":
@@ -96,10 +99,10 @@ class Whitening:
             ones=ones,
         )
 
-    def is_far(self, *, linear: bool) -> bool:
-        """Return whether a column varies far more than its unit, or in a linear model far less."""
-        variances = self.moments.diagonal()[:-1]
-        return bool((variances > _LARGE).any() or (linear and (variances < _SMALL).any()))
+    @property
+    def has_long_columns(self) -> bool:
+        """Whether a column varies far more than its unit."""
+        return bool((self.moments.diagonal()[:-1] > _LARGE).any())
 
     @property
     def hides_columns(self) -> bool:
@@ -114,24 +117,21 @@ class Whitening:
     def needs_another(self, numbers: Numbers, t: int, noise_multiplier: float) -> bool:
         """Return whether another whitening, the ``t``-th, takes the place of a step.
 
-        Whitening lengthens rows that are far along a narrow direction. Clipping them biases least squares.
-        Therefore linear models whiten only if a unit is wrong, or if an interval has to know each direction.
-        In other models, new moments must tell much: a doubt is four times the one that their noise would
-        leave. Then the first step whitens if rows are enough. The next ones whiten only if units are wrong by
-        far: a column is too long, or noise still hides most directions.
+        New moments must tell much: a doubt is four times the one that their noise would leave. Then the first
+        step whitens if rows are enough. Whitening lengthens rows that are far along a narrow direction.
+        Clipping them biases least squares. Therefore the next steps whiten only if few white rows are longer
+        than √d, if a column varies far more than its unit, or if an interval has to know each direction.
         """
         if t >= N_WHITENINGS or numbers.has_few_rows:
             return False
-        linear = numbers.family.is_linear
-        is_far = self.is_far(linear=linear) or (linear and numbers.interval)
-        noise = noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows)
-        tells_much = float(self.doubt.diagonal().max()) > max(_WORTH * float(noise) ** 2, _UNKNOWN)
+        noise = float(noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows))
+        if float(self.doubt.diagonal().max()) <= max(_WORTH * noise**2, _UNKNOWN):
+            return False
         if t == 0:
-            return (is_far or (tells_much and not linear)) and numbers.size >= WHITENED_TWICE * numbers.root
-        is_wrong = self.is_far(linear=False) or self.resolved < _HALF
-        return is_far and tells_much and (is_wrong or numbers.interval)
+            return numbers.size >= WHITENED_TWICE * numbers.root
+        return self.has_short_rows or self.has_long_columns or numbers.interval
 
-    def refined(self, released: Noisy) -> "Whitening":
+    def refined(self, released: Noisy, *, has_short_rows: bool = False) -> "Whitening":
         """Return a whitening inside this one, by released moments (d, d) of its white rows."""
         moments, axes, variance = released.value, self.directions, float(released.std) ** 2
         same = np.eye(len(moments))
@@ -153,6 +153,7 @@ class Whitening:
             floor=max(floor, _TINY),
             curvature=np.clip(eigenvalues / raised, 0, 1),
             doubt=_doubt(doubt, eigenvalues, raised, least),
+            has_short_rows=has_short_rows,
         )
 
     def shortened(self, n_kept: int, factor: float) -> "Whitening":

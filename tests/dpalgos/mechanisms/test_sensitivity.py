@@ -7,7 +7,13 @@ import scipy.stats
 from dpalgos.accounting.events import Gaussian, Laplace, Selection
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.trials import BatchNoise
-from dpalgos.central.preconditioned.plan import SCORES_ABOVE, STEP, Numbers, score_search
+from dpalgos.central.preconditioned.plan import (
+    SCORES_ABOVE,
+    STEP,
+    Numbers,
+    clipped_scores,
+    score_candidates,
+)
 from dpalgos.central.preconditioned.queries import (
     clipped_mean,
     clipped_moments,
@@ -171,9 +177,9 @@ def gradient_levels(share, sizes, mu=1.0):
                 core_rows.Rows.of_sample(Sample(X, size * Y)), family, np.eye(3), np.zeros(3)
             )
             last = thresholds[-1] if thresholds else None
-            candidates, target = score_search(numbers, 1.0, last)
+            candidates = score_candidates(numbers, 1.0, last)
             above = rows.at(np.zeros(3)).counts_above(candidates)
-            thresholds.append(candidates[spend.search(SCORES_ABOVE, above, target)[0]])
+            thresholds.append(candidates[spend.search(SCORES_ABOVE, above, clipped_scores(numbers))[0]])
         found.append(thresholds)
     return np.array(found).T
 
