@@ -304,7 +304,7 @@ def test_the_answer_with_an_interval_is_the_plain_one_on_most_of_the_budget():
     plain, told = (estimated(MAIN, X, y, interval=level, **asked) for level in (None, 0.95))
     shares = budget_shares(told.events, asked["delta"])
     own = {event.label for event in told.events} - {event.label for event in plain.events}
-    own.remove(WHITE_MOMENTS)  # it is in place of a step
+    own -= {WHITE_MOMENTS}  # they are in place of a step
     assert own
     assert 0.02 < sum(shares[label] for label in own) < 0.3
     by_label = {event.label: event.noise_multiplier for event in told.events}

@@ -228,7 +228,7 @@ def test_slopes_without_signal_are_zero_or_small(family):
     found = answers(X, y, 0.5, 1e-8, seed=32, replicates=20, family=family, intercept=True)
     kept = answers(X, y, 0.5, 1e-8, seed=32, replicates=20, family=family, intercept=True, interval=0.95)
     omitted = (found.estimate[:-1] == 0).all(axis=0).mean()
-    assert omitted > 0.1
+    assert omitted > 0.2
     assert np.abs(kept.estimate[:-1]).min() > 0
     signal = labels(family, X @ [0.9, -0.6, 0, 0, 0, 0, 0.3], rng)
     strong = answers(X, signal, 4.0, 1e-8, seed=33, replicates=20, family=family, intercept=True)

@@ -62,8 +62,8 @@ x'β. Its coefficient is exactly 1 and is part of the estimate. Like y, an offse
 are clipped for every offset.
 
 Interval (:mod:`dpalgos.central.preconditioned.interval`, no classes): it takes its share first. The fit
-follows the same plan with the rest. Two things differ. Rows may be whitened again even if many are long.
-Late steps of models that are not linear get most of the budget. The interval is centered at steps before
+follows the same plan with the rest. Two things differ. Rows of linear models may be whitened again even in
+good units. Late steps of other models get most of the budget. The interval is centered at steps before
 shrinkage. Below nμ = 30 √d, no interval is computed and no budget is spent on it.
 
 Expected behavior: if the second moment of a direction of X is below the noise floor, the coefficient along it

@@ -24,8 +24,7 @@ A is the squared length of the slopes, V the variance that noise explains. A dir
 whitening varies less than a white one. The weight of its square is its released moment over the floor, but
 at least 1/2; for counts, at least 0.1. For counts, V is also multiplied by 1 + the mean part that is not
 resolved. Steps along such directions are short, and leave an error that V does not contain.
-Halfway, slopes of a model with an intercept are set to 0 if A < V. For events and counts it is A < V/2: their
-V is too large, and without slopes A is mostly below it.
+Halfway, slopes of a model with an intercept are set to 0 if A < V.
 Slopes are also set to 0 if rows are far from their centers: columns then are far from their units.
 """
 
@@ -48,7 +47,6 @@ _LONGEST = 0.4  # step of counts
 _LEAST_CURVATURE = 0.5  # counted with, where rows are clipped or below the floor
 _LEAST_OF_LINES = 0.25  # counted with below the floor; 0.5 has six more cells of the gate above the constant
 _SURELY, _OFF, _SCALES = 3.0, 1.5, (0.5, 10.0)  # standard deviations; factors by which a curvature is wrong
-_EXPLAINED = 0.5  # of V; at 1, strong slopes of events and counts are lost at small budgets
 _LEAST_OF_COUNTS = 0.1  # the same for the squares of their slopes
 
 
@@ -206,7 +204,7 @@ class Steps(NamedTuple):
     def explains(self, clipped_share: float) -> bool:
         """Return whether slopes of a model with an intercept are longer than noise alone makes them."""
         slopes = Slopes.of(self, clipped_share, intercept=True)
-        return slopes.squares > (1.0 if self.family.is_linear else _EXPLAINED) * slopes.noise
+        return slopes.squares > slopes.noise
 
     def constant(self, clipped_share: float) -> Noisy:
         """Return the intercept without slopes, from the origin, with its noise."""

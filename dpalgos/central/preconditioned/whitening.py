@@ -25,7 +25,7 @@ from dpalgos.typing import FloatArray
 _TINY = float(np.finfo(float).tiny)
 _CLIPPED, _HIDDEN = 0.003, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
 _LARGEST_GAIN = 100.0  # of white coordinates over units: in a direction of less spread far rows are too far
-_LARGE = 6.0  # the variance of a column far longer than its unit
+_SMALL, _LARGE = 0.25, 6.0  # variances of columns far from 1
 _START_RIDGE, _SECOND_FLOOR = 3.0, 1.3  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
 _WORTH, _UNKNOWN = 4.0, 0.05  # times the variance of new moments; a doubt
@@ -105,6 +105,11 @@ class Whitening:
         return bool((self.moments.diagonal()[:-1] > _LARGE).any())
 
     @property
+    def has_wrong_units(self) -> bool:
+        """Whether a column varies far more or far less than its unit."""
+        return self.has_long_columns or bool((self.moments.diagonal()[:-1] < _SMALL).any())
+
+    @property
     def hides_columns(self) -> bool:
         """Whether noise exceeds a unit, and hides many directions: columns then are far from their units."""
         return self.noise_std > 1 and self.resolved < _RESOLVED
@@ -119,17 +124,20 @@ class Whitening:
 
         New moments must tell much: a doubt is four times the one that their noise would leave. Then the first
         step whitens if rows are enough. Whitening lengthens rows that are far along a narrow direction.
-        Clipping them biases least squares. Therefore the next steps whiten only if few white rows are longer
-        than √d, if a column varies far more than its unit, or if an interval has to know each direction.
+        Clipping them biases least squares. Therefore the first step of linear models also needs a column far
+        from its unit, and the next steps of all models need short white rows or a column far longer than its
+        unit. Intervals of linear models have to know each direction, and need neither.
         """
         if t >= N_WHITENINGS or numbers.has_few_rows:
             return False
         noise = float(noise_multiplier * outer_product(WHITE * numbers.root, numbers.n_rows))
         if float(self.doubt.diagonal().max()) <= max(_WORTH * noise**2, _UNKNOWN):
             return False
+        resolves_each = numbers.family.is_linear and numbers.interval
         if t == 0:
-            return numbers.size >= WHITENED_TWICE * numbers.root
-        return self.has_short_rows or self.has_long_columns or numbers.interval
+            is_needed = not numbers.family.is_linear or self.has_wrong_units or resolves_each
+            return is_needed and numbers.size >= WHITENED_TWICE * numbers.root
+        return self.has_short_rows or self.has_long_columns or resolves_each
 
     def refined(self, released: Noisy, *, has_short_rows: bool = False) -> "Whitening":
         """Return a whitening inside this one, by released moments (d, d) of its white rows."""
