@@ -14,7 +14,7 @@ from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNo
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 
-__version__ = "4.0.0"
+__version__ = "5.0.0"
 
 __all__ = [
     "AccuracyWarning",

@@ -125,7 +125,7 @@ class Whitening:
         New moments must tell much: a doubt is four times the one that their noise would leave. Then the first
         step whitens if rows are enough. Whitening lengthens rows that are far along a narrow direction.
         Clipping them biases least squares. Therefore the first step of linear models also needs a column far
-        from its unit, and the next steps of all models need short white rows or a column far longer than its
+        from its unit. The next steps of all models need short white rows, or a column far longer than its
         unit. Intervals of linear models have to know each direction, and need neither.
         """
         if t >= N_WHITENINGS or numbers.has_few_rows:
