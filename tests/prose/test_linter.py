@@ -46,6 +46,12 @@ def test_words_of_a_template_are_checked_between_its_tags(tmp_path):
     assert not found(tmp_path, tags, ".jinja")
 
 
+def test_texts_of_a_study_file_are_checked_and_its_settings_are_not(tmp_path):
+    settings = 'name = "hence"\n[[notes]]\ntext = """\nThe noise is \\\nhence small."""\n'
+    assert found(tmp_path, settings, ".toml")[0].startswith("page.toml:4:")
+    assert not found(tmp_path, 'params = { rule = "hence", bound = "2*sqrt(d)" }  # hence\n', ".toml")
+
+
 def test_every_exception_has_a_reason_and_is_needed():
     texts = [path.read_text(encoding="utf-8") for path in files()]
     for each in EXCEPTIONS["exceptions"]:
