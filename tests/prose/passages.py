@@ -30,7 +30,7 @@ _NOT_PROSE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"!?\[([^\[\]]*)\](\([^()\s]*\)|\[[^\]]*\])")
-_CODE = re.compile(r"(?:\{[\w-]+\})?(`{1,2})[^`]+?\1")
+_CODE = re.compile(r"(?:\{[\w-]+\})?(?<!`)(`{1,2})(?!`)(?:(?!\n\n)[\s\S])+?(?<!`)\1(?!`)")
 _BREAK = re.compile(r"^\s*$|^#+ .*$|^\s*(?:[-*]|\d+\.) |(?<!\\)\|", re.MULTILINE)
 _RST_TABLE = re.compile(
     r"^ *=+(?: +=+)+ *$\n(?:.*\n)*? *=+(?: +=+)+ *$\n(?:(?:.*\n)*? *=+(?: +=+)+ *$)?", re.MULTILINE

@@ -26,6 +26,11 @@ def test_only_prose_of_a_page_is_checked(tmp_path):
     assert len(found(tmp_path, "# Hence\n\n| a | hence |\n|---|---|\n| [hence](x.md) | b |\n")) == 3
 
 
+def test_prose_after_code_with_a_backtick_is_checked(tmp_path):
+    assert found(tmp_path, "| `` `pre-post` `` | a column |\n\nUse `hence`: it is hence small.\n")
+    assert not found(tmp_path, "| `` `hence` ``, `hence` | a column |\n")
+
+
 def test_docstrings_and_messages_of_a_module_are_checked(tmp_path):
     assert found(tmp_path, '"""Hence a module."""\n', ".py")[0].startswith("page.py:1:")
     assert found(tmp_path, 'def f(x):\n    raise ValueError(f"the value {x} is hence wrong")\n', ".py")
