@@ -30,8 +30,6 @@ A = TypeVar("A")
 
 _LOADED = [
     "tasks.run.compute",
-    "tasks.run.compute",
-    "tasks.run.compute",
     "tasks.run.collect",
     "tasks.report.write",
     "reports.pages.study",

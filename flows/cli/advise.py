@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def advise(
     study: StudyArgument,
     error: Annotated[
-        float | None, option("NUMBER", "Target error; default: twice the sampling error without privacy.")
+        float | None,
+        option("NUMBER", "Target error; default: twice the error of a new sample without privacy."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

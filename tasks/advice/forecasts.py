@@ -61,7 +61,7 @@ class Forecast:
     low: float  # ends of the range of most tables
     high: float
     refused: str = ""  # why it gives no answer
-    # At the headline's size, of estimators with intervals: the median half-width of 95 % intervals over
+    # At the headline's size, of estimators with intervals: the median half-width of 95% intervals over
     # coordinates and tables, in the metric's units, infinite where most have none; how many of the
     # coordinates, the intercept left out, will have one.
     half_width: float = math.nan
@@ -107,10 +107,10 @@ def advise(
     target: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Advice:
-    """Forecast a study's errors, and what a wanted error needs.
+    """Forecast a study's errors, and the ε or the number of rows that a target error needs.
 
-    ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
-    what random rows cost without privacy. ``progress`` receives the number of tables simulated so far.
+    ``target`` is an error in the study's metric. By default it is twice the error without privacy of a new
+    sample of the headline's size. ``progress`` receives the number of tables simulated so far.
     """
     panel, head = with_least_noise(spec), spec.headline
     # A forecast is one number by size and ε.
@@ -138,7 +138,7 @@ def advise(
     problem = spec.head_panel.problem
     rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     forecasts = tuple(_forecast(spec, of_cell, widths) for _, of_cell in rows.groupby("cell", sort=False))
-    target = target or _twice_the_chance(spec, forecasts)
+    target = target or _default_target(spec, forecasts)
     needs = []
     for name in dict.fromkeys(each.name for each in forecasts if each.private):
         own = [each for each in forecasts if each.name == name]
@@ -227,8 +227,8 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
     )
 
 
-def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
-    """Return twice the smallest error without privacy at the headline's size, about an endless population."""
+def _default_target(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
+    """Return twice the error without privacy of a new sample of the headline's size; NaN if unknown."""
     head, n_units = spec.headline, spec.head_panel.problem.traits.population[0]
     at_head = [each for each in forecasts if each.n == head.n and not each.refused]
     without = [each.error for each in at_head if not each.private and each.estimator != ZERO]

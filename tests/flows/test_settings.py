@@ -13,9 +13,9 @@ from flows import local_server as settings
 from tests.builders import PROJECT, refused
 
 TASKS = """
-import flows.protocol, flows.study, tasks.steps, tasks.steps
+import flows.protocol, flows.study, tasks.steps
 from prefect import Flow, Task
-for module in (flows.protocol, flows.study, tasks.steps, tasks.steps):
+for module in (flows.protocol, flows.study, tasks.steps):
     for name, each in sorted(vars(module).items()):
         if isinstance(each, (Flow, Task)) and each.fn.__module__ == module.__name__:
             print(name, each.retries, each.persist_result, each.result_storage is not None)

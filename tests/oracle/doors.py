@@ -37,9 +37,8 @@ def asked(
     door: str, recipe: Any, epsilon: float = 1e6, seed: int | None = None, table: Table | None = None
 ) -> Outcome:
     """Ask a door's questions of a recipe's table; refusals and cautions are part of the outcome."""
-    seed = (
-        recipe.seed + 1 if seed is None else seed
-    )  # no seed decides for all recipes whether intervals exist
+    # Each recipe has its own seed: one seed for all could decide whether any interval exists.
+    seed = recipe.seed + 1 if seed is None else seed
     outcome = Outcome()
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")

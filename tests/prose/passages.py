@@ -1,15 +1,18 @@
-"""Prose in a file: paragraphs of a page or template, docstrings and messages of a Python module."""
+"""Prose in a file: paragraphs of a page or template, docstrings and messages of a module, texts of a TOML."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _MESSAGE_WORDS = 4  # a shorter string is a key or a label
+_FOUND_BY = 6  # words by which a value is found in its file, perhaps on several lines
 _EXTERNAL = {
     "citation",
     "file",
@@ -27,7 +30,7 @@ _NOT_PROSE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"!?\[([^\[\]]*)\](\([^()\s]*\)|\[[^\]]*\])")
-_CODE = re.compile(r"(?:\{[\w-]+\})?(`{1,2})[^`]+?\1")
+_CODE = re.compile(r"(?:\{[\w-]+\})?(?<!`)(`{1,2})(?!`)(?:(?!\n\n)[\s\S])+?(?<!`)\1(?!`)")
 _BREAK = re.compile(r"^\s*$|^#+ .*$|^\s*(?:[-*]|\d+\.) |(?<!\\)\|", re.MULTILINE)
 _RST_TABLE = re.compile(
     r"^ *=+(?: +=+)+ *$\n(?:.*\n)*? *=+(?: +=+)+ *$\n(?:(?:.*\n)*? *=+(?: +=+)+ *$)?", re.MULTILINE
@@ -48,9 +51,9 @@ class Passage:
 
 
 def passages(path: Path) -> list[Passage]:
-    """Return the prose of a Markdown or Python file, or of a template."""
+    """Return the prose of a Markdown, Python or TOML file, or of a template."""
     text = path.read_text(encoding="utf-8")
-    readers = {".py": _of_python, ".jinja": _of_template}
+    readers = {".py": _of_python, ".jinja": _of_template, ".toml": _of_toml}
     found = readers.get(path.suffix, _of_markdown)(text)
     return [each for each in found if re.search(r"[a-z]{2}", each.text)]
 
@@ -90,6 +93,22 @@ def _of_python(text: str) -> Iterator[Passage]:
             message = _CODE.sub("X", _message(node)).replace("; ", ". ")  # a remedy follows a semicolon
             if len(re.findall(r"[a-z]{2,}", message)) >= _MESSAGE_WORDS and "\n" not in message.strip():
                 yield Passage(node.lineno, message)
+
+
+def _of_toml(text: str) -> Iterator[Passage]:
+    """Yield the values that are sentences or parts of them, such as those that a study's page shows."""
+    for value in _texts(tomllib.loads(text)):
+        if len(re.findall(r"[a-z]{2,}", value)) >= _MESSAGE_WORDS:
+            begin = re.search(r"[\s\\]+".join(map(re.escape, value.split()[:_FOUND_BY])), text)
+            yield Passage(1 + text.count("\n", 0, begin.start() if begin else 0), value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def _docstring(node: ast.AST) -> ast.Constant | None:

@@ -26,6 +26,11 @@ def test_only_prose_of_a_page_is_checked(tmp_path):
     assert len(found(tmp_path, "# Hence\n\n| a | hence |\n|---|---|\n| [hence](x.md) | b |\n")) == 3
 
 
+def test_prose_after_code_with_a_backtick_is_checked(tmp_path):
+    assert found(tmp_path, "| `` `pre-post` `` | a column |\n\nUse `hence`: it is hence small.\n")
+    assert not found(tmp_path, "| `` `hence` ``, `hence` | a column |\n")
+
+
 def test_docstrings_and_messages_of_a_module_are_checked(tmp_path):
     assert found(tmp_path, '"""Hence a module."""\n', ".py")[0].startswith("page.py:1:")
     assert found(tmp_path, 'def f(x):\n    raise ValueError(f"the value {x} is hence wrong")\n', ".py")
@@ -44,6 +49,12 @@ def test_words_of_a_template_are_checked_between_its_tags(tmp_path):
     assert found(tmp_path, prose, ".jinja")[0].startswith("page.jinja:3:")
     tags = '{% set x = "hence" %}{# hence #}<p class="hence">{{ hence }} is small.</p>\n'
     assert not found(tmp_path, tags, ".jinja")
+
+
+def test_texts_of_a_study_file_are_checked_and_its_settings_are_not(tmp_path):
+    settings = 'name = "hence"\n[[notes]]\ntext = """\nThe noise is \\\nhence small."""\n'
+    assert found(tmp_path, settings, ".toml")[0].startswith("page.toml:4:")
+    assert not found(tmp_path, 'params = { rule = "hence", bound = "2*sqrt(d)" }  # hence\n', ".toml")
 
 
 def test_every_exception_has_a_reason_and_is_needed():

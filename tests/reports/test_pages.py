@@ -66,6 +66,13 @@ def test_a_page_loads_pictures_of_its_own_and_one_script_next_to_it(fixture, req
     assert {a[1:] for a in page.links if a.startswith("#")} <= set(page.ids)
 
 
+def test_no_table_repeats_the_heading_above_it(report):
+    html = report.files["methods.html"].decode()
+    headings = set(re.findall(r"<h[23]>(.+?)</h[23]>", html))
+    assert {"Budget shares", "The estimators"} <= headings
+    assert headings.isdisjoint(re.findall(r"<caption>(.+?)</caption>", html))
+
+
 def test_user_text_is_escaped(standin_report):
     html = standin_report.files["report.html"].decode()
     assert "<script>alert" not in html
@@ -506,8 +513,8 @@ def test_delta_times_people_counts_people(results, page):
     for n_people, says in ((10**9, "too many"), (None, "")):
         people = {(panel, 20_000): n_people for panel in ("public", "paper")}
         text = render_study(results, replace(page, people=people)).files["report.md"].decode()
-        assert ("to be published outright: too many" in text) is bool(says)
-        assert ("to be published outright" in text) is (n_people is not None)
+        assert ("people on average: too many" in text) is bool(says)
+        assert ("people on average" in text) is (n_people is not None)
 
 
 def test_an_error_that_is_not_known_is_not_bold(results, page):

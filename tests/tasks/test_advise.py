@@ -137,7 +137,7 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "sampling error" not in (said := capsys.readouterr().out)
     assert "no data were read" in said
     command(str(tmp_path / "mine.toml"), None, False)
-    assert "(twice the sampling error without privacy)" in capsys.readouterr().out
+    assert "(twice the error of a new sample of this size without privacy)" in capsys.readouterr().out
 
 
 def test_a_forecast_is_made_at_the_delta_of_the_headline(tmp_path, monkeypatch):
