@@ -114,16 +114,10 @@ def serve(input: Inputs, state: State) -> None:
         if same := files.same_as(question):
             ui.notification_show(f"The plan has this question as {same!r}.", type="warning")
             return
-        with state.editing():
+        with state.trying():
             files.questions.append(question)
             if input.kind() == "regression" and (by := text_of(input.by_level)):
                 files.means_by[question["name"]] = by
-        with reactive.isolate():
-            refusal = state.plan()
-        if isinstance(refusal, str):
-            ui.notification_show(refusal, type="error", duration=None)
-            with state.editing():
-                files.without(question["name"])
 
     @reactive.effect
     @reactive.event(input.remove)

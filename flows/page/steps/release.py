@@ -10,7 +10,7 @@ from flows.page.state import State, count
 from flows.page.steps.budget import split_table
 from tasks.protocol.plan_file import PAGES
 from tasks.protocol.prepare import PreparedPlan
-from tasks.protocol.registration import is_released
+from tasks.protocol.registration import is_released, registration_of, text_of_payment
 
 _SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".png", ".pdf", ".json")
 _FIGURES = ("svg", "png", "pdf")
@@ -72,10 +72,15 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def progress() -> ui.Tag | None:
         is_running, status, messages = progress_so_far()
-        if not is_running and status is None:
-            return None
+        plan, account = state.plan(), state.account()
         now = "Under way. A closed window does not end it." if is_running else _ended(status)
-        return ui.div(banner(now), ui.tags.pre("\n".join(messages), tabindex="0") if status != 0 else None)
+        told = [now, f"Results are in {state.files.results.resolve()}."]
+        if account and not isinstance(plan, str):
+            told.insert(1, text_of_payment(registration_of(plan, account), plan.plan.delta))
+        elif not now:
+            return None
+        lines = ui.tags.pre("\n".join(messages), tabindex="0") if is_running or status else None
+        return ui.div(banner(" ".join(told)), lines)
 
     @reactive.calc
     def status() -> int | None:
@@ -114,8 +119,8 @@ def _results(folder: Path) -> ui.Tag | None:
 
 
 def _ended(status: int | None) -> str:
-    failed = "It ended without a result, and its messages are below. Step 4 lists what was paid. Release "
-    return f"{failed}again: a paid question is not drawn twice." if status else "Released."
+    failed = "It ended without a result, and its messages are below. Release again: a paid question is not "
+    return f"{failed}drawn twice." if status else "Released." * (status is not None)
 
 
 def _release(state: State, found: PreparedPlan | None = None, again: bool = False) -> list[list[str]]:
