@@ -12,6 +12,7 @@ _SCRIPT = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => { document.documentElement.dataset.bsTheme = dark.matches ? "dark" : "light"; };
 dark.addEventListener("change", theme); theme();
+addEventListener("pageshow", (shown) => { if (shown.persisted) location.reload(); });  // after "back"
 $(document).on("shiny:disconnected", () => {
   const said = document.createElement("p");
   said.className = "stopped";
