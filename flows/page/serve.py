@@ -24,7 +24,7 @@ from tasks.protocol.foreseen import Forecasts
 _STEPS = {
     "1 Columns": columns,
     "2 Questions": questions,
-    "3 Forecast": forecast,
+    forecast.TITLE: forecast,
     "4 Budget": budget,
     "5 Release": release,
 }

@@ -166,18 +166,11 @@ def split_table(found: PreparedPlan) -> ui.Tag:
     """Return the forecast of a plan with the ε of each question."""
     shown = found.table
     rows = [[cell.text for cell in row] for row in shown.cells]
-    total = f"All together: ε {found.split.total:.4g} at δ {found.plan.plan.delta:g}."
     return ui.div(
         table(shown.columns, rows, shown.caption),
-        banner(found.split.refusal) if found.split.refusal else ui.p(f"{total}{_by_addition(found)}"),
+        banner(found.split.refusal) if found.split.refusal else ui.p(found.text_of_total),
         ui.p(" ".join(shown.notes).replace("`", "")),
     )
-
-
-def _by_addition(found: PreparedPlan) -> str:
-    """Return the sum of the printed parts, where it is not the printed total."""
-    parts = sum(float(f"{each:.4g}") for each in found.split.epsilons.values())
-    return "" if f"{parts:.4g}" == f"{found.split.total:.4g}" else f" By simple addition: {parts:.4g}."
 
 
 def _opening(state: State) -> ui.Tag:

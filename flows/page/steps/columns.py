@@ -219,8 +219,9 @@ def _open(data: dict[str, Any]) -> list[str]:
         faults.append("State where bounds and categories come from.")
     for column in data["columns"]:
         fields = FIELDS[kind_of(column)]
-        names = [fields[key][0] for key, value in column.items() if key in fields and value in (OPEN, [OPEN])]
-        faults += [f"{column['name']}: {', '.join(names)}"] * (names not in ([], [_SOURCE["source"][0]]))
+        still = {key for key, value in column.items() if value in (OPEN, [OPEN])} - {"source"}
+        names = [label for key, (label, _) in fields.items() if key in still]
+        faults += [f"{column['name']}: {', '.join(names)}"] if names else []
     return faults
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from shiny import Inputs, reactive, render, ui
 
 from dpalgos.formula.group_table import SurvivalCells
-from flows.page.parts import banner, folded, grid, select_field, table, text_field
+from flows.page.parts import banner, chart, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, text_of
 from reports.charts.budgets import half_width_chart
 from reports.writing import num
@@ -28,6 +28,7 @@ from tasks.protocol.foreseen import (
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.spending import accounts
 
+TITLE = "3 Forecast"
 _ABOUT = (
     "Half-widths of 95% intervals on synthetic tables, made from declarations and guesses. No row is read."
 )
@@ -88,6 +89,11 @@ def serve(input: Inputs, state: State) -> None:
     def epsilon() -> float:
         return float(input.epsilon())
 
+    def plan_shown() -> PlanFile | None:
+        """Return the plan while this step is shown: a forecast under way slows other steps down."""
+        plan = state.plan() if input.step() == TITLE else ""
+        return None if isinstance(plan, str) else plan
+
     @reactive.extended_task
     async def one(plan: PlanFile, question: str, epsilon: float) -> ReleaseForecast | str:
         try:
@@ -108,16 +114,14 @@ def serve(input: Inputs, state: State) -> None:
 
     @reactive.effect
     def start() -> None:
-        plan = state.plan()
         one.cancel()
-        if not isinstance(plan, str) and input.asked() in plan.requests:
+        if (plan := plan_shown()) and input.asked() in plan.requests:
             one(plan, input.asked(), epsilon())
 
     @reactive.effect
     def start_series() -> None:
-        plan = state.plan()
         series.cancel()
-        if not isinstance(plan, str) and input.asked() in plan.requests:
+        if (plan := plan_shown()) and input.asked() in plan.requests:
             series(plan, input.asked())
 
     @render.ui
@@ -132,8 +136,8 @@ def serve(input: Inputs, state: State) -> None:
         return _table(foreseen, epsilon(), asked.interval is not None, by_time)
 
     @render.ui
-    def against_epsilon() -> ui.HTML:
-        return ui.HTML(half_width_chart(lines_of(series.result()[0]), epsilon()))
+    def against_epsilon() -> ui.Tag:
+        return chart(half_width_chart(lines_of(series.result()[0]), epsilon()), "Half-widths against ε")
 
     @render.ui
     def term_field() -> ui.Tag:
@@ -232,7 +236,7 @@ def _table(
     """Return the half-widths of each term; of curves a picture, with the table folded."""
     rows = rows_of(foreseen)
     head, shown = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
-    picture = ui.HTML(half_width_chart(by_time, None, "time")) if by_time else None
+    picture = chart(half_width_chart(by_time, None, "time"), "Half-widths over time") if by_time else None
     return ui.div(
         None if has_interval else banner(_WITHOUT),
         picture or table(head, rows[:shown], f"At ε = {epsilon:g}"),

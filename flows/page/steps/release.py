@@ -32,9 +32,10 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def to_release() -> ui.Tag | None:
         found = state.forecast()
+        if is_running():
+            return None
         if found is None:
-            needed = "Forecast all questions and divide ε first, in step 4; again after each change."
-            return None if progress_so_far()[0] else ui.p(needed)
+            return ui.p("Forecast all questions and divide ε first, in step 4; again after each change.")
         if (account := state.account()) is None:
             return ui.p("Open the budget first, in step 4.")
         if found.split.refusal:
@@ -49,7 +50,9 @@ def serve(input: Inputs, state: State) -> None:
             split_table(found),
             banner(f"No interval is expected for {empty}.") if empty else None,
             ui.input_text("confirm", f"To {does}, type {_word(state, found)}", width="100%"),
-            ui.input_checkbox("again", "Charge again the questions whose estimates were lost", False),
+            ui.input_checkbox(
+                "again", "Charge again the questions whose estimates were lost", False, width="100%"
+            ),
             ui.input_action_button("release", label, class_="btn-secondary" if is_free else "btn-danger"),
         )
         return folded("Write the results again", *parts) if is_free else ui.div(*parts)
@@ -74,13 +77,19 @@ def serve(input: Inputs, state: State) -> None:
         is_running, status, messages = progress_so_far()
         plan, account = state.plan(), state.account()
         now = "Under way. A closed window does not end it." if is_running else _ended(status)
-        told = [now, f"Results are in {state.files.results.resolve()}."]
+        folder = state.files.results
+        tense = "are" if (folder / PAGES[0]).exists() else "will be"
+        told = [now, f"Results {tense} in {folder.resolve()}."]
         if account and not isinstance(plan, str):
             told.insert(1, text_of_payment(registration_of(plan, account), plan.plan.delta))
         elif not now:
             return None
-        lines = ui.tags.pre("\n".join(messages), tabindex="0") if is_running or status else None
+        lines = ui.tags.pre("\n".join(messages), tabindex="0") if messages and status != 0 else None
         return ui.div(banner(" ".join(told)), lines)
+
+    @reactive.calc
+    def is_running() -> bool:
+        return progress_so_far()[0]
 
     @reactive.calc
     def status() -> int | None:

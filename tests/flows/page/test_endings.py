@@ -29,7 +29,7 @@ def test_a_page_loaded_again_or_left_says_what_was_paid_and_where_results_are(tm
     with served(people(tmp_path)) as address, window(address, tmp_path / "browser") as tab:
         ready(tab)
         confirm(tab)
-        tab.open(address, "Results are in")  # in the middle
+        tab.open(address, "Results will be in")  # in the middle
         says_where(tab, tmp_path, "regression")
         assert "Under way. A closed window does not end it." in tab.text()
         click(tab, "Another table")
