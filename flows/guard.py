@@ -1,10 +1,15 @@
 """An application that only its owner's browser reaches, by a token in its address."""
 
+import html
+import os
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, quote
 
+from data.store.folders import atomic_write, home
 from flows.local_server import in_url, loopback
 
 Scope = MutableMapping[str, Any]
@@ -63,3 +68,17 @@ class Guarded:
         text = b"This page opens with the whole address that dpcost open printed."
         await send({"type": "http.response.start", "status": 403, "headers": _CLOSED})
         await send({"type": "http.response.body", "body": text})
+
+
+@contextmanager
+def opened_browser(address: str) -> Iterator[None]:
+    """Open an address in the person's browser by a private file, since other users can list command lines."""
+    file = home() / f"open-{os.getpid()}.html"
+    to = html.escape(address)
+    text = f'<meta http-equiv="refresh" content="0; url={to}"><a href="{to}">dpcost</a>'
+    atomic_write(file, f"<!doctype html><title>dpcost</title>{text}".encode(), private=True)
+    try:
+        webbrowser.open(file.as_uri())
+        yield
+    finally:
+        file.unlink(missing_ok=True)

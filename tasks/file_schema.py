@@ -21,6 +21,7 @@ T = TypeVar("T")
 Whole = Annotated[int, Field(strict=True)]
 Positive = Annotated[Number, Field(gt=0)]
 _SHOWN = 60  # characters of a value that is wrong
+_NO_NUMBER = ("float_type", "float_parsing", "int_type", "int_parsing", "int_from_float")
 
 
 class Strict(BaseModel):
@@ -71,9 +72,13 @@ def sentences(error: ValueError, undeclared: Iterable[str] = (), plain: Any = No
         is_table = len(each["loc"]) < 2
         if any(is_below(where, key) or (not is_table and is_below(key, where)) for key in undeclared):
             continue
+        if each["type"] == "too_short" and len(got) > each["ctx"]["actual_length"]:
+            continue  # of a list whose entries are wrong
         message = each["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if each["type"] != "value_error" and isinstance(got, str | int | float | list):
             message += f", got {got!r}" if len(repr(got)) < _SHOWN else f", got {got!r:.{_SHOWN}}…"
+        if each["type"] in _NO_NUMBER and isinstance(got, str):
+            message += "; write it as 1234.5, without marks between thousands"
         faults.append(f"{_label(each['loc'], plain)}: {message}" if where else message)
     return faults
 

@@ -12,6 +12,7 @@ _SCRIPT = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => { document.documentElement.dataset.bsTheme = dark.matches ? "dark" : "light"; };
 dark.addEventListener("change", theme); theme();
+addEventListener("pageshow", (shown) => { if (shown.persisted) location.reload(); });  // after "back"
 $(document).on("shiny:disconnected", () => {
   const said = document.createElement("p");
   said.className = "stopped";
@@ -86,7 +87,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "")
     first = ui.tags.tr(*[ui.tags.th(each, scope="col") for each in head])
     title = ui.tags.caption(caption) if caption else None
     whole = ui.tags.table(title, ui.tags.thead(first), ui.tags.tbody(*lines), class_="table table-sm")
-    return ui.div(whole, class_="scroll", tabindex="0", role="region", aria_label=caption or head[0])
+    return _scrolled(whole, caption or head[0])
+
+
+def chart(picture: str, title: str) -> ui.Tag:
+    """Return a picture, which scrolls on a phone."""
+    return _scrolled(ui.HTML(picture), title)
+
+
+def _scrolled(part: Any, title: str) -> ui.Tag:
+    return ui.div(part, class_="scroll", tabindex="0", role="region", aria_label=title)
 
 
 def banner(text: str) -> ui.Tag:

@@ -1,10 +1,7 @@
 """Serve pages of tables on this machine until Ctrl-C."""
 
-import html
-import os
-import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +9,8 @@ import uvicorn
 from shiny import App, Inputs, Outputs, Session, reactive, render, ui
 from starlette.routing import Router
 
-from data.store.folders import atomic_write, home
 from data.tables.recent import remember
-from flows.guard import Guarded
+from flows.guard import Guarded, opened_browser
 from flows.local_server import in_url, listening_at, loopback
 from flows.page.parts import HEADER
 from flows.page.releasing import Releasing
@@ -28,7 +24,7 @@ from tasks.protocol.foreseen import Forecasts
 _STEPS = {
     "1 Columns": columns,
     "2 Questions": questions,
-    "3 Forecast": forecast,
+    forecast.TITLE: forecast,
     "4 Budget": budget,
     "5 Release": release,
 }
@@ -45,11 +41,18 @@ def page_app(files: Draft) -> App:
             _show(title, step, input, output, state)
 
     panels = [ui.nav_panel(title, ui.output_ui(_place(title)), value=title) for title in _STEPS]
+    first, *_, last = _STEPS
     header = ui.TagList(
         HEADER, ui.tags.nav(ui.a("Another table", href="/"), class_="other", aria_label="Tables")
     )
     title = f"dpcost: {files.name}"
-    screen = ui.page_navbar(*panels, id="step", title=title, window_title=title, header=header, lang="en")
+
+    def screen(request: Any) -> ui.Tag:
+        step = last if releasing.is_running or releasing.status is not None else first
+        return ui.page_navbar(
+            *panels, id="step", selected=step, title=title, window_title=title, header=header, lang="en"
+        )
+
     return App(screen, server, static_assets={"/results": files.results})
 
 
@@ -58,13 +61,15 @@ def _place(title: str) -> str:
 
 
 def _show(title: str, step: Any, input: Inputs, output: Outputs, state: State) -> None:
-    """Draw a step when it is chosen, and serve it."""
+    """Draw a step when it is chosen, and serve it; the first one, which follows from no other, once."""
 
     @output(id=_place(title))
     @render.ui
-    @reactive.event(input.step)
     def draw() -> ui.Tag | None:
-        return ui.tags.main(step.screen(state)) if input.step() == title else None
+        if step is not columns and input.step() != title:
+            return None
+        with reactive.isolate():
+            return ui.tags.main(step.screen(state))
 
     step.serve(input, state)
 
@@ -108,17 +113,3 @@ def serve(
             stack.enter_context(opened_browser(address))
         with suppress(KeyboardInterrupt):  # the documented end
             uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[own])
-
-
-@contextmanager
-def opened_browser(address: str) -> Iterator[None]:
-    """Open an address in the person's browser by a private file, since other users can list command lines."""
-    file = home() / f"open-{os.getpid()}.html"
-    to = html.escape(address)
-    text = f'<meta http-equiv="refresh" content="0; url={to}"><a href="{to}">dpcost</a>'
-    atomic_write(file, f"<!doctype html><title>dpcost</title>{text}".encode(), private=True)
-    try:
-        webbrowser.open(file.as_uri())
-        yield
-    finally:
-        file.unlink(missing_ok=True)

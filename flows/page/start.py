@@ -12,12 +12,13 @@ from data.tables.demo import demo_study
 from data.tables.queries import Query
 from data.tables.recent import MOST, recent_studies
 from data.tables.sources import source_of
-from flows.page.parts import document, grid, select_field
+from flows.page.parts import document, folded, grid, select_field
 from flows.page.state import telling
 from tasks.errors import SpecError
 from tasks.protocol.draft import Draft, declared_in, opened_files
 
 _KINDS = (".csv", ".tsv", ".parquet", ".toml")
+_MARKS = {"": "plainly, e.g. 1234.5", ",": "as 1.234,5", ".": "as 1,234.5"}
 _GO = "Shiny.addCustomMessageHandler('go', (to) => location.assign(to.place));"
 Opener = Callable[[Draft], str]  # returns the place of a table's page
 
@@ -53,6 +54,10 @@ def _screen(folder: Path) -> ui.Tag:
                 accept=[*_KINDS[:3]],
                 width="100%",
             ),
+            folded(
+                "A CSV file with marks between thousands",
+                select_field("decimal", "Its numbers are written", _MARKS),
+            ),
             ui.p(
                 "Or try the page with a demo table: 4,000 simulated students, with declared columns. "
                 "No real person is in it."
@@ -71,7 +76,7 @@ def _button(name: str, label: str) -> ui.Tag:
 def _serve(folder: Path, open_page: Opener, input: Inputs, session: Session) -> None:
     async def go(find: Callable[[], tuple[str, Path]]) -> None:
         with telling():
-            place = open_page(opened_files(*find()))
+            place = open_page(opened_files(*find(), input.decimal()))
             await session.send_custom_message("go", {"place": place})
 
     @reactive.effect

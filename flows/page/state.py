@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from typing import Any
 
 from shiny import reactive, ui
@@ -27,7 +28,6 @@ class State:
         self.files, self.releasing, self.forecasts = files, releasing, forecasts
         self.changed: reactive.Value[int] = reactive.value(0)  # each edit of the files
         self.charged: reactive.Value[int] = reactive.value(0)  # each change of the ledger
-        self.answers: dict[str, Any] = {}  # of the first step, which the study file does not distinguish
         self._plan: PlanFile | None = None  # as it was read last
         self.prepared: reactive.Value[PreparedPlan | None] = reactive.value(None)
 
@@ -38,6 +38,19 @@ class State:
             yield self.files
             self.files.keep()
             count(self.changed)
+
+    @contextmanager
+    def trying(self) -> Iterator[Draft]:
+        """Edit the questions; a plan that is refused is explained and not kept."""
+        before = deepcopy((self.files.questions, self.files.means_by))
+        with self.editing() as files:
+            yield files
+        with reactive.isolate():
+            refusal = self.plan()
+        if isinstance(refusal, str):
+            ui.notification_show(refusal, type="error", duration=None)
+            with self.editing() as files:
+                files.questions, files.means_by = before
 
     def forecast(self) -> PreparedPlan | None:
         """Return the forecast of the whole plan; None if there is none of the files as they are now."""

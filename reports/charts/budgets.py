@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from reports.palette import HUES
 from reports.writing import short
 
-_LEFT, _TOP, _WIDTH, _HEIGHT = 52, 14, 330, 190
+_LEFT, _TOP, _WIDTH, _HEIGHT = 66, 14, 330, 190
 _MOST_LABELS, _LONGEST = 12, 24  # of lines, and letters of a label
 
 

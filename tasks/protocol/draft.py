@@ -14,7 +14,7 @@ from data.store.folders import atomic_write, sha256_file
 from data.tables.schema import table_schema
 from data.tables.sources import Source, name_of, source_of
 from tasks.errors import SpecError
-from tasks.own_table.typed import OPEN
+from tasks.own_table.typed import OPEN, number_of, numbers_of
 from tasks.study.own_data import checked_data, read_toml
 
 _FORMATS = ("docx", "tex", "md", "csv")
@@ -116,6 +116,34 @@ class Draft:
         data = self.declared["data"]
         return bool(data.get("user_id")) or data.get("clusters", "none") in ("none", OPEN)
 
+    def guess_places(self) -> dict[str, tuple[str, str]]:
+        """Return key and column of each guess that can be stated, by the name that forecasts give it."""
+        data = self.declared["data"]
+        of_users = ("rows_per_user", "within_users") if data.get("user_id") else ()
+        places = {key: (key, "") for key in ("explained", "correlation", *of_users)}
+        weights = [{"name": data["weights"]}] if data.get("weights") else []
+        for column in [*self.columns, *weights]:
+            for key in ("shares",) if "categories" in column else ("mean", "std"):
+                places[f"{key} of {column['name']}"] = key, column["name"]
+        return places
+
+    def guess(self, key: str, column: str) -> Any:
+        """Return a stated guess; None if it is not stated."""
+        known = self.declared["guesses"].get(key)
+        return (known or {}).get(column) if column else known
+
+    def guesses_with(self, key: str, column: str, text: str) -> dict[str, Any]:
+        """Return the guesses with one as a person typed it; without it, if the text is empty."""
+        value = numbers_of(text) if key == "shares" else number_of(text)
+        stated, table = value not in ([], OPEN), {**self.declared["guesses"]}
+        of_key = {**table.get(key, {})} if column else table
+        of_key.pop(column or key, None)
+        of_key |= {column or key: value} if stated else {}
+        if column:
+            table.pop(key, None)
+            table |= {key: of_key} if of_key else {}
+        return table
+
     def faults(self, besides_open: bool = False) -> list[str]:
         """Return what is missing or wrong in the study file, in sentences; no row is read."""
         return checked_data(self.study, besides_open)[1]
@@ -171,8 +199,10 @@ def _without_interval(question: dict[str, Any]) -> dict[str, Any]:
     return plain if "submodel" in plain else {**plain, "interval": 0}
 
 
-def opened_files(written: str, folder: Path) -> Draft:
+def opened_files(written: str, folder: Path, decimal: str = "") -> Draft:
     """Return the files of a table, or of a study file; only the types of a new table are read.
+
+    With a ``decimal`` mark, the other one of point and comma is between thousands of a new table.
 
     Raises
     ------
@@ -185,9 +215,10 @@ def opened_files(written: str, folder: Path) -> Draft:
         return _known(study)
     if is_study:
         raise SpecError(f"{written} is not a file; check the path")
-    kinds, n_rows = _kinds_of(source_of(written, folder), {})
+    marks = {"decimal": decimal, "thousands": {",": ".", ".": ","}[decimal]} if decimal else {}
+    kinds, n_rows = _kinds_of(source_of(written, folder), marks)
     open_facts = {"rows": n_rows, "privacy_unit": "a person", "clusters": OPEN, "columns": []}
-    files = Draft(study, kinds, {"data": {"path": written, **open_facts}, "guesses": {}})
+    files = Draft(study, kinds, {"data": {"path": written, **marks, **open_facts}, "guesses": {}})
     files.keep()
     return files
 

@@ -60,6 +60,32 @@ def lines_of(series: Sequence[tuple[float, ReleaseForecast]]) -> dict[str, list[
     return lines
 
 
+def rows_of(foreseen: ReleaseForecast) -> list[tuple[str, str, str]]:
+    """Return term, half-width and 90% range, as text."""
+    return [
+        (
+            str(name),
+            f"± {num(middle)}" if math.isfinite(middle) else "no interval",
+            f"{num(low)} to {num(high)}" if math.isfinite(low + high) else "",
+        )
+        for name, low, middle, high in foreseen.terms
+    ]
+
+
+def text_of_forecast(foreseen: ReleaseForecast) -> str:
+    """Say in words which effects a release will tell; empty if no term has an interval."""
+    widths = [(middle, str(name)) for name, _, middle, _ in foreseen.terms if math.isfinite(middle)]
+    if not widths:
+        return ""
+    widest, name = max(widths)
+    sentences = [f"Effects of {name} above {num(widest)} will differ significantly from zero."]
+    if foreseen.none:
+        sentences.append(f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval.")
+    if not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
+        sentences.append("Guesses of the shares of all categories give ranges.")
+    return " ".join(sentences)
+
+
 def lines_by_time(cells: SurvivalCells, foreseen: ReleaseForecast) -> dict[str, list[tuple[float, float]]]:
     """Return half-widths of survival by group against time, where there are any."""
     middles = {str(name): middle for name, _, middle, _ in foreseen.terms}

@@ -133,7 +133,7 @@ def read_plan(path: Path) -> PlanFile:
 def _asked_twice(requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
     """Yield the questions that are another question of the plan, in whatever spelling."""
     first: dict[str, str] = {}
-    for name, request in requests.items():
+    for name, request in requests.items() if len(requests) > 1 else ():
         with suppress(SpecError, InputError):  # what has no plan is refused by itself
             if (other := first.setdefault(canonical_request(request), name)) != name:
                 yield (

@@ -87,6 +87,14 @@ class PreparedPlan:
         return [n for n, each in self.forecasts.items() if n not in charged and has_no_interval(each)]
 
     @property
+    def text_of_total(self) -> str:
+        """Say what the plan costs, with the sum of the printed parts where it differs."""
+        total, parts = f"{self.split.total:.4g}", (f"{each:.4g}" for each in self.split.epsilons.values())
+        added = f"{sum(map(float, parts)):.4g}"
+        by_addition = f" By simple addition: {added}." if added != total else ""
+        return f"All together: ε {total} at δ {self.plan.plan.delta:g}.{by_addition}"
+
+    @property
     def table(self) -> PageTable:
         return forecast_table(self.plan, self.split.epsilons, self.forecasts)
 

@@ -60,6 +60,21 @@ def registration_of(plan: PlanFile, account: Account | None) -> Registration:
     return Registration(name=next(name for name in names if name not in known))
 
 
+def text_of_payment(registration: Registration, delta: float) -> str:
+    """Say what was paid for a plan, and what is reserved."""
+    charged, reserved = registration.charged, registration.reserved
+    paid = [each for each in registration.all_charges if each.state != RESERVED]
+    sentences = ["Nothing was paid for this plan."]
+    if charged:
+        sentences = [f"ε {spent_epsilon(paid, delta):.4g} was paid for {', '.join(charged)}."]
+    if lost := [name for name, each in charged.items() if each.state == PENDING]:
+        sentences.append(f"There is no estimate yet of {', '.join(lost)}.")
+    if reserved:
+        total = spent_epsilon([*reserved.values()], delta)
+        sentences.append(f"ε {total:.4g} is reserved for {', '.join(reserved)}.")
+    return " ".join(sentences)
+
+
 def is_released(plan: PlanFile, account: Account) -> bool:
     """Whether the ledger has an estimate for each question of a plan, from its file as it is now."""
     charged = registration_of(plan, account).charged

@@ -153,6 +153,8 @@ def _sorted(design: RowDesign, order: Sequence[int]) -> RowDesign:
 def _plain(value: Any, digests: dict[int, str] | None = None) -> Any:
     """Return a value with all its fields as plain data; a formula, which many columns share, is a digest."""
     digests = {} if digests is None else digests  # by the identity of a formula, which lives longer
+    if id(value) in digests:
+        return digests[id(value)]
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
@@ -160,10 +162,8 @@ def _plain(value: Any, digests: dict[int, str] | None = None) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(each, digests) for each in value]
     if isinstance(value, Derived):
-        if id(value) not in digests:
-            text = canonical_json(_plain(value.described, digests))
-            digests[id(value)] = hashlib.sha256(text.encode()).hexdigest()
-        return digests[id(value)]
+        text = canonical_json(_plain(value.described, digests))
+        return digests.setdefault(id(value), hashlib.sha256(text.encode()).hexdigest())
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name), digests) for item in fields(value)}
     return value

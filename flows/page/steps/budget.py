@@ -10,6 +10,7 @@ from data.store.folders import home
 from flows.page.parts import banner, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, count, telling
 from reports.charts.budgets import budget_gauge
+from tasks.errors import SpecError
 from tasks.own_table.typed import number_of
 from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.prepare import PreparedPlan, check_reservable, prepare_plan
@@ -64,16 +65,15 @@ def serve(input: Inputs, state: State) -> None:
     @reactive.event(input.open_budget)
     def open_budget() -> None:
         name, person = input.dataset().strip(), files.declared["data"].get("user_id", "")
+        epsilon, delta = number_of(input.total_epsilon()), number_of(input.total_delta())
         with telling():
-            try:
-                total = float(input.total_epsilon()), float(input.total_delta())
-            except ValueError:
-                raise REFUSED[0]("ε and δ of the budget must be numbers, e.g. 2 and 1e-6") from None
+            if isinstance(epsilon, str) or isinstance(delta, str):
+                raise SpecError("ε and δ of the budget must be numbers, e.g. 2 and 1e-6")
             if account_if_open(name) is None:
-                open_ledger(home()).open_dataset(name, *total, person)
+                open_ledger(home()).open_dataset(name, epsilon, delta, person)
             count(state.charged)
-        with state.editing():
-            files.plan_facts["dataset"] = name
+            with state.editing():
+                files.plan_facts["dataset"] = name
 
     @reactive.effect
     def keep() -> None:
@@ -166,18 +166,11 @@ def split_table(found: PreparedPlan) -> ui.Tag:
     """Return the forecast of a plan with the ε of each question."""
     shown = found.table
     rows = [[cell.text for cell in row] for row in shown.cells]
-    total = f"All together: ε {found.split.total:.4g} at δ {found.plan.plan.delta:g}."
     return ui.div(
         table(shown.columns, rows, shown.caption),
-        banner(found.split.refusal) if found.split.refusal else ui.p(f"{total}{_by_addition(found)}"),
+        banner(found.split.refusal) if found.split.refusal else ui.p(found.text_of_total),
         ui.p(" ".join(shown.notes).replace("`", "")),
     )
-
-
-def _by_addition(found: PreparedPlan) -> str:
-    """Return the sum of the printed parts, where it is not the printed total."""
-    parts = sum(float(f"{each:.4g}") for each in found.split.epsilons.values())
-    return "" if f"{parts:.4g}" == f"{found.split.total:.4g}" else f" By simple addition: {parts:.4g}."
 
 
 def _opening(state: State) -> ui.Tag:

@@ -7,7 +7,8 @@ from shiny import Inputs, reactive, render, ui
 
 from flows.page.parts import check_boxes, faults_of, folded, grid, lines_field, select_field, text_field
 from flows.page.state import State, text_of
-from tasks.own_table.typed import OPEN, codes_of, list_of, number_of
+from tasks.own_table.answers import answers_about_rows, kind_of, new_column, with_rows, with_texts
+from tasks.own_table.typed import OPEN, count_of, number_of
 
 UNITS = {
     "one": "Yes. Each row is protected.",
@@ -25,7 +26,7 @@ PROTECTED = {
 KINDS = {"number": "a number", "binary": "0 or 1", "category": "a category", "time": "a time to an event"}
 _FROM = "From a codebook, a law or the design, never from the rows."
 _MISSING = {
-    "missing": ("Codes of a missing value", "Texts or numbers that mean missing, e.g. 99, NA."),
+    "missing": ("Codes of a missing value", 'Texts or numbers that mean missing, e.g. 99, NA or "9,9".'),
     "impute": ("Value in place of a missing one", "A constant, e.g. the middle of the range."),
 }
 _SOURCE = {"source": ("Where this comes from", "If it differs from the rest of the table, e.g. the tax law.")}
@@ -65,9 +66,6 @@ _MORE: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 FIELDS = {kind: {**_NEEDED[kind], **_MORE[kind]} for kind in KINDS}
-_OPEN = {"lower", "upper", "categories"}  # a person must state them
-_LISTS = {"categories", "missing", "periods"}
-_TEXTS = {"unit", "source", "categories", "others", "missing"}
 _RULES = {
     "missing": ("Rows with a missing cell", {"refuse": "refuse the table", "drop": "leave them out"}),
     "outside": ("Numbers outside their bounds", {"refuse": "refuse the table", "clip": "clip them"}),
@@ -87,7 +85,7 @@ def screen(state: State) -> ui.Tag:
         ),
         check_boxes("used", "Columns that the questions need", typed, used),
         ui.input_action_button("use_all", "Use all columns") if len(names) > 1 else None,
-        _people(state, data, names),
+        _people(data, names),
         ui.h2("Their values"),
         text_field(
             "source_all",
@@ -101,19 +99,14 @@ def screen(state: State) -> ui.Tag:
     )
 
 
-def _people(state: State, data: dict[str, Any], names: list[str]) -> ui.Tag:
+def _people(data: dict[str, Any], names: list[str]) -> ui.Tag:
     """Return the question about the unit of privacy, and the rest of the facts about rows."""
-    unit, protect = _unit_of(state, data)
+    unit, protect, by = answers_about_rows(data)
     of_column = {"": "choose a column", **dict(zip(names, names, strict=True))}
-    by = data.get("user_id") or (
-        data.get("clusters") if data.get("clusters") not in (None, "none", OPEN) else ""
-    )
-    by = by or state.answers.get("by", "")
     rules = [
         select_field(f"rule_{key}", label, choices, data.get(key, "refuse"))
         for key, (label, choices) in _RULES.items()
     ]
-    rows = data.get("rows", state.answers.get("rows"))
     return ui.div(
         ui.h2("Is each row one person?"),
         ui.input_radio_buttons(
@@ -154,7 +147,7 @@ def _people(state: State, data: dict[str, Any], names: list[str]) -> ui.Tag:
                 text_field(
                     "size",
                     "Number of rows",
-                    rows,
+                    data.get("rows"),
                     help="As publicly known, e.g. in a report about the study.",
                 ),
                 *rules,
@@ -177,17 +170,6 @@ def _people(state: State, data: dict[str, Any], names: list[str]) -> ui.Tag:
             is_open=OPEN in (data.get("privacy_unit"), data.get("rows")) or data.get("max_weight") == OPEN,
         ),
     )
-
-
-def _unit_of(state: State, data: dict[str, Any]) -> tuple[str, str]:
-    """Return what a row is, and what is protected; the window remembers both."""
-    unit, protect = state.answers.get("unit", ""), state.answers.get("protect", "rows")
-    if unit:
-        return unit, protect
-    clusters = data.get("clusters", OPEN)
-    if data.get("user_id"):
-        return ("groups", "groups") if clusters == data["user_id"] else ("people", protect)
-    return {OPEN: "", "none": "one"}.get(clusters, "groups"), protect
 
 
 def _common_source(columns: list[dict[str, Any]]) -> str:
@@ -236,9 +218,10 @@ def _open(data: dict[str, Any]) -> list[str]:
     if data["columns"] and any(each.get("source") == OPEN for each in data["columns"]):
         faults.append("State where bounds and categories come from.")
     for column in data["columns"]:
-        fields = FIELDS[_kind_of(column)]
-        names = [fields[key][0] for key, value in column.items() if key in fields and value in (OPEN, [OPEN])]
-        faults += [f"{column['name']}: {', '.join(names)}"] * (names not in ([], [_SOURCE["source"][0]]))
+        fields = FIELDS[kind_of(column)]
+        still = {key for key, value in column.items() if value in (OPEN, [OPEN])} - {"source"}
+        names = [label for key, (label, _) in fields.items() if key in still]
+        faults += [f"{column['name']}: {', '.join(names)}"] if names else []
     return faults
 
 
@@ -265,17 +248,9 @@ def _fields(state: State, known: dict[str, Any]) -> ui.Tag:
         )
         for kind in KINDS
     ]
-    chosen = _kind_of(known, state.files.kinds[name])
+    chosen = kind_of(known, state.files.kinds[name])
     chooser = ui.input_radio_buttons(f"kind_{number}", "It is", KINDS, selected=chosen, inline=True)
     return ui.tags.fieldset(ui.tags.legend(name), chooser, *fields, class_="column", id=f"column_{number}")
-
-
-def _kind_of(known: dict[str, Any], of_table: str = "whole number") -> str:
-    if known.get("periods") or known.get("resolution"):
-        return "time"
-    if (known.get("lower"), known.get("upper")) == (0, 1) and of_table == "whole number":
-        return "binary"
-    return "category" if "categories" in known or "levels" in known else "number"
 
 
 def _number(state: State, name: str) -> int:
@@ -284,40 +259,21 @@ def _number(state: State, name: str) -> int:
 
 def _declared(input: Inputs, state: State) -> dict[str, Any]:
     """Return [data] as the fields state it; keys without a field stay."""
-    data = dict(state.files.declared["data"])
-    for key in ("rows", "users", "user_id", "clusters", "weights", "max_weight"):
-        data.pop(key, None)
-    unit, by, protect, rows = text_of(input.unit), input.by(), input.protect(), number_of(input.size())
-    state.answers |= {"unit": unit, "by": by, "protect": protect, "rows": rows}
-    if unit == "people" or (unit == "groups" and protect == "groups"):
-        data |= {"user_id": by or OPEN, "users": number_of(input.users())}
-        data |= {"clusters": by} if unit == "groups" and by else {}  # so another window knows the answer
-    else:
-        is_open = not unit or (unit == "groups" and not by)
-        clusters = by if unit == "groups" and protect == "rows" else "none"
-        data |= {"rows": rows, "clusters": OPEN if is_open else clusters}
-    weights = input.weights()
-    data |= {"weights": weights, "max_weight": number_of(input.max_weight())} if weights else {}
+    of_weights = ("weights", "max_weight")
+    data = {key: value for key, value in state.files.declared["data"].items() if key not in of_weights}
+    if weights := input.weights():
+        data |= {"weights": weights, "max_weight": number_of(input.max_weight())}
     data |= {key: input[f"rule_{key}"]() for key in _RULES}
-    data |= {"missing": "refuse"} if data.get("user_id") else {}  # a person's rows are not left out
-    of_rows, of_groups = "a person", "a group of persons"
     data["privacy_unit"] = input.privacy_unit().strip() or OPEN
-    if data["privacy_unit"] in (of_rows, of_groups):
-        data["privacy_unit"] = of_groups if "users" in data and unit == "groups" else of_rows
+    numbers = {"rows": count_of(input.size()), "users": count_of(input.users())}
+    data = with_rows(data, unit=text_of(input.unit), protect=input.protect(), by=input.by(), **numbers)
     known, source = {each["name"]: each for each in data["columns"]}, input.source_all().strip() or OPEN
+    kinds = state.files.kinds
     data["columns"] = [
-        _column(input, _number(state, name), known.get(name) or _new(state, name), source)
+        _column(input, _number(state, name), known.get(name) or new_column(name, kinds[name]), source)
         for name in input.used()
     ]
     return data
-
-
-def _new(state: State, name: str) -> dict[str, Any]:
-    """Return a column of which only name and type are known."""
-    open_facts: dict[str, Any] = {"lower": OPEN, "upper": OPEN}
-    if state.files.kinds[name] == "text":
-        open_facts = {"categories": [OPEN]}
-    return {"name": name, **open_facts, "source": OPEN}
 
 
 def _column(input: Inputs, number: int, known: dict[str, Any], source: str) -> dict[str, Any]:
@@ -325,19 +281,5 @@ def _column(input: Inputs, number: int, known: dict[str, Any], source: str) -> d
     kind = text_of(input[f"kind_{number}"])
     if not kind or not input[f"{kind}_source_{number}"].is_set():
         return known if known.get("source", OPEN) != OPEN else known | {"source": source}
-    column = {key: value for key, value in known.items() if not any(key in each for each in FIELDS.values())}
-    column |= {"binary": {"lower": 0, "upper": 1}, "time": {"lower": 0}}.get(kind, {})
-    for key in FIELDS[kind]:
-        text = text_of(input[f"{kind}_{key}_{number}"])
-        if text or (key in _OPEN and key not in column):
-            column[key] = _value(kind, key, text)
-    return {"source": source, **column}
-
-
-def _value(kind: str, key: str, text: str) -> Any:
-    if key == "levels":
-        return codes_of(text)
-    read = str if key in _TEXTS or (key == "impute" and kind == "category") else number_of
-    if key in _LISTS:
-        return [read(each) for each in list_of(text)] or [OPEN]
-    return read(text) if text else OPEN
+    texts = {key: text_of(input[f"{kind}_{key}_{number}"]) for key in FIELDS[kind]}
+    return {"source": source, **with_texts(known, kind, texts)}

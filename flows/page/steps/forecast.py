@@ -1,19 +1,18 @@
 """The third step: the intervals to expect, from declarations and guesses alone."""
 
 import asyncio
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
 from dpalgos.formula.group_table import SurvivalCells
-from flows.page.parts import banner, folded, grid, select_field, table, text_field
+from flows.page.parts import banner, chart, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, text_of
 from reports.charts.budgets import half_width_chart
 from reports.writing import num
 from tasks.advice.releases import ReleaseForecast
-from tasks.own_table.typed import list_of, number_of
+from tasks.own_table.typed import OPEN, number_of
 from tasks.protocol.foreseen import (
     EPSILONS,
     Line,
@@ -22,11 +21,14 @@ from tasks.protocol.foreseen import (
     needed,
     needed_times,
     past_forecasts,
+    rows_of,
+    text_of_forecast,
     text_of_past,
 )
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.spending import accounts
 
+TITLE = "3 Forecast"
 _ABOUT = (
     "Half-widths of 95% intervals on synthetic tables, made from declarations and guesses. No row is read."
 )
@@ -87,6 +89,11 @@ def serve(input: Inputs, state: State) -> None:
     def epsilon() -> float:
         return float(input.epsilon())
 
+    def plan_shown() -> PlanFile | None:
+        """Return the plan while this step is shown: a forecast under way slows other steps down."""
+        plan = state.plan() if input.step() == TITLE else ""
+        return None if isinstance(plan, str) else plan
+
     @reactive.extended_task
     async def one(plan: PlanFile, question: str, epsilon: float) -> ReleaseForecast | str:
         try:
@@ -107,16 +114,14 @@ def serve(input: Inputs, state: State) -> None:
 
     @reactive.effect
     def start() -> None:
-        plan = state.plan()
         one.cancel()
-        if not isinstance(plan, str) and input.asked() in plan.requests:
+        if (plan := plan_shown()) and input.asked() in plan.requests:
             one(plan, input.asked(), epsilon())
 
     @reactive.effect
     def start_series() -> None:
-        plan = state.plan()
         series.cancel()
-        if not isinstance(plan, str) and input.asked() in plan.requests:
+        if (plan := plan_shown()) and input.asked() in plan.requests:
             series(plan, input.asked())
 
     @render.ui
@@ -131,8 +136,8 @@ def serve(input: Inputs, state: State) -> None:
         return _table(foreseen, epsilon(), asked.interval is not None, by_time)
 
     @render.ui
-    def against_epsilon() -> ui.HTML:
-        return ui.HTML(half_width_chart(lines_of(series.result()[0]), epsilon()))
+    def against_epsilon() -> ui.Tag:
+        return chart(half_width_chart(lines_of(series.result()[0]), epsilon()), "Half-widths against ε")
 
     @render.ui
     def term_field() -> ui.Tag:
@@ -181,28 +186,17 @@ def _serve_target(input: Inputs, state: State, series: Any) -> None:
     @reactive.effect
     @reactive.event(input.aim)
     def aim() -> None:
-        question = next(each for each in state.files.questions if each["name"] == input.asked())
-        targets = {key: value for key, value in question.get("precision", {}).items() if key != input.term()}
-        if input.wanted().strip():
-            targets[input.term()] = number_of(input.wanted())
-        before = dict(question)
-        with state.editing():
-            question.pop("precision", None)
+        with state.trying() as files:
+            question = next(each for each in files.questions if each["name"] == input.asked())
+            targets = {**question.pop("precision", {}), input.term(): number_of(input.wanted())}
+            targets = {term: wanted for term, wanted in targets.items() if wanted != OPEN}
             question |= {"precision": targets} if targets else {}
-        with reactive.isolate():
-            refusal = state.plan()
-        if isinstance(refusal, str):
-            ui.notification_show(refusal, type="error", duration=None)
-            with state.editing():
-                question.clear()
-                question |= before
 
 
 def _serve_guess(input: Inputs, state: State, one: Any) -> None:
     files = state.files
 
-    def name_of_guess() -> str:  # of its field; one that was drawn before belongs to its own guess
-        key, column = _place(input.guessed())
+    def name_of_guess(key: str, column: str) -> str:  # one that was drawn before belongs to its own guess
         return f"guess_{key}_{list(files.kinds).index(column)}" if column else f"guess_{key}"
 
     @render.ui
@@ -215,29 +209,17 @@ def _serve_guess(input: Inputs, state: State, one: Any) -> None:
     @render.ui
     def guess_field() -> ui.Tag:
         state.changed()
-        key, column = _place(input.guessed())
-        known = files.declared["guesses"].get(key, {} if column else None)
+        key, column = files.guess_places()[input.guessed()]
         column_facts = next((each for each in files.columns if each["name"] == column), {})
         levels = ", ".join(map(str, column_facts.get("categories", [])))
         label = f"Shares of {levels}" if key == "shares" else "Its value; empty if you do not know it"
-        return text_field(name_of_guess(), label, known.get(column) if column else known)
+        return text_field(name_of_guess(key, column), label, files.guess(key, column))
 
     @reactive.effect
     def keep() -> None:
-        if not input[name_of_guess()].is_set():
-            return
-        key, column = _place(input.guessed())
-        guesses = dict(files.declared["guesses"])
-        numbers = [number_of(each) for each in list_of(input[name_of_guess()]())]
-        table = {**guesses.get(key, {})} if column else guesses
-        place = column or key
-        if numbers:
-            table[place] = numbers if key == "shares" else numbers[0]
-        else:
-            table.pop(place, None)
-        if column:
-            guesses = {name: each for name, each in guesses.items() if name != key}
-            guesses |= {key: table} if table else {}
+        key, column = files.guess_places()[input.guessed()]
+        field = input[name_of_guess(key, column)]
+        guesses = files.guesses_with(key, column, field()) if field.is_set() else files.declared["guesses"]
         if guesses != files.declared["guesses"]:
             with state.editing():
                 files.declared["guesses"] = {"source": "stated on the page", **guesses}
@@ -245,50 +227,19 @@ def _serve_guess(input: Inputs, state: State, one: Any) -> None:
 
 def _guesses(state: State) -> dict[str, str]:
     """Return the guesses that a person can state, by the names that forecasts give them."""
-    names = dict(_GUESSES)
-    if not state.files.declared["data"].get("user_id"):
-        names = {key: label for key, label in names.items() if "user" not in key}
-    weights = state.files.declared["data"].get("weights")
-    for column in [*state.files.columns, *([{"name": weights}] if weights else [])]:
-        keys = ("shares",) if "categories" in column else ("mean", "std")
-        names |= {f"{key} of {column['name']}": f"{key} of {column['name']}" for key in keys}
-    return names
-
-
-def _place(guess: str) -> tuple[str, str]:
-    """Return the key of a guess in the study file, and its column if it has one."""
-    key, _, column = guess.partition(" of ")
-    return key, column
+    return {name: _GUESSES.get(name, name) for name in state.files.guess_places()}
 
 
 def _table(
     foreseen: ReleaseForecast, epsilon: float, has_interval: bool, by_time: Mapping[str, Line]
 ) -> ui.Tag:
     """Return the half-widths of each term; of curves a picture, with the table folded."""
-    rows = [
-        (
-            str(name),
-            f"± {num(middle)}" if math.isfinite(middle) else "no interval",
-            f"{num(low)} to {num(high)}" if math.isfinite(low + high) else "",
-        )
-        for name, low, middle, high in foreseen.terms
-    ]
-    widths = [(str(name), middle) for name, _, middle, _ in foreseen.terms if math.isfinite(middle)]
-    notes = [f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval."] * bool(
-        foreseen.none
-    )
-    if widths:
-        name, widest = max(widths, key=lambda each: each[1])
-        notes.insert(0, f"Effects of {name} above {num(widest)} will differ significantly from zero.")
-    else:
-        notes = [_NO_INTERVAL]
-    if widths and not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):
-        notes.append("Guess the shares of all categories below to get ranges.")
+    rows = rows_of(foreseen)
     head, shown = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
-    picture = ui.HTML(half_width_chart(by_time, None, "time")) if by_time else None
+    picture = chart(half_width_chart(by_time, None, "time"), "Half-widths over time") if by_time else None
     return ui.div(
         None if has_interval else banner(_WITHOUT),
         picture or table(head, rows[:shown], f"At ε = {epsilon:g}"),
         folded(f"{len(rows) - shown} terms more", table(head, rows[shown:])) if len(rows) > shown else None,
-        ui.p(" ".join(notes)),
+        ui.p(text_of_forecast(foreseen) or _NO_INTERVAL),
     )

@@ -8,10 +8,10 @@ from flows.page.state import State, text_of
 from tasks.protocol.draft import KINDS, QuestionDraft, text_of_question
 
 _ASKS = {  # a picture of 24 × 24, and the question in words, with places for columns
-    "regression": ("M3 21V3M3 21h18M5 18L20 6M8 12v.1M12 15v.1M15 7v.1", "Does {right} explain {left}?"),
+    "regression": ("M3 21V3M3 21h18M5 18L20 6M8 12v.1M12 15v.1M15 7v.1", "Is {left} explained by {right}?"),
     "table1": ("M3 4h18v16H3zM3 9h18M3 14h18M10 4v16", "What do groups of {left} look like: {right}?"),
     "survival": ("M3 3v18h18M3 5h4v4h4v4h5v3h4", "How long until {event}, by {right}?"),
-    "hazard": ("M3 21V3M3 21h18M4 6h5v4h6v3h5M4 6h3v7h5v4h8", "Does {right} change the rate of {event}?"),
+    "hazard": ("M3 21V3M3 21h18M4 6h5v4h6v3h5M4 6h3v7h5v4h8", "Is the rate of {event} changed by {right}?"),
     "mean": ("M12 3v18M4 18q8 -28 16 0", "What is the mean of {left}?"),
 }
 _FAMILIES = {"": "linear", "logistic": "logistic (yes or no)", "poisson": "Poisson (counts)"}
@@ -114,16 +114,10 @@ def serve(input: Inputs, state: State) -> None:
         if same := files.same_as(question):
             ui.notification_show(f"The plan has this question as {same!r}.", type="warning")
             return
-        with state.editing():
+        with state.trying():
             files.questions.append(question)
             if input.kind() == "regression" and (by := text_of(input.by_level)):
                 files.means_by[question["name"]] = by
-        with reactive.isolate():
-            refusal = state.plan()
-        if isinstance(refusal, str):
-            ui.notification_show(refusal, type="error", duration=None)
-            with state.editing():
-                files.without(question["name"])
 
     @reactive.effect
     @reactive.event(input.remove)

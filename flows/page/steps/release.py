@@ -10,7 +10,7 @@ from flows.page.state import State, count
 from flows.page.steps.budget import split_table
 from tasks.protocol.plan_file import PAGES
 from tasks.protocol.prepare import PreparedPlan
-from tasks.protocol.registration import is_released
+from tasks.protocol.registration import is_released, registration_of, text_of_payment
 
 _SHOWN = (".docx", ".tex", ".md", ".csv", ".html", ".svg", ".png", ".pdf", ".json")
 _FIGURES = ("svg", "png", "pdf")
@@ -32,9 +32,10 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def to_release() -> ui.Tag | None:
         found = state.forecast()
+        if is_running():
+            return None
         if found is None:
-            needed = "Forecast all questions and divide ε first, in step 4; again after each change."
-            return None if progress_so_far()[0] else ui.p(needed)
+            return ui.p("Forecast all questions and divide ε first, in step 4; again after each change.")
         if (account := state.account()) is None:
             return ui.p("Open the budget first, in step 4.")
         if found.split.refusal:
@@ -49,7 +50,9 @@ def serve(input: Inputs, state: State) -> None:
             split_table(found),
             banner(f"No interval is expected for {empty}.") if empty else None,
             ui.input_text("confirm", f"To {does}, type {_word(state, found)}", width="100%"),
-            ui.input_checkbox("again", "Charge again the questions whose estimates were lost", False),
+            ui.input_checkbox(
+                "again", "Charge again the questions whose estimates were lost", False, width="100%"
+            ),
             ui.input_action_button("release", label, class_="btn-secondary" if is_free else "btn-danger"),
         )
         return folded("Write the results again", *parts) if is_free else ui.div(*parts)
@@ -72,10 +75,21 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def progress() -> ui.Tag | None:
         is_running, status, messages = progress_so_far()
-        if not is_running and status is None:
-            return None
+        plan, account = state.plan(), state.account()
         now = "Under way. A closed window does not end it." if is_running else _ended(status)
-        return ui.div(banner(now), ui.tags.pre("\n".join(messages), tabindex="0") if status != 0 else None)
+        folder = state.files.results
+        tense = "are" if (folder / PAGES[0]).exists() else "will be"
+        told = [now, f"Results {tense} in {folder.resolve()}."]
+        if account and not isinstance(plan, str):
+            told.insert(1, text_of_payment(registration_of(plan, account), plan.plan.delta))
+        elif not now:
+            return None
+        lines = ui.tags.pre("\n".join(messages), tabindex="0") if messages and status != 0 else None
+        return ui.div(banner(" ".join(told)), lines)
+
+    @reactive.calc
+    def is_running() -> bool:
+        return progress_so_far()[0]
 
     @reactive.calc
     def status() -> int | None:
@@ -114,8 +128,8 @@ def _results(folder: Path) -> ui.Tag | None:
 
 
 def _ended(status: int | None) -> str:
-    failed = "It ended without a result, and its messages are below. Step 4 lists what was paid. Release "
-    return f"{failed}again: a paid question is not drawn twice." if status else "Released."
+    failed = "It ended without a result, and its messages are below. Release again: a paid question is not "
+    return f"{failed}drawn twice." if status else "Released." * (status is not None)
 
 
 def _release(state: State, found: PreparedPlan | None = None, again: bool = False) -> list[list[str]]:

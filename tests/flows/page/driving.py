@@ -14,7 +14,7 @@ from tests.reports.devtools import browser
 
 _SHOWN = "filter((each) => each.offsetParent)"
 _BUSY = f"""
-document.documentElement.classList.contains("shiny-busy") ||
+!document.documentElement || document.documentElement.classList.contains("shiny-busy") ||
 [...document.querySelectorAll(".recalculating")].{_SHOWN}.length > 0
 """
 _TYPE = """

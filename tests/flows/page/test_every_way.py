@@ -134,7 +134,7 @@ REFUSALS = [
     ("3 Forecast", "wanted=four; aim", "four", "wanted=; aim"),
     ("4 Budget", "plan_epsilon=much; split", "epsilon", "plan_epsilon=1; split"),
     ("4 Budget", "plan_epsilon=90; split", "use less epsilon", "plan_epsilon=1; split"),
-    ("4 Budget", "plan_delta=0.5; split", "'regression'", "plan_delta=1e-06; split"),
+    ("4 Budget", "plan_delta=0.5; split", "less than or equal to 0.01", "plan_delta=1e-06; split"),
     (
         "4 Budget",
         "backup_file=; Back up the ledger",

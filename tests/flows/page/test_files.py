@@ -2,9 +2,19 @@
 
 import pytest
 
+from data.errors import DataError
 from reports.charts.budgets import budget_gauge, half_width_chart
 from tasks.errors import SpecError
-from tasks.own_table.typed import codes_of, list_of, number_of, quoted_entry, text_of_list
+from tasks.own_table.answers import answers_about_rows, kind_of, with_rows, with_texts
+from tasks.own_table.typed import (
+    codes_of,
+    count_of,
+    list_of,
+    number_of,
+    numbers_of,
+    quoted_entry,
+    text_of_list,
+)
 from tasks.protocol.draft import QuestionDraft, opened_files, text_of_question
 from tasks.protocol.foreseen import needed, needed_times, past_forecasts, text_of_past
 from tasks.protocol.plan_file import read_plan
@@ -130,11 +140,101 @@ def test_a_table_with_declared_marks_is_opened_by_its_study_file(tmp_path):
     assert opened_files("costs.toml", tmp_path).kinds == {"cost": "whole number", "group": "text"}
 
 
+TYPED = {
+    **{"1": 1, "-2.5": -2.5, "−2": -2, "1e-6": 1e-6, "": "?", "one": "one", "0.125": 0.125, "1.500": 1.5},
+    **{"0,5": 0.5, "0,125": 0.125, "2,25": 2.25, "1.234,5": 1234.5, "-12.345.678,9": -12345678.9},
+    **{"1,234.5": 1234.5, "1 234,5": 1234.5, "1'234": 1234, "1.234.567": 1234567, "-3,1415": -3.1415},
+    **{text: text for text in ("1,500", "1,23,4", "1.234.5", "1.234,567,8", "1,2a")},
+}
+
+
+@pytest.mark.parametrize("text", TYPED)
+def test_numbers_are_read_as_a_person_types_them(text):
+    assert number_of(text) == TYPED[text]
+
+
+@pytest.mark.parametrize("text", ["4000", "4,000", "4.000", "4 000"])
+def test_a_whole_number_may_have_marks_between_thousands(text):
+    assert count_of(text) == 4000
+
+
+def test_numbers_with_decimal_commas_are_between_semicolons():
+    assert numbers_of("0,5; 1; 2,5") == numbers_of("0.5, 1, 2.5") == [0.5, 1, 2.5]
+    assert list_of('"a; b", c') == ["a; b", "c"]
+
+
 @pytest.mark.parametrize(
-    ("text", "number"), [("1", 1), ("-2.5", -2.5), ("−2", -2), ("1e-6", 1e-6), ("", "?"), ("one", "one")]
+    ("answers", "stated"),
+    [
+        (("one", "rows", ""), {"rows": 60, "clusters": "none"}),
+        (("", "rows", ""), {"rows": 60, "clusters": "?"}),
+        (("people", "rows", "code"), {"user_id": "code", "users": 9, "missing": "refuse"}),
+        (("groups", "rows", "code"), {"rows": 60, "clusters": "code"}),
+        (("groups", "rows", ""), {"rows": 60, "clusters": "?"}),
+        (("groups", "independent", "code"), {"rows": 60, "clusters": "none"}),
+        (
+            ("groups", "groups", "code"),
+            {"user_id": "code", "users": 9, "missing": "refuse", "clusters": "code"},
+        ),
+    ],
+    ids=str,
 )
-def test_numbers_are_read_as_a_person_types_them(text, number):
-    assert number_of(text) == number
+def test_answers_about_rows_are_declared_and_read_again(answers, stated):
+    unit, protect, by = answers
+    data = {"privacy_unit": "a person", "rows": 1, "users": 2, "user_id": "other", "clusters": "other"}
+    found = with_rows(data, unit=unit, protect=protect, by=by, rows=60, users=9)
+    of_groups = answers[:2] == ("groups", "groups")
+    assert found == {"privacy_unit": "a group of persons" if of_groups else "a person", **stated}
+    again = {"people": answers, "groups": answers}.get(unit, (unit, "rows", ""))
+    again = (
+        ("one", "rows", "")
+        if protect == "independent"
+        else again
+        if by or unit == "one"
+        else ("", "rows", "")
+    )
+    assert answers_about_rows(found) == again
+
+
+def test_a_column_keeps_what_has_no_field_and_what_was_typed():
+    known = {"name": "t", "digits": 2, "lower": 1, "categories": ["a"], "source": "?"}
+    typed = {"upper": "10,5", "periods": "0; 2,5; 10", "source": "a law", "resolution": ""}
+    found = with_texts(known, "time", typed)
+    assert found == {
+        **{"name": "t", "digits": 2, "lower": 0, "upper": 10.5, "periods": [0, 2.5, 10], "source": "a law"}
+    }
+    assert kind_of(found) == "time"
+    assert with_texts(known, "number", {"lower": "", "upper": "", "unit": ""}) == {
+        **{"name": "t", "digits": 2, "lower": "?", "upper": "?"}
+    }
+
+
+def test_a_guess_is_stated_and_taken_out(files):
+    declare(files)
+    places = files.guess_places()
+    assert places["shares of group"] == ("shares", "group")
+    assert files.guesses_with("explained", "", "0,3") == {"explained": 0.3}
+    files.declared["guesses"] = files.guesses_with("shares", "group", "0,3; 0,7")
+    files.declared["guesses"] = files.guesses_with("mean", "age", "40")
+    assert files.declared["guesses"] == {"shares": {"group": [0.3, 0.7]}, "mean": {"age": 40}}
+    assert files.guess(*places["mean of age"]) == 40
+    assert files.guesses_with("shares", "group", "") == {"mean": {"age": 40}}
+
+
+def test_a_table_with_points_between_thousands_opens_with_its_decimal_mark(tmp_path):
+    rows = "\n".join(f"{k};1.{k:03},5;{'ab'[k % 2]}" for k in range(60))
+    (tmp_path / "kosten.csv").write_text(f"age;cost;group\n{rows}\n")
+    refused(lambda: opened_files("kosten.csv", tmp_path), DataError, "thousands")
+    assert opened_files("kosten.csv", tmp_path, ",").kinds["cost"] == "number"
+    assert opened_files("kosten.csv", tmp_path).kinds["cost"] == "number"
+
+
+def test_a_number_with_two_readings_is_refused_with_what_to_type(files):
+    files.declared["data"]["columns"] = [{**COLUMNS[0], "upper": "1,500"}]
+    files.keep()
+    (fault,) = files.faults(besides_open=True)
+    assert "'1,500'" in fault
+    assert "1234.5" in fault
 
 
 def test_codes_of_categories_are_read_by_line():

@@ -80,7 +80,7 @@ def test_accessible_on_a_phone_and_in_the_dark(foreseen):
     background = "getComputedStyle(document.body).backgroundColor"
     by_night = tab.run(background)
     tab.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
-    assert tab.run(background) != by_night
+    until(lambda: tab.run(background) != by_night)
     tab.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
     for step in STEPS:
         tab.run(f"[...document.querySelectorAll('a')].find((e) => e.innerText.trim() == '{step}').click()")

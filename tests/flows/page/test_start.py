@@ -4,7 +4,8 @@ import pytest
 
 from data.tables.demo import demo_study
 from data.tables.recent import recent_studies
-from flows.page.serve import Desk, opened_browser
+from flows.guard import opened_browser
+from flows.page.serve import Desk
 from flows.page.start import _copied
 from tasks.errors import SpecError
 from tasks.protocol.draft import opened_files

@@ -1,15 +1,18 @@
 """Walks of people with a table of their own: at most 25 actions to the first forecast, and no dead end."""
 
+import tomllib
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.flows.page.driving import act, served, window
+from tests.flows.page.driving import act, click, confirm, do, fill, served, wait, window
 from tests.flows.small_project import until
 
 pytestmark = pytest.mark.browser
 
 MOST_ACTIONS = 25
+GERMAN = str.maketrans(",.", ".,")
 
 
 def cohort(rng, n=3000):
@@ -93,3 +96,36 @@ def test_a_walk_reaches_a_forecast_without_a_dead_end(tmp_path, who):
             act(tab, action)
             assert not tab.run("!!document.querySelector('.shiny-notification-error')"), action
         until(lambda: "±" in tab.text() or "No interval is expected" in tab.text(), timeout=60)
+
+
+def test_a_walk_in_german_numbers_reaches_a_release(tmp_path):
+    """A table with 1.234,5 opens as it is written, and fields take 0,5."""
+    rows = [f"{20 + k % 60};{f'{1000 + k * 0.5:,.2f}'.translate(GERMAN)};{'ab'[k % 2]}" for k in range(3000)]
+    (tmp_path / "kosten.csv").write_text("alter;kosten;gruppe\n" + "\n".join(rows) + "\n")
+    with served(tmp_path, "") as address, window(address, tmp_path / "browser", shows="Which table?") as tab:
+        fill(tab, known="kosten.csv")
+        click(tab, "Open it")
+        until(lambda: "thousands" in tab.run("document.querySelector('.shiny-notification').innerText"))
+        fill(tab, decimal=",")
+        click(tab, "Open it")
+        until(lambda: "Still missing or wrong" in tab.text())
+        wait(tab)
+        do(tab, "all; unit=one; source_all=ein Gesetz; number_lower_0=18,0; number_upper_0=90; size=3.000")
+        do(tab, "number_lower_1=0; number_upper_1=2.500,5; category_categories_2=a, b")
+        until(lambda: "Go on with step 2" in tab.text())
+        do(tab, "2 Questions; left=kosten; right=alter; right=gruppe; add; 3 Forecast")
+        until(lambda: "±" in tab.text(), timeout=60)
+        do(tab, "guessed=shares of gruppe; guess_shares_2=0,5;0,5")
+        do(tab, "guessed=explained; guess_explained=0,25; wanted=12,5")
+        until(lambda: "± 12.5" in tab.text(), timeout=60)
+        do(tab, "4 Budget; total_epsilon=2,5; Open the budget; plan_epsilon=0,5")
+        click(tab, "Forecast all questions and divide ε")
+        until(lambda: "All together" in tab.text(), timeout=60)
+        confirm(tab, "kosten")
+        until(lambda: "Released." in tab.text(), timeout=300)
+    declared, plan = (tomllib.loads((tmp_path / f"kosten{end}.toml").read_text()) for end in ("", "-plan"))
+    assert [each.get("upper") for each in declared["data"]["columns"]] == [90, 2500.5, None]
+    assert declared["data"]["rows"] == 3000
+    assert declared["guesses"]["shares"] == {"gruppe": [0.5, 0.5]}
+    assert declared["guesses"]["explained"] == 0.25
+    assert plan["plan"]["epsilon"] == 0.5
