@@ -24,7 +24,8 @@ from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
 from reports.writing import short
 from tasks.cells import Cell, Replicates
-from tasks.study.forecast_steps import settings_of_example
+from tasks.own_table.row_simulator import Guesses
+from tasks.study.forecast_steps import settings_by_forecast
 from tests.bench.goals import Measurement
 from tests.bench.league.libraries import SCRIPTS, Library
 from tests.bench.league.whole_table import WholeTable, missed_of_regression
@@ -33,12 +34,13 @@ CHOICE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 CANDIDATES: dict[str, str] = CHOICE.pop("candidates")  # "package/item", in order → table or reason
 TABLES: dict[str, dict[str, Any]] = CHOICE
 EPSILONS, REPETITIONS, LEVEL = (0.3, 1, 3, 10), 20, 1.96
-BY_RULE, CORNER = "AdaSSP", "AdaSSP, corner norm"
+BY_FORECAST, ROOT, CORNER = "AdaSSP", "AdaSSP, norm √d", "AdaSSP, corner norm"
 METHODS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {  # title → estimator and keywords
     "linear": {
         "dpcost": ("preconditioned_regression", {"intercept": True}),
         "private constant": ("private_constant", {}),
-        BY_RULE: ("adassp", {}),  # bounds by its public rule, see `settings_of_example`
+        BY_FORECAST: ("adassp", {}),  # from the declared bounds, as in studies
+        ROOT: ("adassp", {"response_bound": 2.0}),
         CORNER: ("adassp", {"response_bound": 2.0}),
     },
     "logistic": {
@@ -95,14 +97,17 @@ def errors(
         missed = missed_of_regression(X[test], y[test], family)
         table = problem.public_table(half.X, half.y)
         ends = np.maximum(abs(table["lower"]), abs(table["upper"]))
-        corner = {"covariate_bound": float(np.hypot(1, np.linalg.norm(ends)))}
+        root = X.shape[1] ** 0.5
+        norms = {ROOT: root, CORNER: float(np.hypot(1, np.linalg.norm(ends)))}
         yield {"method": NONPRIVATE, "epsilon": np.inf, "error": missed(problem.full_answer(half).coef)}
         for title, (method, params) in METHODS[group].items():
             for epsilon in EPSILONS:
                 budget: dict[str, float] = {"epsilon": epsilon, "delta": n**-2.0}
-                bounds = corner if title == CORNER else {}
-                if title == BY_RULE:
-                    bounds = settings_of_example(method, {"n": n, "d": X.shape[1]}, budget)["tight"]
+                bounds = {"covariate_bound": norms[title]} if title in norms else {}
+                if title == BY_FORECAST:
+                    usual = {"covariate_bound": root, "response_bound": 2.0}
+                    asked = [{**budget, "calibration": "tight"}]
+                    (bounds,) = settings_by_forecast(method, usual, asked, n, problem, Guesses())
                 rule = {"delta_rule": "1/n^2", "calibration": "tight"}
                 cell = Cell(estimator=method, panel=name, n=n, params={**params, **bounds}, **budget, **rule)
                 error = missed(draw.answer(cell, drawn).estimate)
