@@ -1,27 +1,22 @@
-"""What each part of the own estimator is worth: errors without it over errors with it, on development tables.
+"""What each part of the own estimator is worth: errors without it over errors with it, on the gate's cells.
 
-The tables are those of the league on which estimators may be tuned. The error is the excess loss over that of
-the best model, in units of what the columns explain. A ratio is the geometric mean over tables, repetitions
-and three ε. Part and whole have the same seeds.
+Groups and errors are those of :mod:`tests.bench.gate`. A ratio is the geometric mean over the cells of a
+group. Part and whole have the same rows and the same seeds.
 """
 
-from collections.abc import Iterator
+import warnings
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-import dpalgos
-from data.collections.league import GROUPS, declarations, developed_on
 from dpalgos.central.preconditioned import estimator, intercept, plan, steps, whitening
 from dpalgos.models import newton_steps
+from tests.bench.gate import Errors, measured_cells
 from tests.bench.goals import Measurement
-from tests.bench.league.whole_table import missed_of_regression
-from tests.bench.unseen import prepared_table
 
-EPSILONS, REPETITIONS = (0.3, 1.0, 3.0), 4
-FAMILIES = {"linear": "gaussian", "logistic": "logistic", "counts": "poisson"}
+SMALL = "today/progression//inf/1"
 
 
 def last_alone(steps: Any, *_: float) -> np.ndarray:
@@ -44,46 +39,41 @@ PARTS: dict[str, list[tuple[Any, str, Any]]] = {  # part → what replaces it
 }
 
 
-def errors(tables: list[str], repetitions: int) -> Iterator[tuple[str, float]]:
-    """Yield the group and the error of each fit."""
-    for name in tables:
-        about = declarations()[name]
-        group = GROUPS[about.get("family", "")]
-        _, prepared = prepared_table(name, about)
-        missed = missed_of_regression(prepared.X, prepared.y, about.get("family", ""))
-        for epsilon in EPSILONS:
-            for seed in range(repetitions):
-                fit = dpalgos.estimate(
-                    "preconditioned_glm",
-                    prepared.X,
-                    prepared.y,
-                    family=FAMILIES[group],
-                    intercept=True,
-                    epsilon=epsilon,
-                    delta=len(prepared.X) ** -2.0,
-                    rng=np.random.default_rng(seed),
-                )
-                yield group, max(float(missed(fit.estimate)), 1e-4)
+def without(part: str, only: str) -> dict[str, Errors]:
+    """Return the errors of all cells without a part."""
+    with ExitStack() as stack:
+        for owner, name, value in PARTS[part]:
+            stack.enter_context(patch.object(owner, name, value))
+        return measured_cells(quick=False, only=only)
+
+
+def facts_of_part(whole: dict[str, Errors], other: dict[str, Errors]) -> dict[str, str]:
+    """Return the mean ratio of each group, the largest one, and how many cells are above the constant."""
+    ratios = {name: other[name].mean / errors.mean for name, errors in whole.items()}
+    groups: dict[str, list[float]] = {}
+    for name, ratio in ratios.items():
+        groups.setdefault(name.split("/")[0], []).append(np.log(ratio))
+    facts = {group: f"{np.exp(np.mean(logs)):.2f}" for group, logs in groups.items()}
+    return {**facts, "worst": f"{max(ratios.values()):.3g}", "above": n_above(other)}
+
+
+def n_above(found: dict[str, Errors]) -> str:
+    return str(sum(errors.is_above for errors in found.values() if len(errors.constant)))
 
 
 def bench_ablation(small: bool = False) -> Measurement:
-    """Fit without each part; the smallest size is one table of scikit-learn."""
-    tables = [name for name in declarations() if developed_on(name)]
-    tables, repetitions = (["progression"], 1) if small else (tables, REPETITIONS)
-    whole = np.array([error for _, error in errors(tables, repetitions)])
-    facts: dict[str, str] = {"tables": str(len(tables)), "fits": str(len(whole))}
-    for part, replaced in PARTS.items():
-        with ExitStack() as stack:
-            for owner, name, value in replaced:
-                stack.enter_context(patch.object(owner, name, value))
-            groups, without = zip(*errors(tables, repetitions), strict=True)
-        ratios = np.log(np.array(without) / whole)
-        for group in sorted(set(groups)):
-            own = ratios[np.array(groups) == group]
-            facts[f"{part}/{group}"] = f"{np.exp(own.mean()):.2f}"
+    """Fit without each part; the smallest size is one cell of a table of scikit-learn."""
+    only = SMALL if small else ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of seeds, and of columns that noise hides
+        whole = measured_cells(quick=False, only=only)
+        others = {part: without(part, only) for part in PARTS}
+    facts: dict[str, str] = {"cells": str(len(whole)), "above": n_above(whole)}
+    for part, other in others.items():
+        facts |= {f"{part}/{what}": fact for what, fact in facts_of_part(whole, other).items()}
     return Measurement(
-        figure=f"{len(PARTS)} parts left out of {len(whole)} fits",
+        figure=f"{len(PARTS)} parts left out of {len(whole)} cells",
         goals=[],
-        data=", ".join(tables),
+        data="development tables",
         facts=facts,
     )
