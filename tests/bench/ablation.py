@@ -16,7 +16,7 @@ from dpalgos.models import newton_steps
 from tests.bench.gate import Errors, measured_cells
 from tests.bench.goals import Measurement
 
-SMALL = "today/progression//inf/1"
+SMALL, MOST = "today/progression//inf/1", 100  # ratios above it are not compared
 
 
 def last_alone(steps: Any, *_: float) -> np.ndarray:
@@ -53,8 +53,12 @@ def facts_of_part(whole: dict[str, Errors], other: dict[str, Errors]) -> dict[st
     groups: dict[str, list[float]] = {}
     for name, ratio in ratios.items():
         groups.setdefault(name.split("/")[0], []).append(np.log(ratio))
-    facts = {group: f"{np.exp(np.mean(logs)):.2f}" for group, logs in groups.items()}
-    return {**facts, "worst": f"{max(ratios.values()):.3g}", "above": n_above(other)}
+    facts = {group: shown(np.exp(np.mean(logs))) for group, logs in groups.items()}
+    return {**facts, "worst": shown(max(ratios.values())), "above": n_above(other)}
+
+
+def shown(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < MOST else f"> {MOST}"
 
 
 def n_above(found: dict[str, Errors]) -> str:

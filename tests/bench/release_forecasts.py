@@ -134,7 +134,7 @@ def released(name: str, replicates: int) -> Released:
             panel=panel.name,
             n=n,
             params={
-                **structure_of(estimator, None, None),
+                **structure_of(estimator, None, None, asked.count_bound),
                 **params,
                 "interval": LEVEL,
                 **asked.bounds,
