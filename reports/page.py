@@ -11,7 +11,7 @@ from data.dataset import Dataset
 from data.results.table import PrintedFigure
 from dpalgos.catalog import Estimator, get_estimator
 
-ZERO = "zero"  # the estimator that answers zero without looking at the data
+ZERO = "zero"  # the zero baseline, which does not read the data
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ TRUE_POSITIVE_RATES = {
     f"tpr_at_fpr_{digits}": float(f"0.{digits}")
     for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
 }
-SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
+SIGNS = "signs_right"  # the metric that counts coefficients with the sign that they have without privacy
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
 LIMIT = 1000.0  # the ε of limit cells, whose noise is next to none: what remains is the method's own error
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε

@@ -48,7 +48,7 @@ from dpalgos.rows.products import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 _LONGEST_PLAIN = 9
-_HALF = 0.5  # the largest part, in magnitude
+_HALF = 0.5  # the largest length of a pair of parts
 _PLAIN_PART, _FIRST_PART = 1.0, 0.5  # factors of parts: of plain counts, and of the first in a longer chain
 COUNTS = "counts by cell"
 
@@ -103,16 +103,18 @@ def part_weights(chain: int) -> FloatArray:
 
 
 def coded(totals: FloatArray, chains: Chains, *, back: bool = False) -> FloatArray:
-    """Return totals (…, d) with A applied to each chain of counts and factors to parts, or ``back``."""
+    """Apply A to each chain of counts, and factors to parts, in totals (…, d); ``back`` inverts this."""
     chain, width = chains.chain, chains.width
-    found, A, weights = totals.astype(float), strategy(chain), part_weights(chain)
+    result, A, weights = totals.astype(float), strategy(chain), part_weights(chain)
     for start in range(0, totals.shape[-1], width):
         columns = slice(start, start + width)
         counts, parts = np.split(totals[..., columns], [chain], axis=-1)
-        own, factors = A[: counts.shape[-1], : counts.shape[-1]], np.tile(weights, 2)[: parts.shape[-1]]
-        solved = np.linalg.solve(own, counts[..., None])[..., 0] if back else counts @ own.T
-        found[..., columns] = np.concatenate([solved, parts / factors if back else parts * factors], axis=-1)
-    return found
+        A_of_chain = A[: counts.shape[-1], : counts.shape[-1]]  # the last chain may be shorter
+        factors = np.tile(weights, 2)[: parts.shape[-1]]
+        new_counts = np.linalg.solve(A_of_chain, counts[..., None])[..., 0] if back else counts @ A_of_chain.T
+        new_parts = parts / factors if back else parts * factors
+        result[..., columns] = np.concatenate([new_counts, new_parts], axis=-1)
+    return result
 
 
 @lru_cache(maxsize=64)
@@ -200,7 +202,8 @@ class CumulativeCounts(PrivateEstimator):
         chains = Chains(self.chain, self.with_times)
         cells, parts = chains.layout(d)
 
-        def places(block: Block) -> tuple[IntArray, IntArray, FloatArray]:
+        def cells_and_parts(block: Block) -> tuple[IntArray, IntArray, FloatArray]:
+            """Return of each row the column of its cell, and the columns and values of its two parts."""
             values = block.X[..., cells]
             j = np.where(values.max(axis=-1) > 0, values.argmax(axis=-1), len(cells))
             part = np.array([np.append(each, -1)[j] for each in parts])  # (2, …)
@@ -214,6 +217,6 @@ class CumulativeCounts(PrivateEstimator):
             sums = sum(block.histogram(p, d + 1, v) for p, v in zip(part, own, strict=True))
             return np.asarray(block.histogram(cell, d + 1) + sums)[..., :d]
 
-        whole = rows.map(places).sum(totals)
+        whole = rows.map(cells_and_parts).sum(totals)
         released = spend(COUNTS, cell_sensitivity.of(coded(whole, chains), chains, d)).value
         return coded(released, chains, back=True)

@@ -38,7 +38,7 @@ SELECTION, VALUES = "step: selection", "step: values"
 STEP_LEMMAS: Lemmas = {SELECTION: ball_mean, VALUES: (selected_l2_sensitivity, ball_mean)}
 
 _SELECTION_SHARE = 0.5
-_LAST_SELECTION_SHARE = 0.3  # the last round's values are the answer
+_LAST_SELECTION_SHARE = 0.3  # the last round's values are the estimate
 _GROWTH = 1.4  # of ρ from round to round: later rounds mend what early ones spoil, not the reverse
 _LARGEST_GROWTH = 30.0  # from the first round to the last
 

@@ -67,7 +67,7 @@ _N_MODELS = 1000
 
 @dataclass(frozen=True)
 class Boxes:
-    """Boxes (d, ⌈m/2⌉) of points of depth at least 1, 2, …, ⌈m/2⌉ among m models; answers have depth ≥ t."""
+    """Boxes (d, ⌈m/2⌉) of points of depth ≥ 1, 2, …, ⌈m/2⌉ among m models; results have depth ≥ t."""
 
     lower: FloatArray
     upper: FloatArray

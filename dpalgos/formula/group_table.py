@@ -56,15 +56,15 @@ class GroupNumbers:
     formula: str
     group: str
     declared: Declared
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # the key of a release file, such as "survival"
     estimator: ClassVar[str]
-    times: ClassVar[tuple[str, ...]] = ()
+    times: ClassVar[tuple[str, ...]] = ()  # columns of times
     joins_rows: ClassVar[bool] = False  # each row is a person
     sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # declared columns of numbers that are clipped
 
     @property
     def survival(self) -> SurvivalTime | None:
-        """The time to an event, if it is of one."""
+        """The time to an event; None for a baseline table."""
         return None
 
     @property
@@ -74,21 +74,21 @@ class GroupNumbers:
 
     @property
     def counts_missing(self) -> tuple[str, ...]:
-        """The declared columns whose missing cells it counts."""
+        """The declared columns whose missing cells are counted."""
         return ()
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The declared columns that it needs."""
+        """The declared columns that are needed to compute :attr:`names`."""
         return tuple(self.declared)
 
     def uses_of(self, _: str) -> tuple[str, ...]:
-        """Return the declared columns that one of its columns needs."""
+        """Return the declared columns that are needed to compute one of :attr:`names`."""
         return self.uses
 
     @property
     def groups(self) -> tuple[Any, ...]:
-        """The public levels."""
+        """The public levels of the group."""
         declared = self.declared[self.group] if self.group else CategoryColumn(("all",))
         if not isinstance(declared, CategoryColumn):
             raise InputError(
@@ -99,7 +99,7 @@ class GroupNumbers:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns in a table."""
+        """The names of the columns that are computed from the rows."""
         return tuple(f"~ {group}, {name}" for group in self.groups for name in self.names_of_group)
 
     @property
@@ -109,21 +109,21 @@ class GroupNumbers:
 
     @property
     def largest(self) -> float:
-        """The largest value of its columns."""
+        """The largest value in the columns :attr:`names`."""
         return 1.0
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """Its kind, formula and declared columns as plain data; :func:`numbers_of_declaration` reads it."""
+        """Kind, formula and declared columns as plain data, which :func:`numbers_of_declaration` reads."""
         return {"kind": self.kind, "formula": self.formula, "columns": plain_columns(self.declared)}
 
     @property
     def described(self) -> dict[str, Any]:
-        """Everything that determines its columns, as plain data."""
+        """Everything that determines the columns :attr:`names`, as plain data."""
         return {**self.declaration, "formula": self.names, "uses": self.uses}
 
     def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
-        """Return its columns by name, (n,) each."""
+        """Return the columns :attr:`names` by name, (n,) each."""
         return dict(zip(self.names, self.matrix(rows).T, strict=True))
 
     def codes(self, rows: Mapping[str, Any]) -> Any:
@@ -149,7 +149,7 @@ class GroupNumbers:
         raise NotImplementedError
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return its columns, (n, d)."""
+        """Return the columns :attr:`names`, (n, d)."""
         raise NotImplementedError
 
     def result(self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any) -> Any:
@@ -232,7 +232,7 @@ class SurvivalCells(GroupNumbers):
         return {"chain": len(self.time.periods), "with_times": True}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return its columns, (n, d)."""
+        """Return the columns :attr:`names`, (n, d)."""
         return self.time.cells(rows, self.codes(rows), len(self.groups))
 
     def result(
@@ -282,9 +282,9 @@ def released_curves(
 class BaselineNumbers(GroupNumbers):
     """Columns of a baseline table: the code of the group, then of each variable its level or its number.
 
-    Missing cells of a variable that may lack some are counted.
-    Columns are in order of the names of variables. Therefore the order of a formula does not matter. The
-    table has the order of the formula.
+    If a variable may lack cells, its missing cells are counted. Columns are in order of the names of the
+    variables. Therefore the order of a formula does not change what is released. The table has the order of
+    the formula.
     """
 
     kind = "table1"
@@ -303,7 +303,7 @@ class BaselineNumbers(GroupNumbers):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The declared columns that it needs."""
+        """The declared columns that are needed to compute :attr:`names`."""
         return (self.group, *(each.name for each in self._sorted))
 
     @property
@@ -313,7 +313,7 @@ class BaselineNumbers(GroupNumbers):
 
     @property
     def described(self) -> dict[str, Any]:
-        """Everything that determines its columns; a resolution rounds what was released."""
+        """The same without resolutions, which only round what was released."""
         plain = super().described
         columns = {
             name: {key: value for key, value in each.items() if key != "resolution"}
@@ -332,7 +332,7 @@ class BaselineNumbers(GroupNumbers):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns."""
+        """The names of the columns that are computed from the rows, in order of the variables' names."""
         return tuple(f"~ {name}" for name in (self.group, *(each.name for each in self._sorted)))
 
     @property
@@ -343,7 +343,7 @@ class BaselineNumbers(GroupNumbers):
 
     @property
     def largest(self) -> float:
-        """The largest value of its columns, a code."""
+        """The largest value in the columns :attr:`names`, a code."""
         return float(max(MISSING, *self.keywords["levels"]))
 
     @property
@@ -362,7 +362,7 @@ class BaselineNumbers(GroupNumbers):
         return {"levels": (len(self.groups), *(each.code for each in self._sorted))}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return its columns, (n, d)."""
+        """Return the columns :attr:`names`, (n, d)."""
         columns = [each.numbers(rows[each.name]) for each in self._sorted]
         return np.column_stack([self.codes(rows) + 1.0, *columns])
 

@@ -54,6 +54,7 @@ def mean_half_widths(level: float) -> HalfWidths:
 
 
 def least_squares_half_widths(level: float) -> HalfWidths:
+    """Return the half-widths of least squares by HC3."""
     from statsmodels.regression.linear_model import OLS
 
     return _half_widths(lambda X, y: OLS(y, X).fit(cov_type="HC3"), level)
@@ -81,10 +82,12 @@ def glm_half_widths(
 
 
 def _half_widths(fitted: Callable[[FloatArray, FloatArray | None], Any], level: float) -> HalfWidths:
+    """Return the half-widths of a model that statsmodels fits; NaN if columns are collinear."""
+
     def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
         if np.linalg.matrix_rank(X) < X.shape[1]:
             return np.full(X.shape[1], np.nan)
-        ends = fitted(X, y).conf_int(alpha=1 - level)
-        return np.asarray((ends[:, 1] - ends[:, 0]) / 2)
+        lower, upper = fitted(X, y).conf_int(alpha=1 - level).T
+        return np.asarray((upper - lower) / 2)
 
     return of

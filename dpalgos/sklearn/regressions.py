@@ -63,8 +63,8 @@ class _LinearPredictor(UnitModel):
 
         def moved() -> IntArray:
             constant = np.zeros((len(X), int(self.fit_intercept)), dtype=np.int8)
-            ends = [] if response is None else [response.clipped_sides(y[:, None])]
-            return np.column_stack([units.clipped_sides(X), constant, *ends])
+            of_y = [] if response is None else [response.clipped_sides(y[:, None])]
+            return np.column_stack([units.clipped_sides(X), constant, *of_y])
 
         declared = y if response is None else response.apply(y[:, None])[:, 0]
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
@@ -72,21 +72,21 @@ class _LinearPredictor(UnitModel):
         if self._family:
             settings["family"] = self._family
         result = self._released(rows, declared, moved, **settings)
-        answer = result.estimate
+        coef = result.estimate  # in public units, the intercept last
         self._response = response
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
-        self._coef = np.asarray((unit * answer[: X.shape[1]].T / units.scale).T)
+        self._coef = np.asarray((unit * coef[: X.shape[1]].T / units.scale).T)
         at_centers = (self._coef.T * units.center).T.sum(axis=0)
-        self._intercept = unit * answer[-1] + center - at_centers if self.fit_intercept else 0.0
-        self._back = np.diag(np.append(unit / units.scale, unit)[: len(answer)])
+        self._intercept = unit * coef[-1] + center - at_centers if self.fit_intercept else 0.0
+        self._back = np.diag(np.append(unit / units.scale, unit)[: len(coef)])
         if self.fit_intercept:
             self._back[-1, :-1] = -unit * units.center / units.scale
         self._shift = center * (np.arange(len(self._back)) == X.shape[1])
         if self.interval_ is not None:
-            ends = result.along(self._back)[1]
-            assert ends is not None
-            self.interval_ = ends + self._shift
+            limits = result.along(self._back)[1]
+            assert limits is not None
+            self.interval_ = limits + self._shift
 
     def _weights(self, sample_weight: object = None) -> Any:
         """Return the weights of rows (n,), or None; refuse them without their public maximum.
@@ -132,7 +132,7 @@ class _LinearPredictor(UnitModel):
         return [*rows, ("intercept", float(self._intercept))] if self._fitted["fit_intercept"] else rows
 
     def _rows_of(self, X: object) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of the terms (n, k) and the offset, 0."""
+        """Return the columns of the terms at rows X, (n, k), and the offset, 0."""
         rows = checked_rows(self, X, reset=False)
         return np.column_stack([rows, np.ones(len(rows))][: 1 + self._fitted["fit_intercept"]]), np.zeros(1)
 

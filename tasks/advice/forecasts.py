@@ -60,7 +60,7 @@ class Forecast:
     error: float  # geometric mean, in the study's metric; NaN where it refuses most synthetic tables
     low: float  # ends of the range of most tables
     high: float
-    refused: str = ""  # why it gives no answer
+    refused: str = ""  # why it gives no estimate
     # At the headline's size, of estimators with intervals: the median half-width of 95% intervals over
     # coordinates and tables, in the metric's units, infinite where most have none; how many of the
     # coordinates, the intercept left out, will have one.
@@ -97,7 +97,7 @@ class Advice:
         return min((each for each in there if not each.refused), key=lambda each: each.error, default=None)
 
     def zero(self, n: int) -> float:
-        """Return the expected error of answering zero."""
+        """Return the expected error of the zero baseline."""
         return next(each.error for each in self.forecasts if (each.estimator, each.n) == (ZERO, n))
 
 

@@ -252,7 +252,7 @@ def synthetic_tables(
 
     Tables without an estimate are left out; raise SpecError if none has one.
     """
-    refusal = "no table"  # empty once one has an answer
+    refusal = "no table"  # empty once a table has an estimate
     for number in range(table_count(count, round(n_units * rows_each))):
         try:
             table = make(n_units, np.random.default_rng([SEED, number]))

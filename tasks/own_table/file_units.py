@@ -18,10 +18,10 @@ AT_CENTERS = "at the centers"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileUnits:
-    """Convert an estimator's answer to the units of the file."""
+    """Convert an estimate to the units of the file."""
 
-    names: tuple[str, ...]  # of the k coordinates of the answer
-    factor: FloatArray  # (k,), positive: ``factor * answer + offset`` is in the units of the file
+    names: tuple[str, ...]  # of the k coordinates of the estimate
+    factor: FloatArray  # (k,), positive: ``factor * estimate + offset`` is in the units of the file
     offset: FloatArray
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None

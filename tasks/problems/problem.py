@@ -1,4 +1,4 @@
-"""A problem: rows that are drawn again and again, and what is judged of answers from them.
+"""A problem: rows that are drawn for every replicate, and what is measured of estimates from them.
 
 A source of rows is a class that extends `RowSource`, a measure is a function. A kind of problem has one of
 each, and a name that study files use (`tasks.problems.kinds`); a new one is a file in ``sources``.
@@ -69,11 +69,11 @@ class Draw:
         return estimate.reshape(self.sample.n_features, self.replicates)
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
-        """Return a cell's answer on these data: the same again for the same replicates, in any batches."""
+        """Return a cell's result on these data; batches of replicates do not change it."""
         return self.fit(self, cell, replicates)
 
     def answer_with_interval(self, cell: Cell, replicates: Replicates, level: float) -> dpalgos.Result | None:
-        """Return a cell's answer with intervals; None if its settings have none, or rows are too few."""
+        """Return a cell's result with intervals; None if its settings have none, or rows are too few."""
         try:
             return self.answer(replace(cell, params={"interval": level, **cell.params}), replicates)
         except dpalgos.InputError:
@@ -84,21 +84,21 @@ class Draw:
         assert self.target is not None
         # (d, K, R), where K is 1 unless there are classes.
         coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
-        answer = coef if self.to_target is None else np.tensordot(self.to_target, coef, axes=1)
+        converted = coef if self.to_target is None else np.tensordot(self.to_target, coef, axes=1)
         target = self.target.reshape(len(self.target), -1, 1)
         if self.classes is None:
-            return answer, target
-        # The answer zero has no classes.
-        answer = np.broadcast_to(answer, (*target.shape[:2], self.replicates))[:, self.classes]
+            return converted, target
+        # The zero baseline has no classes.
+        converted = np.broadcast_to(converted, (*target.shape[:2], self.replicates))[:, self.classes]
         target = target[:, self.classes]
         if len(self.classes) > 1:
-            answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
-        return answer, target
+            converted, target = (each - each.mean(axis=1, keepdims=True) for each in (converted, target))
+        return converted, target
 
     def distances(self, estimate: np.ndarray) -> np.ndarray:
         """Return the ℓ2 distances of estimates to the target, (R,)."""
-        answer, target = self.in_target_units(estimate)
-        return np.asarray(np.linalg.norm((answer - target).reshape(-1, self.replicates), axis=0))
+        converted, target = self.in_target_units(estimate)
+        return np.asarray(np.linalg.norm((converted - target).reshape(-1, self.replicates), axis=0))
 
     def excess_risks(self, estimate: np.ndarray) -> np.ndarray:
         """Return risks above the minimum, (R,): half the squared distances to the target, where E xx' = I."""
@@ -111,22 +111,22 @@ class Draw:
 class Traits:
     """Facts about a source for studies, measures and reports."""
 
-    task: str | None = None  # what is estimated; None where the study says it
+    task: str | None = None  # what is estimated; None if the study file states it
     family: str = ""  # of the responses; empty where they are predicted linearly
     errors: tuple[str, ...] = ("l2_error",)  # of estimates, of `measures.estimation.ERRORS`; headline's first
     measured: str = ""  # the definition of the error, in sentences for the report
     panel_word: str = "panel"  # what reports call the panels of a study
     size_symbol: str = "n"  # of the size, in reports
-    protected: bool = True  # does the guarantee cover every step that reads data, their preparation too
+    protected: bool = True  # whether the guarantee covers every step that reads data, also their preparation
     max_weight: float | None = None  # of rows with private weights; None: rows weigh the same
-    of_people: bool = False  # are people protected with all their rows
-    has_intercept: bool = False  # is the last column the constant
+    of_people: bool = False  # whether people are protected with all their rows
+    has_intercept: bool = False  # whether the last column is the constant 1
     offset: str = ""  # the name of the first column, if it is an offset
     offset_bounds: tuple[float, float] | None = None  # its public bounds
     count_bound: float | None = None  # the declared maximum of a response that is a count
-    separation_is_known: bool = False  # does theory predict an attack's AUC from the estimate's error alone
-    n_coefficients: int = 0  # whose signs are compared with those of the answer without privacy
-    population: tuple[int, str] = (0, "rows")  # how many rows (or users) these are part of; 0: of no table
+    separation_is_known: bool = False  # whether theory predicts an attack's AUC from the error alone
+    n_coefficients: int = 0  # whose signs are compared with those without privacy
+    population: tuple[int, str] = (0, "rows")  # how many rows (or users) are drawn from; 0: no table
     modules: tuple[str, ...] = ()  # on which the numbers depend, where no import leads to them
 
 
@@ -158,7 +158,7 @@ class RowSource(Strict, ABC):
         """Return n, d, s where the problem is sparse, and K where responses are classes."""
 
     def n_people(self, n: int) -> int | None:
-        """Return how many people (or rows, where a row is a unit) a replicate has; None: their data say."""
+        """Return the number of people of a replicate, or of rows if rows are units; None: see the data."""
         return n
 
     @abstractmethod
@@ -169,7 +169,7 @@ class RowSource(Strict, ABC):
         """Yield the data of some replicates, in order; ``prepared`` is None for simulated data."""
 
     def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
-        """Raise ValueError for settings that cannot be, or do not suit an estimator, at a size."""
+        """Raise ValueError for settings that are impossible at a size, or do not suit an estimator."""
 
     def synthetic_table(self, guesses: Any, n: int, rng: np.random.Generator) -> SyntheticTable:
         """Return synthetic rows, by which numbers of steps are forecast; no row of the data is read."""
@@ -235,7 +235,7 @@ Measured = dict[str, np.ndarray]
 class Measure:
     """A measure of estimates: a function, and what follows for studies and reports."""
 
-    # Return what is measured of an answer: finite numbers.
+    # Return the measured values of a result, all finite.
     measure: Callable[[Traits, Draw, dpalgos.Result], Measured]
     metric: Callable[[Traits], str]  # Return the headline metric.
     # Return metric → a value per replicate, from what was measured of all draws.

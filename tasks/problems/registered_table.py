@@ -117,7 +117,7 @@ class RegisteredTable(DatasetSource, ABC):
 
     @property
     def units_of_file(self) -> FileUnits | None:
-        """Convert answers to the terms of the formula, in the units of the file; None without a formula."""
+        """Convert estimates to the terms of the formula, in the units of the file; None without a formula."""
         formula = self.formula
         if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None

@@ -711,7 +711,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
 
 
 def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> ReleasedModel | None:
-    """Return what was released of a regression with intervals, from which further answers follow."""
+    """Return the releases of a regression with intervals, from which further results follow."""
     if not drawn.has_model:
         return None
     units, design = request.units, request.by_formula

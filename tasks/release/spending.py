@@ -39,7 +39,7 @@ def accounts() -> list[dict[str, Any]]:
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:
-    """Return the total cost of charges, lost answers included."""
+    """Return the total cost of charges, lost results included."""
     total = Spending()
     for charge in charges:
         cost = charge.cost

@@ -57,7 +57,7 @@ def timed_block(block: Block, prepared: Any) -> pd.DataFrame:
 @dataclass(frozen=True, eq=False)
 class _Outcome:
     draw: Draw
-    measured: Measured | None  # None where there is no answer
+    measured: Measured | None  # None if there is no estimate
     certified: float
     status: str
     message: str

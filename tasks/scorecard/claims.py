@@ -174,7 +174,7 @@ def common_replicates(
 
 @dataclass(frozen=True)
 class Compared:
-    """Two answers at a size: the ratio of their mean errors, and the interval of the mean difference.
+    """Two estimators at a size: the ratio of their mean errors, and the interval of the mean difference.
 
     The joint interval is wider: those of all sizes cover together at the confidence.
     """

@@ -73,7 +73,7 @@ def _exhibits(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
     return {"covered_shares": {**names, "n": run.replicates.n}}
 
 
-# The coverage of an answer's intervals, for any source whose target is in the coefficients' units.
+# The coverage of a result's intervals, for any source whose target is in the coefficients' units.
 INTERVALS = Measure(
     measure=measure_coverage,
     metric=lambda traits: ERROR,
