@@ -34,6 +34,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small
+_FOLLOWED_AT_ONCE = 1 << 13  # the same of rows that are followed over time, with more of these arrays
 _NUMBERS_AT_ONCE = 1 << 16  # of an array (R, rows of a block) in a batch: a processor's cache holds it
 _FEWEST_ROWS = 256
 _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 1 << 25  # each replicate has a copy of its rows
@@ -297,15 +298,15 @@ class Rows:
         units = self.sample.units
         assert units is not None
         n_units = int(units.n_units) if self.sample.has_shared_units else len(units.weights)
-        sums = np.zeros((n_units, n_columns))
+        sums, end = np.zeros((n_units, n_columns)), 0
+        if units.starts is not None:
+            for own in self.some_sums_of_units(vectors, n_columns):
+                start, end = end, end + len(own)
+                sums[start:end] = own
+            return sums
         for block in self.each():
             factors, values = vectors(block)
-            if units.starts is not None:
-                assert isinstance(block.units, np.ndarray)
-                own = slice(block.units[0], block.units[-1] + 1)
-                starts = units.starts[own.start : own.stop + 1]
-                sums[own] = sums_by_unit(factors, values, starts - starts[0])
-            elif isinstance(block.units, np.ndarray) and units.codes is not None:
+            if isinstance(block.units, np.ndarray) and units.codes is not None:
                 first = int(block.units.min())  # of sorted streams, a block has few units
                 some, codes = slice(first, int(block.units.max()) + 1), block.units - first
                 for j in range(n_columns):
@@ -313,6 +314,21 @@ class Rows:
             else:
                 sums[block.units] += values * factors[:, None]
         return sums
+
+    def some_sums_of_units(self, vectors: Vectors, n_columns: int) -> Iterator[FloatArray]:
+        """Yield the sums of :meth:`sums_of_units` for some units, (m, k), in the order of units.
+
+        These are the units of a block if rows are sorted by unit, otherwise all.
+        """
+        units = self.sample.units
+        assert units is not None
+        if units.starts is None:
+            yield self.sums_of_units(vectors, n_columns)
+            return
+        for block in self.each():
+            assert isinstance(block.units, np.ndarray)
+            starts = units.starts[block.units[0] : block.units[-1] + 2]
+            yield sums_by_unit(*vectors(block), starts - starts[0])
 
     def zeros(self, *shape: int) -> FloatArray:
         """Return zeros of a shape, with the leading axis of a batch."""
@@ -383,7 +399,8 @@ def _in_memory(sample: Sample, is_batch: bool, n_at_once: int | None = None) -> 
     """
     people = sample.units.starts if sample.units is not None else None
     if n_at_once is None:
-        at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else _ROWS_AT_ONCE
+        at_once = _ROWS_AT_ONCE if sample.follow_up is None else _FOLLOWED_AT_ONCE
+        at_once = max(_FEWEST_ROWS, _NUMBERS_AT_ONCE // sample.n_replicates) if is_batch else at_once
         is_one = sample.has_shared_units and people is None
         n_at_once = len(sample.rows) if is_one else at_once // 2 * 2
     array, y, weights, used = sample.array, sample.y, None, None

@@ -43,13 +43,12 @@ def person_sample(
     assert time is not None
     if not len(codes):
         raise InputError("frame must have rows, got none")
-    order = np.argsort(codes, kind="stable")
+    order = slice(None) if (codes[1:] >= codes[:-1]).all() else np.argsort(codes, kind="stable")
     rows, codes = {name: np.asarray(each)[order] for name, each in rows.items()}, codes[order]
     parts = list(_parts(codes, _ROWS_AT_ONCE))
     followed = _followed(time, {name: rows[name] for name in time.names}, codes, parts)
     covariates = {name: each for name, each in rows.items() if name in time.columns}
-    of_rows = [_columns(design, {name: each[some] for name, each in covariates.items()}) for some in parts]
-    X, y, end = np.concatenate(of_rows)[followed.row], followed.response, followed.end
+    X, y, end = _columns(design, covariates, codes, parts, followed), followed.response, followed.end
     is_used = None if is_complete is None else is_complete[order][followed.row]
     if is_used is not None:
         X[~is_used] = 0.0
@@ -72,11 +71,24 @@ def person_sample(
     }
 
 
-def _columns(design: FormulaDesign, rows: Mapping[str, Any]) -> FloatArray:
-    """Return the columns of rows at zero of all functions of operational time, (n, d)."""
+def _columns(
+    design: FormulaDesign,
+    rows: Mapping[str, Any],
+    codes: IntArray,
+    parts: Sequence[slice],
+    followed: FollowedRows,
+) -> FloatArray:
+    """Return the columns of followed rows at zero of all functions of operational time, (m, d)."""
     assert design.survival is not None
-    n, n_columns = len(next(iter(rows.values()))), len(design.survival.time_columns)
-    return design.matrix(design.survival.at(rows, np.zeros((n, n_columns))))
+    n_columns, X, end = len(design.survival.time_columns), None, 0
+    for part in parts:
+        own = {name: each[part] for name, each in rows.items()}
+        made = design.matrix(design.survival.at(own, np.zeros((part.stop - part.start, n_columns))))
+        X = np.empty((len(followed.row), made.shape[1])) if X is None else X
+        start, end = end, int(np.searchsorted(followed.person, codes[part.stop - 1], side="right"))
+        X[start:end] = made[followed.row[start:end] - part.start]
+    assert X is not None
+    return X
 
 
 def _time_columns(design: FormulaDesign, names: Mapping[str, Any]) -> FloatArray:

@@ -78,8 +78,11 @@ def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
     if values.dtype != object:
         values, codes = np.unique(values, return_inverse=True)
     try:
-        each = (known[_comparable(value)] for value in values.tolist())
-        found = np.fromiter(each, dtype=object, count=len(values))
+        plain = values.tolist()
+        try:
+            found = np.fromiter(map(known.__getitem__, plain), dtype=object, count=len(values))
+        except KeyError:  # a text in another Unicode form
+            found = np.fromiter((known[_comparable(value)] for value in plain), object, len(values))
         return found if codes is None else found[codes]
     except (KeyError, TypeError):  # a value that cannot be a key is no level either
         return None

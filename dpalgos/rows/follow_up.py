@@ -94,19 +94,22 @@ class FollowUpOfRows:
         """The part of the pooled cumulative hazard of each row over its part of time, (n,)."""
         return np.asarray(integrals(self.parts[:, None], self.begin, self.end)[:, 0] * self.per_exposure)
 
-    @cached_property
+    @property
     def means(self) -> FloatArray:
         """The means of functions over the time of each row, (n, B)."""
         return self._over_time(self.functions)
 
-    @cached_property
+    @property
     def spreads(self) -> FloatArray:
         """The covariances of functions over the time of each row, (n, B²)."""
-        return self._over_time(products_of(self.functions)) - products_of(self.means)
+        found = self._over_time(products_of(self.functions))
+        found -= products_of(self.means)
+        return found
 
     def _over_time(self, values: FloatArray) -> FloatArray:
         sums = integrals(self.lengths[:, None] * values, self.begin, self.end)
-        return np.asarray(sums * self.per_exposure[:, None])
+        sums *= self.per_exposure[:, None]
+        return sums
 
     @cached_property
     def groups(self) -> IntArray:
@@ -120,14 +123,15 @@ class FollowUpOfRows:
 
         They are root mean squares over the group. So a length depends on the vector and the group alone.
         """
-        of_time, found = self.functions @ columns, np.empty((len(vectors), self.groups[-1] + 1))
-        for group in range(found.shape[1]):
+        of_time, found = self.functions @ columns, np.empty((self.groups[-1] + 1, len(vectors)))
+        moved = np.empty_like(vectors)
+        for group in range(len(found)):
             own = self.groups == group
             weights = self.weights[own] / self.weights[own].sum()
             middle = weights @ of_time[own]
             within = np.sqrt(weights @ ((of_time[own] - middle) ** 2).sum(axis=1))
-            found[:, group] = np.hypot(row_lengths(vectors + middle), within)
-        return found
+            found[group] = np.hypot(row_lengths(np.add(vectors, middle, out=moved)), within)
+        return found.T
 
     def shortened_integrals(
         self, values: FloatArray, begin: FloatArray, end: FloatArray, factors: FloatArray
@@ -135,18 +139,19 @@ class FollowUpOfRows:
         """Return integrals (n, m) of functions times factors of rows in groups of periods (n, G)."""
         edges = np.append(np.flatnonzero(np.diff(self.groups, prepend=-1)), len(values)).astype(float)
         whole = np.add.reduceat(values, edges[:-1].astype(np.int64), axis=0)
+        groups = self.groups.astype(np.int8)
         first, last = (
-            self.groups[np.minimum(places.astype(np.int64), len(values) - 1)] for places in (begin, end)
+            groups[np.minimum(places.astype(np.int32), len(values) - 1)] for places in (begin, end)
         )
-        rows = np.arange(len(begin))
-        found = integrals(values, begin, np.minimum(end, edges[first + 1]))
-        found *= factors[rows, first][:, None]
+        rows, of_group = np.arange(len(begin)), factors.T
+        found = integrals(values, begin, np.minimum(end, edges[first + 1])).T
+        found *= of_group[first, rows]
         for group in range(1, len(whole) - 1):
-            inside = (first < group) & (group < last)
-            found += np.where(inside, factors[:, group], 0.0)[:, None] * whole[group]
-        of_last = integrals(values, np.maximum(begin, edges[last]), end)
-        found += of_last * np.where(last > first, factors[rows, last], 0.0)[:, None]
-        return found
+            found += whole[group][:, None] * (of_group[group] * ((first < group) & (group < last)))
+        of_last = integrals(values, np.maximum(begin, edges[last]), end).T
+        of_last *= of_group[last, rows] * (last > first)
+        found += of_last
+        return found.T
 
 
 def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatArray:
@@ -159,11 +164,12 @@ def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatAr
     between = np.zeros((K, K, values.shape[1]))  # of the periods between two
     for k in range(K - 2):
         between[k, k + 2 :] = np.cumsum(values[k + 1 : -1], axis=0)
-    found = values.take(first, axis=0)
-    found *= (np.minimum(end, first + 1) - begin)[:, None]
-    found += between.reshape(K * K, -1).take(first * K + last, axis=0)
-    found += values.take(last, axis=0) * np.where(last > first, end - last, 0.0)[:, None]
-    return found
+    columns = values.T  # operations on a few numbers of each row would take longer than on each column
+    found = columns.take(first, axis=1)
+    found *= np.minimum(end, first + 1) - begin
+    found += between.reshape(K * K, -1).T.take(first * K + last, axis=1)
+    found += columns.take(last, axis=1) * np.where(last > first, end - last, 0.0)
+    return found.T
 
 
 def products_of(values: FloatArray) -> FloatArray:

@@ -1,6 +1,7 @@
 """Times to an event: cells, follow-up, curves, the logrank test and hazard ratios."""
 
 import tomllib
+import tracemalloc
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -561,6 +562,26 @@ def test_survival_at_covariates_does_not_depend_on_the_unit_of_times(unit):
     np.testing.assert_allclose(other.survival(at)[columns], years.survival(at)[columns], rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_rows", [1, 500])
+def test_a_fit_takes_less_memory_than_ten_times_its_columns(n_rows):
+    """Also if a few persons have many rows: no array has all pairs of the rows of a person."""
+    rng, n = np.random.default_rng(0), 40_000
+    person = np.repeat(np.arange(n), np.where(np.arange(n) < 20, n_rows, 1))[:n]
+    start = np.arange(n) - np.searchsorted(person, person)
+    frame = {f"x{j}": rng.uniform(-1, 1, n) for j in range(5)}
+    frame |= {"start": start / 500 * 5, "stop": (start + 1) / 500 * 5, "id": person}
+    frame["died"] = (rng.random(n) < 0.3) * (np.append(person[1:], -1) != person)
+    bounds = {f"x{j}": (-1, 1) for j in range(5)} | {"start": (0, 5), "stop": (0, 5)}
+    options = {"bounds": bounds, "user": "id", "epsilon": 1.0, **BUDGET}
+    formula = "Surv(start, stop, died) ~ x0 + x1 + x2 + x3 + x4"
+    phreg(formula, {name: each[:3000] for name, each in frame.items()}, **options)  # what it imports
+    tracemalloc.start()
+    phreg(formula, frame, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * sum(each.nbytes for each in frame.values())
+
+
 def test_slopes_of_too_few_persons_are_exactly_zero():
     fit = fitted(patients(200), epsilon=0.3, periods=[0, 5])
     assert (fit.params[["arm[T.drug]", "age"]] == 0).all()
@@ -737,7 +758,7 @@ def test_scores_over_time_are_sums_over_periods(limit):
         predictor = predictor + np.log(own.exposure)
         found = FollowUp(n, np.exp, limit).stopped(block, predictor, slopes, response)
         parts = []
-        for one in (found, found.shortened(factors[person][:, : own.groups[-1] + 1])):
+        for one in (found, found.shortened(lambda: factors[person][:, : own.groups[-1] + 1])):
             squares = one.information[:, :1] * (one.spreads + products_of(one.means))
             parts += [one.residual, one.information, squares]
         return np.array([np.bincount(person, each, n) for each in np.column_stack(parts).T])

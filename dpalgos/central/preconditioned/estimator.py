@@ -493,6 +493,7 @@ def _released_steps(
         else:
             assert state.threshold is not None
             state = state.after(spend(step, scores.clipped_mean(state.threshold)))
+        del scores  # as large as the rows
     assert score is not None
     return score, state, start, clipped_share
 

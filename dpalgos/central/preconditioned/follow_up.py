@@ -50,14 +50,12 @@ class RowMartingales:
     events: IntArray  # rows
     seen: FloatArray  # residuals of these events
     known: FloatArray  # information of these events
-    factors: FloatArray | None = None  # of rows in groups of periods, (n, G)
+    factors: Callable[[], FloatArray] | None = None  # of rows in groups of periods, (n, G)
 
     @cached_property
     def residual(self) -> FloatArray:
         """The integrals of [1, φ] over dM, (n, 1 + B)."""
-        found = -self._spent(self._with_one)
-        found[self.events] += self._at_events(self.seen, self._with_one)
-        return found
+        return self._integrals(self._with_one, self.seen, -self.rate)
 
     @cached_property
     def information(self) -> FloatArray:
@@ -81,8 +79,11 @@ class RowMartingales:
         """The means of φ by information, (n, B)."""
         return self.information[:, 1:] * _inverse(self.information[:, 0])[:, None]
 
-    def shortened(self, factors: FloatArray) -> "RowMartingales":
-        """Return the parts of rows that are multiplied by factors in groups of periods, (n, G)."""
+    def shortened(self, factors: Callable[[], FloatArray]) -> "RowMartingales":
+        """Return the parts of rows that are multiplied by factors in groups of periods, (n, G).
+
+        Factors are computed when they are needed: they take as much memory as the rows.
+        """
         return replace(self, factors=factors)
 
     @property
@@ -91,26 +92,24 @@ class RowMartingales:
 
     def _of_information(self, values: FloatArray) -> FloatArray:
         """Return the integrals of functions with values (K, m) over the information, (n, m)."""
-        found = self._spent(values)
-        found[self.events] += self._at_events(self.known, values)
-        return found
+        return self._integrals(values, self.known, self.rate)
 
-    def _spent(self, values: FloatArray) -> FloatArray:
-        """Return the integrals of functions with values (K, m) by the hazard of rows, (n, m)."""
-        own, values = self.follow_up, self.density[:, None] * values
+    def _integrals(self, values: FloatArray, at_events: FloatArray, rate: FloatArray) -> FloatArray:
+        """Return the integrals of functions with values (K, m) by a measure, (n, m).
+
+        The measure is a rate (n,) times the hazard, and a number at each event, (e,).
+        """
+        own, density = self.follow_up, self.density[:, None] * values
+        last = own.last_period[self.events]
         if self.factors is None:
-            found = integrals(values, own.begin, self.stop)
+            found = integrals(density, own.begin, self.stop)
         else:
-            found = own.shortened_integrals(values, own.begin, self.stop, self.factors)
-        found *= self.rate[:, None]
+            factors = self.factors()
+            found = own.shortened_integrals(density, own.begin, self.stop, factors)
+            at_events = at_events * factors[self.events, own.groups[last]]
+        found *= rate[:, None]
+        found[self.events] += at_events[:, None] * values[last]
         return found
-
-    def _at_events(self, measure: FloatArray, values: FloatArray) -> FloatArray:
-        """Return functions with values (K, m) at the events, times their measure (e,), (e, m)."""
-        last = self.follow_up.last_period[self.events]
-        if self.factors is not None:
-            measure = measure * self.factors[self.events, self.follow_up.groups[last]]
-        return np.asarray(measure[:, None] * values[last])
 
 
 def _inverse(values: FloatArray) -> FloatArray:

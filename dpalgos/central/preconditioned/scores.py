@@ -5,7 +5,9 @@ one unit of privacy with several rows, is clipped to a bound that the docstring 
 before they are clipped. Therefore rounding is relative to the threshold, however ill-conditioned W is.
 """
 
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from dpalgos.central.preconditioned.queries import (
     with_factors,
 )
 from dpalgos.core.rows import Block, Rows
+from dpalgos.core.rows import Vectors as UnitVectors
 from dpalgos.mechanisms.sensitivity import (
     Bounded,
     ball_mean,
@@ -27,7 +30,7 @@ from dpalgos.mechanisms.sensitivity import (
     residual_sensitivity,
 )
 from dpalgos.models.families import Family
-from dpalgos.rows.products import clip_factor, row_lengths
+from dpalgos.rows.products import clip_factor, row_lengths, row_products
 from dpalgos.typing import BoolArray, FloatArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -115,7 +118,7 @@ class ScoreFunction:
                 predictor = predictor + (block.offset if coef.ndim == 1 else block.offset[:, None])
             if stops is not None:
                 followed = stops.stopped(block, predictor, slopes, white.encoded, since)
-                return _RowScores(predictor, None, None, None, white, followed)
+                return _RowScores(None, None, None, None, white, followed)
             widest: FloatArray | None = None
             mean = family.mean(predictor[..., None])[..., 0]
             residual = (white.encoded - mean) * white.shortened
@@ -135,7 +138,9 @@ class ScoreFunction:
 
     def fix_limits(self, theta: FloatArray) -> None:
         """Take the thresholds of people's counts from θ, (d,), from now on."""
-        if isinstance(scores := self.at(theta), LimitedScores):
+        if self.people_limit is not None:
+            scores = self.at(theta)
+            assert isinstance(scores, LimitedScores)
             self.limits = scores.limits
 
     def means(self, block: Block) -> FloatArray:
@@ -150,8 +155,8 @@ class ScoreFunction:
 
 
 class _RowScores(NamedTuple):
-    predictor: FloatArray
-    # If rows are followed over time, the next three follow from that.
+    # If rows are followed over time, the first four follow from that.
+    predictor: FloatArray | None
     residual: FloatArray | None  # y − ψ', (n,) or (n, K)
     size: FloatArray | None  # the length by which it is clipped
     norms: FloatArray | None  # ‖u‖ times that length
@@ -295,7 +300,7 @@ class UnitScores(Scores):
     @cached_property
     def sums(self) -> FloatArray:
         """The score of each unit, (units, d)."""
-        return self._sums_of(lambda block: block.score_weights)
+        return self._sums_of(_score_weights)
 
     @cached_property
     def _residuals(self) -> FloatArray:
@@ -317,19 +322,22 @@ class UnitScores(Scores):
 
     def _sums_of(self, factors: Vectors, measure: str = "residual") -> FloatArray:
         """Return the sums over units of factors times white rows and a measure, (units, d)."""
-        function, d = self.function, self.d
-        values = _residuals if measure == "residual" else function.means
-        n_functions = len(function.time_columns)
+        return self._parts.sums_of_units(self._vectors(factors, measure), self.d)
+
+    def _vectors(self, factors: Vectors, measure: str = "residual") -> UnitVectors:
+        """Return factors, and white rows times a measure, of a block."""
+        values = _residuals if measure == "residual" else self.function.means
+        of_time = self.function.time_columns @ self.function.whitening
 
         def parts(block: Block) -> tuple[FloatArray, FloatArray]:
             rows = block.derived.white.rows(block)
-            if not n_functions:
+            if not len(of_time):
                 return factors(block) * values(block), rows
-            of_time = getattr(block.derived.followed, measure)[:, 1:]
-            return factors(block), np.column_stack([values(block)[:, None] * rows, of_time])
+            measured = values(block)[:, None] * rows
+            measured += row_products(getattr(block.derived.followed, measure)[:, 1:], of_time)
+            return factors(block), measured
 
-        sums = self._parts.sums_of_units(parts, d + n_functions)
-        return sums[:, :d] + sums[:, d:] @ (function.time_columns @ function.whitening)
+        return parts
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
@@ -342,19 +350,19 @@ class UnitScores(Scores):
         relative = np.where(self._is_moved, np.inf, self._norms / threshold)
         return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
-    def _clipped(self, threshold: float) -> FloatArray:
-        return np.asarray(self.sums * clip_factor(self._norms, threshold)[:, None])
+    def _clipped(self, threshold: float) -> Iterable[FloatArray]:
+        """Yield the clipped scores of units, (m, d), some units at a time."""
+        yield self.sums * clip_factor(self._norms, threshold)[:, None]
 
     def _lengths(self) -> Vectors:
         norms = self._norms
         return lambda block: np.asarray(norms[block.units])
 
     def _clipped_mean(self, threshold: float) -> FloatArray:
-        return np.asarray(self._clipped(threshold).sum(axis=0) / self.n_rows)
+        return np.asarray(sum(scores.sum(axis=0) for scores in self._clipped(threshold)) / self.n_rows)
 
     def _clipped_moments(self, threshold: float) -> FloatArray:
-        scores = self._clipped(threshold)
-        return np.asarray(scores.T @ scores) / self.n_rows
+        return np.asarray(sum(scores.T @ scores for scores in self._clipped(threshold)) / self.n_rows)
 
     def _residual_moments(self, threshold: float) -> FloatArray:
         t = np.clip(self._residuals / threshold, -1, 1)
@@ -383,22 +391,35 @@ class SingleEventScores(UnitScores):
             norms = weight * (score.white.norms**2 + 1)
             return _RowCurvature(weight, norms, np.ones(len(weight), dtype=bool), score.white, score.followed)
 
-        return Curvatures(self.function, self._shortened(threshold).map(second))
+        return Curvatures(self.function, self._parts.map(self._shortened(threshold)).map(second))
 
-    def _clipped(self, threshold: float) -> FloatArray:
-        sums = UnitScores(self.function, self._shortened(threshold)).sums
-        return np.asarray(sums * clip_factor(row_lengths(sums), threshold)[:, None])
+    @cached_property
+    def _norms(self) -> FloatArray:
+        found = self._parts.some_sums_of_units(self._vectors(_score_weights), self.d)
+        return np.concatenate([row_lengths(sums) for sums in found])
 
-    def _shortened(self, threshold: float) -> Rows:
-        """Return the scores of rows that are shortened in each group of periods."""
+    def _clipped(self, threshold: float) -> Iterable[FloatArray]:
+        shortened, vectors = self._shortened(threshold), self._vectors(_score_weights)
+
+        def of_shortened(block: Block) -> tuple[FloatArray, FloatArray]:
+            return vectors(replace(block, derived=shortened(block)))
+
+        for sums in self._parts.some_sums_of_units(of_shortened, self.d):
+            sums *= clip_factor(row_lengths(sums), threshold)[:, None]
+            yield sums
+
+    def _shortened(self, threshold: float) -> Callable[[Block], _RowScores]:
+        """Return the scores of a block's rows as shortened in each group of periods."""
+
+        def factors(lengths: FloatArray) -> FloatArray:
+            return clip_factor(self.function.row_length * lengths, threshold)
 
         def shortened(block: Block) -> _RowScores:
             score: _RowScores = block.derived
             assert score.followed is not None
-            factors = clip_factor(self.function.row_length * score.white.lengths, threshold)
-            return score._replace(followed=score.followed.shortened(factors))
+            return score._replace(followed=score.followed.shortened(partial(factors, score.white.lengths)))
 
-        return self._parts.map(shortened)
+        return shortened
 
 
 class LimitedScores(UnitScores):
@@ -428,7 +449,7 @@ class LimitedScores(UnitScores):
         def longest(block: Block) -> FloatArray:
             return np.asarray(block.row_weights * block.score_weights * block.derived.white.norms**2)
 
-        answer = self._sums_of(lambda block: block.score_weights, "information")
+        answer = self._sums_of(_score_weights, "information")
         chance = self._of_units(chance_of)
         spread = _FRAILTY * (answer**2).sum(axis=1) + chance
         return np.asarray(
@@ -480,9 +501,13 @@ class LimitedScores(UnitScores):
 
         return Curvatures(self.function, self._parts.map(second))
 
-    def _clipped(self, threshold: float) -> FloatArray:
+    def _clipped(self, threshold: float) -> Iterable[FloatArray]:
         factor = clip_factor(self._norms, np.maximum(self.limits, _TINY))
-        return np.asarray(self.sums * (factor * clip_factor(self.limits, threshold))[:, None])
+        yield self.sums * (factor * clip_factor(self.limits, threshold))[:, None]
+
+
+def _score_weights(block: Block) -> FloatArray:
+    return block.score_weights
 
 
 def _residuals(block: Block) -> FloatArray:
