@@ -179,7 +179,7 @@ class NoRepeats(logging.Filter):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m flows.serve", description="Serve studies until Ctrl-C.")
     parser.add_argument("studies", nargs="*", help="your own study files to serve as well, or names")
     parser.add_argument("--only", action="store_true", help="serve these studies and no other")
     pool = "work pool of the server in PREFECT_API_URL, whose workers run the studies; default: this process"

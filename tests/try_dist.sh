@@ -29,6 +29,8 @@ for name in "$@"; do
         cd "$place"
         export HOME="$place/user" XDG_DATA_HOME="$place/share" PREFECT_SERVER_ANALYTICS_ENABLED=false
         unset DPCOST_HOME DPCOST_DATA_MIRROR
+        env/bin/dpcost --help >/dev/null
+        env/bin/dpcost studies
         env/bin/dpcost run housing --profile smoke --offline
         printf 'age\n%s\n' "$(seq 20 79)" >people.csv
         printf '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 100.0\n' >release.toml

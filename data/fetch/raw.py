@@ -192,7 +192,7 @@ def _from_package(file: Source, handle: BinaryIO) -> str:
 def _from_address(file: Source, handle: BinaryIO, *, offline: bool, progress: bool) -> str:
     """Copy a file of an installed package, or download it once; the flow repeats failed downloads."""
     if not file.url:
-        raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
+        raise Unreachable("no official address")
     if file.url.startswith(PACKAGED):
         package, _, path = file.url.removeprefix(PACKAGED).partition("/")
         try:

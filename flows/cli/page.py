@@ -1,4 +1,4 @@
-"""``dpcost open``: a local page to declare a table, foresee a release, and make it."""
+"""``dpcost open``: a local page to declare a table, forecast intervals and release."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ def open_page(
     port: Annotated[int, option("PORT", "Port on this machine; default: a free one.", min=0, max=65535)] = 0,
     no_browser: Annotated[bool, flag("--no-browser", "Print the address only.")] = False,
 ) -> None:
-    """Open a local page to declare a table, foresee its release and make it; Ctrl-C closes it."""
+    """Open a local page to declare a table, forecast intervals and release; Ctrl-C closes it."""
     try:
         from flows.page.serve import serve
     except ModuleNotFoundError as error:

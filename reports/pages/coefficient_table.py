@@ -132,7 +132,7 @@ def _unit_note(model: ResultColumn) -> str:
     """Say for which terms the column has ratios, and for which logarithms."""
     name = _ratio(model)
     logs = [row["term"] for row in model.rows if row.get(name) is None]
-    logarithms = f", but the logarithm of {words(logs)}" if logs else ""
+    logarithms = f", except {words(logs)} (logarithms)" if logs else ""
     return f"{model.title}: {_RATIOS[name]}s{logarithms}." if name else ""
 
 

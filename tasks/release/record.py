@@ -77,7 +77,11 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
     epsilon = f"ε = {losses[0]['epsilon']:g}, δ = {losses[0]['delta']:g}"
     if not is_one:
         epsilon = f"the ε in parentheses and δ = {losses[0]['delta']:g}"
-    levels = dict.fromkeys((each["level"], each["covers"]) for each in releases if each["level"])
+    levels = dict.fromkeys(each["level"] for each in releases if each["level"])
+    covered: dict[str, list[str]] = {}
+    for release in releases:
+        if release["level"] and release["covers"]:
+            covered.setdefault(release["covers"], []).append(_estimated(release))
     sentences = (
         *(f"We estimated {words(dict.fromkeys(estimates))} {how}." for how, estimates in groups.items()),
         prepared_text((rule, items) for model in models for rule, items in model["parts"]),
@@ -90,11 +94,11 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
         f"All releases from these data spend ε = {ledger['epsilon_spent']:.3g} of a total of "
         f"{ledger['epsilon_budget']:g} at δ = {ledger['delta_budget']:g}.",
+        *(f"{100 * level:g}% intervals account for sampling error and privacy noise." for level in levels),
         *(
-            f"{100 * level:g}% intervals account for sampling error and privacy noise."
-            for level in dict.fromkeys(level for level, _ in levels)
+            covers if is_one else f"{words(dict.fromkeys(estimates))}: {covers}"
+            for covers, estimates in covered.items()
         ),
-        *dict.fromkeys(covers for _, covers in levels if covers),
         _AVERAGED if any(model.get("family") == HAZARD for model in models) else "",
     )
     return " ".join(filter(None, map(str.strip, sentences)))

@@ -84,6 +84,16 @@ def test_cells_are_as_wide_as_a_page_of_the_site():
     assert [(path.name, line) for path, code in cells for line in code.splitlines() if len(line) > 88] == []
 
 
+@pytest.mark.parametrize("path", having(CELL))
+def test_cells_that_are_shown_import_what_they_use(path):
+    cells = [code for code in blocks(path, CELL) if "[remove-cell]" not in code]
+    code = re.sub(r"^:tags: .*$", "", "\n".join(cells), flags=re.MULTILINE)
+    code = re.sub(r"^(\s*)((\w+ = )?)!.*$", r"\1\2None", code, flags=re.MULTILINE)  # a shell command
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "-"]
+    found = subprocess.run(ruff, input=code, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
 @pytest.mark.parametrize("path", [each for each in having("python") if each.values[0].parent != ADDING])
 def test_python_runs(path, folder):
     names: dict[str, object] = {}

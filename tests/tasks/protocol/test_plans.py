@@ -139,7 +139,13 @@ def test_a_nested_model_may_stand_before_its_release(file):
     assert read_plan(file).plan.questions[0].name == "unadjusted"
 
 
-METHODS = ("Noise was drawn", "Unit of privacy", "neighboring data are", "A file with a missing value")
+METHODS = (
+    "Noise was drawn",
+    "Unit of privacy",
+    "neighboring data are",
+    "A file with a missing value",
+    ": Intervals cover the coefficients",  # which question has them
+)
 
 
 def test_a_plan_is_reserved_released_and_repeated_without_a_charge_or_a_simulation(file, monkeypatch):
