@@ -72,13 +72,15 @@ def rows_of(foreseen: ReleaseForecast) -> list[tuple[str, str, str]]:
     ]
 
 
-def text_of_forecast(foreseen: ReleaseForecast) -> str:
-    """Say in words which effects a release will tell; empty if no term has an interval."""
+def text_of_forecast(foreseen: ReleaseForecast, *, of_effects: bool) -> str:
+    """Say in words how precise a release will be; empty if no term has an interval."""
     widths = [(middle, str(name)) for name, _, middle, _ in foreseen.terms if math.isfinite(middle)]
     if not widths:
         return ""
     widest, name = max(widths)
-    sentences = [f"Effects of {name} above {num(widest)} will differ significantly from zero."]
+    sentences = [f"The widest interval is that of {name}: ± {num(widest)}."]
+    if of_effects:
+        sentences = [f"Effects of {name} above {num(widest)} will differ significantly from zero."]
     if foreseen.none:
         sentences.append(f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval.")
     if not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):

@@ -1,12 +1,11 @@
 """The third step: the intervals to expect, from declarations and guesses alone."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from dpalgos.formula.group_table import SurvivalCells
+from dpalgos.formula.group_table import GroupNumbers, SurvivalCells
 from flows.page.parts import banner, chart, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, text_of
 from reports.charts.budgets import half_width_chart
@@ -15,7 +14,6 @@ from tasks.advice.releases import ReleaseForecast
 from tasks.own_table.typed import OPEN, number_of
 from tasks.protocol.foreseen import (
     EPSILONS,
-    Line,
     lines_by_time,
     lines_of,
     needed,
@@ -131,9 +129,7 @@ def serve(input: Inputs, state: State) -> None:
         if isinstance(plan, str) or isinstance(foreseen, str):
             return banner(str(foreseen))
         asked = next(each for each in plan.plan.questions if each.name == input.asked())
-        cells = plan.requests[asked.name].by_group
-        by_time = lines_by_time(cells, foreseen) if isinstance(cells, SurvivalCells) else {}
-        return _table(foreseen, epsilon(), asked.interval is not None, by_time)
+        return _table(foreseen, epsilon(), asked.interval is not None, plan.requests[asked.name].by_group)
 
     @render.ui
     def against_epsilon() -> ui.Tag:
@@ -231,15 +227,16 @@ def _guesses(state: State) -> dict[str, str]:
 
 
 def _table(
-    foreseen: ReleaseForecast, epsilon: float, has_interval: bool, by_time: Mapping[str, Line]
+    foreseen: ReleaseForecast, epsilon: float, has_interval: bool, by_group: GroupNumbers | None
 ) -> ui.Tag:
     """Return the half-widths of each term; of curves a picture, with the table folded."""
     rows = rows_of(foreseen)
+    by_time = lines_by_time(by_group, foreseen) if isinstance(by_group, SurvivalCells) else {}
     head, shown = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
     picture = chart(half_width_chart(by_time, None, "time"), "Half-widths over time") if by_time else None
     return ui.div(
         None if has_interval else banner(_WITHOUT),
         picture or table(head, rows[:shown], f"At ε = {epsilon:g}"),
         folded(f"{len(rows) - shown} terms more", table(head, rows[shown:])) if len(rows) > shown else None,
-        ui.p(text_of_forecast(foreseen) or _NO_INTERVAL),
+        ui.p(text_of_forecast(foreseen, of_effects=by_group is None) or _NO_INTERVAL),
     )

@@ -152,7 +152,7 @@ def serve_wording(input: Inputs, state: State) -> None:
     def other_kind() -> None:  # a kind keeps only its own fields
         left, right = _choices(state, input.kind())
         ui.update_select("left", label=_LEFT.get(input.kind(), "Response"), choices=left)
-        label = "By" if input.kind() in ("survival", "table1") else "Explained by"
+        label = {"survival": "By", "table1": "Rows of the table"}.get(input.kind(), "Explained by")
         ui.update_checkbox_group("right", label=label, choices=right, selected=[])
 
     @reactive.effect

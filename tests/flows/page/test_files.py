@@ -4,6 +4,7 @@ import pytest
 
 from data.errors import DataError
 from reports.charts.budgets import budget_gauge, half_width_chart
+from tasks.advice.releases import ReleaseForecast
 from tasks.errors import SpecError
 from tasks.own_table.answers import answers_about_rows, kind_of, with_rows, with_texts
 from tasks.own_table.typed import (
@@ -16,7 +17,14 @@ from tasks.own_table.typed import (
     text_of_list,
 )
 from tasks.protocol.draft import QuestionDraft, opened_files, text_of_question
-from tasks.protocol.foreseen import needed, needed_times, past_forecasts, text_of_past
+from tasks.protocol.foreseen import (
+    needed,
+    needed_times,
+    past_forecasts,
+    rows_of,
+    text_of_forecast,
+    text_of_past,
+)
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
 from tests.flows.page.driving import people, served
@@ -270,6 +278,26 @@ def test_a_half_width_between_two_forecasts_is_interpolated():
     assert (needed(line, 0.2), needed(line, 0.5), needed(line, 0.05)) == ("2.00", "1.00", None)
     assert needed_times([(1, 0.4), (2, 0.2)], 0.1) == "4.00"
     assert needed_times([(1, 0.4), (2, 0.4)], 0.1) is None
+
+
+def test_a_forecast_is_said_in_words():
+    nan = float("nan")
+    facts = {"half_widths": [], "ends": [], "intervals": (0, 0, 0), "signs": (0, 0, 0)}
+
+    def foreseen(none, *terms):
+        return ReleaseForecast(names=tuple(each[0] for each in terms), terms=terms, none=none, **facts)
+
+    found = foreseen(0.25, ("x", 0.5, 1.0, 2.0), ("z", nan, 3.0, nan), ("far", nan, nan, nan))
+    assert rows_of(found) == [
+        ("x", "± 1.00", "0.500 to 2.00"),
+        ("z", "± 3.00", ""),
+        ("far", "no interval", ""),
+    ]
+    for of_effects, words in ((True, "Effects of z above 3.00"), (False, "that of z: ± 3.00")):
+        assert words in text_of_forecast(found, of_effects=of_effects)
+    assert "25%" in text_of_forecast(found, of_effects=True)
+    assert "shares" in text_of_forecast(foreseen(0, ("z", nan, 3.0, nan)), of_effects=True)
+    assert text_of_forecast(foreseen(1, ("far", nan, nan, nan)), of_effects=True) == ""
 
 
 def test_forecasts_of_the_past_stand_next_to_what_was_released():
