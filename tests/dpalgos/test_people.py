@@ -327,13 +327,18 @@ def scores_of_single_events(X, y, person, n_periods, *, streamed=False):
     return white.at(np.zeros(2))
 
 
+def clipped(scores, threshold):
+    """Return the clipped scores of all persons, (persons, d)."""
+    return np.concatenate([*scores._clipped(threshold)])
+
+
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.9])
 @pytest.mark.parametrize("n_periods", [1, 3])
 def test_scores_of_single_events_have_mean_zero_at_the_true_hazards(share, n_periods):
     """At a threshold that shortens all rows, however many persons have an event."""
     n = 40_000
-    scores = scores_of_single_events(*persons_at_risk(n, n_periods, share), n_periods)._clipped(
-        0.5 / n_periods
+    scores = clipped(
+        scores_of_single_events(*persons_at_risk(n, n_periods, share), n_periods), 0.5 / n_periods
     )
     errors = scores.mean(axis=0) / (scores.std(axis=0) / np.sqrt(n))
     assert (np.abs(errors) < 3.5).all(), errors
@@ -356,7 +361,7 @@ def test_streams_that_divide_a_person_stop_follow_up_at_the_same_hazard():
 
 def test_the_follow_up_of_one_person_depends_on_no_other_bit_by_bit():
     sums = [
-        scores_of_single_events(*persons_at_risk(500, 16, 0.8, n_first=n_first), 16)._clipped(0.1)[1:]
+        clipped(scores_of_single_events(*persons_at_risk(500, 16, 0.8, n_first=n_first), 16), 0.1)[1:]
         for n_first in (1, 2, 16)
     ]
     np.testing.assert_array_equal(sums[1], sums[0])
