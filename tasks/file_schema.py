@@ -72,8 +72,6 @@ def sentences(error: ValueError, undeclared: Iterable[str] = (), plain: Any = No
         is_table = len(each["loc"]) < 2
         if any(is_below(where, key) or (not is_table and is_below(key, where)) for key in undeclared):
             continue
-        if each["type"] == "too_short" and len(got) > each["ctx"]["actual_length"]:
-            continue  # of a list whose entries are wrong
         message = each["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if each["type"] != "value_error" and isinstance(got, str | int | float | list):
             message += f", got {got!r}" if len(repr(got)) < _SHOWN else f", got {got!r:.{_SHOWN}}…"
