@@ -23,7 +23,7 @@ import numpy as np
 from dpalgos.core.rows import Block, Rows
 from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
-from dpalgos.rows.products import clip_factor, row_lengths
+from dpalgos.rows.products import clip_factor, row_lengths, row_products
 from dpalgos.typing import FloatArray, IntArray
 
 Vectors = Callable[[Block], FloatArray]  # one vector per row, (n, k), or one number, (n,)
@@ -68,8 +68,9 @@ class RowVectors:
             return vectors, row_lengths(vectors)
         of_time = self._of_time(block)
         assert isinstance(block.units, np.ndarray)
-        vectors = vectors + block.follow_up.means @ of_time
-        squares = row_lengths(vectors) ** 2 + block.follow_up.spreads @ (of_time @ of_time.T).ravel()
+        vectors = vectors + row_products(block.follow_up.means, of_time)
+        within = row_products(block.follow_up.spreads, (of_time @ of_time.T).reshape(-1, 1))[:, 0]
+        squares = row_lengths(vectors) ** 2 + within
         return vectors, np.sqrt(np.bincount(block.units, block.row_weights * squares)[block.units])
 
     def lengths(self, block: Block) -> FloatArray:
