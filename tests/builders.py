@@ -16,7 +16,7 @@ from data.columns import Column
 from data.tables.declared import read_declared
 from data.tables.streams import StreamedTable
 from tasks.own_table.row_design import RowDesign
-from tasks.release.release import _DesignReader
+from tasks.release.rows import _DesignReader
 
 PROJECT = Path(__file__).resolve().parents[1]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"  # with python -c

@@ -102,7 +102,7 @@ ROW_MAKERS = [
     *(f"dpalgos/formula/{name}.py" for name in ("allowed", "code", "columns", "group_table", "person_rows")),
     *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
     *(f"dpalgos/rows/{name}.py" for name in ("partitions", "sample", "units")),
-    *("dpalgos/survival/periods.py", "tasks/own_table/row_design.py", "tasks/release/release.py"),
+    *("dpalgos/survival/periods.py", "tasks/own_table/row_design.py", "tasks/release/rows.py"),
 ]
 PRODUCTS = {"dot", "einsum", "inner", "matmul", "multi_dot", "tensordot", "vdot"}
 

@@ -20,7 +20,8 @@ from tasks.own_table.analyst_table import AnalystTable
 from tasks.own_table.row_design import ReleaseColumns
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 from tasks.release.faults import faults_of_settings, unknown_columns
-from tasks.release.release import canonical_request, public_plan
+from tasks.release.question import canonical_request
+from tasks.release.release import public_plan
 from tasks.release.request import (
     ReleaseConfig,
     ReleaseDataset,
@@ -135,7 +136,8 @@ def _asked_twice(requests: Mapping[str, ReleaseRequest]) -> Iterator[str]:
     first: dict[str, str] = {}
     for name, request in requests.items() if len(requests) > 1 else ():
         with suppress(SpecError, InputError):  # what has no plan is refused by itself
-            if (other := first.setdefault(canonical_request(request), name)) != name:
+            text = canonical_request(request, public_plan(request).params)
+            if (other := first.setdefault(text, name)) != name:
                 yield (
                     f"question {name!r} must differ from {other!r}, got the same question twice, which would "
                     "divide the budget; take one out, and keep the smaller target"

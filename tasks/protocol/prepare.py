@@ -31,7 +31,8 @@ from tasks.protocol.plan_file import PlanFile
 from tasks.protocol.questions import PlanQuestion
 from tasks.protocol.registration import Registration, facts_of, registration_of
 from tasks.protocol.split import Curve, Split, split_budget
-from tasks.release.release import is_charged, plan_on_rows, public_plan, question_parameters, released_model
+from tasks.release.question import is_charged, question_parameters
+from tasks.release.release import plan_on_rows, public_plan, released_model
 from tasks.release.spending import require_unit, room_in, spending_of, spent_epsilon
 
 # The folders of code that computes no result of a study.
@@ -367,13 +368,14 @@ def reserve_plan(
         with plan.naming(name):
             request = plan.request(name, prepared.split.epsilons[name])
             planned = plan_on_rows(ledger, account, request, plan.data)
-        same = next((each for each in account.charges if is_charged(planned, each)), None)
+        question, cost = planned.question, planned.cost
+        same = next((each for each in account.charges if is_charged(question, cost, each)), None)
         before = same or registration.charged.get(name)
         if before and (same is None or same.reserve != facts["reserve"]):
             raise _changed(plan, name, before)
         facts["forecast"] = prepared.forecasts[name]
-        cost = replace(planned.cost, facts={**planned.cost.facts, **facts})
-        question = same.question if same else planned.question
+        cost = replace(cost, facts={**cost.facts, **facts})
+        question = same.question if same else question
         requests[question.identity] = question, cost
     left = [each for each in registration.reserved.values() if each.question.identity not in requests]
     if left or not requests.keys() <= {each.question.identity for each in account.charges}:

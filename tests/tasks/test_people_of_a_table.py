@@ -11,8 +11,6 @@ import statsmodels.formula.api as smf
 from statsmodels import api as sm
 
 import dpalgos.formula
-import tasks.protocol.prepare
-import tasks.release.release
 from data.errors import LedgerError
 from data.ledger import open_ledger
 from dpalgos.rows.blocks import StreamedRows
@@ -366,7 +364,7 @@ def test_weights_of_a_streamed_file_are_those_of_a_held_one(tmp_path, home, monk
     monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
     surveyed(tmp_path)
     held = released(tmp_path, home, epsilon=3.0)
-    monkeypatch.setattr(tasks.release.release, "HELD_NUMBERS", 10)
+    monkeypatch.setattr("tasks.release.rows.HELD_NUMBERS", 10)
     streamed = released(tmp_path, home, epsilon=3.0 + 1e-12)
     assert isinstance(streamed.plan.sample.rows, StreamedRows)
     assert streamed.estimate == pytest.approx(held.estimate, rel=1e-6)

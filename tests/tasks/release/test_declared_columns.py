@@ -17,8 +17,8 @@ from tasks.errors import SpecError
 from tasks.own_table.file_units import AT_CENTERS
 from tasks.own_table.row_design import ReleaseColumns, row_design
 from tasks.release.record import record_of, write_record
-from tasks.release.release import rows_of
 from tasks.release.request import checked_request, read_request
+from tasks.release.rows import rows_of
 from tasks.report.coefficients import nested_record, text_of
 from tasks.run.datasets import analyst_parquet
 from tests import builders

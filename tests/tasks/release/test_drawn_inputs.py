@@ -27,8 +27,10 @@ from dpalgos.release.noise_source import NoNoise
 from dpalgos.rows.sample import Sample
 from tasks.errors import SpecError
 from tasks.own_table.row_design import RowDesign
-from tasks.release.release import columns_read, plan_release, question_parameters, read_rows
+from tasks.release.question import question_parameters
+from tasks.release.release import plan_release
 from tasks.release.request import read_request
+from tasks.release.rows import columns_read, read_rows
 from tests.builders import declared_column, refused
 from tests.contract.forms import keywords, whose
 from tests.data.ledger.charging import charged

@@ -18,8 +18,8 @@ from data.tables.reading import opened_table
 from data.tables.schema import table_schema
 from data.tables.sources import source_of as source_written
 from tasks.errors import SpecError
-from tasks.release.release import read_rows
 from tasks.release.request import read_request
+from tasks.release.rows import read_rows
 from tasks.study.own_data import checked_data
 from tests.builders import refused
 from tests.own_processes import private_postgres

@@ -22,8 +22,8 @@ from data.tables.streams import StreamedTable
 from dpalgos.core.rows import Rows
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.dask_cluster import own_cluster
-from tasks.release.release import columns_read, read_rows, rows_of
 from tasks.release.request import read_request
+from tasks.release.rows import columns_read, read_rows, rows_of
 from tasks.workers import map_on_workers
 from tests.builders import refused
 from tests.flows.small_project import sentence
@@ -36,7 +36,7 @@ REGRESSION = CONFIG + 'y = "cost"\n[bounds]\ncovariate_bound = 15.0\nresponse_bo
 
 @pytest.fixture(autouse=True)
 def nothing_is_held(monkeypatch):
-    monkeypatch.setattr("tasks.release.release.HELD_NUMBERS", 0)
+    monkeypatch.setattr("tasks.release.rows.HELD_NUMBERS", 0)
 
 
 @pytest.fixture
