@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,7 +13,7 @@ import pandas as pd
 from data.results.summary import summarize
 from dpalgos.survival.curves import SurvivalCurves
 from reports.cells import errors_of, settings_of
-from reports.charts.drawing import CONFIG
+from reports.charts.drawing import CONFIG, Chart
 from reports.charts.lines import LINE_HEIGHT
 from reports.charts.study import StudyChart
 from reports.charts.survival import survival_chart
@@ -22,7 +24,9 @@ from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]
 POINTS_PER_INCH, PNG_PIXELS_PER_INCH = 72, 300
-_ASPECT = 0.55  # height over width of the plot
+_ASPECT, _LEAST_PLOT = 0.55, 0.4  # height of the plot, and its least width, over the width of the figure
+_PER_CHARACTER = 5.0  # points of a title
+_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 _SMALL: dict[str, Any] = {
     "axis": {"labelFontSize": 8, "titleFontSize": 9},
     "legend": {"labelFontSize": 8},
@@ -55,23 +59,42 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, form: Format, inches: fl
     lines = [*[row.line for row in head.ranking.private[:most]], *others]
     rows = chart.chosen(lines)[_COLUMNS]
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
-    drawn = chart.of_lines(lines, focus=lines[0], width=width, height=height)
-    return _in_format(drawn, form), data.encode()
+
+    def drawn(plot: float) -> Chart:
+        return chart.of_lines(lines, focus=lines[0], width=plot, height=height)
+
+    return _in_format(drawn, form, width), data.encode()
 
 
 def draw_curves(curves: SurvivalCurves, form: Format, inches: float) -> tuple[bytes, bytes]:
     """Return the figure of released survival curves, and its data as CSV."""
     width = inches * POINTS_PER_INCH
-    chart = survival_chart(curves, width, max(120, round(_ASPECT * width)))
-    return _in_format(chart, form), curves.frame().map(spreadsheet_text).to_csv(index=False).encode()
+    height = max(120, round(_ASPECT * width))
+    figure = _in_format(lambda plot: survival_chart(curves, plot, height), form, width)
+    return figure, curves.frame().map(spreadsheet_text).to_csv(index=False).encode()
 
 
-def _in_format(chart: dict[str, Any], form: Format) -> bytes:
+def _in_format(chart_of: Callable[[float], Chart], form: Format, width: float) -> bytes:
+    """Return a figure of a width in points; the plot is as wide as what stands next to it leaves room for."""
     import vl_convert
 
     config = {**CONFIG, **{part: {**CONFIG[part], **looks} for part, looks in _SMALL.items()}}
-    svg = vl_convert.vegalite_to_svg(chart, config=config, allowed_base_urls=[])
-    svg = re.sub(r'(<svg[^>]*? width=")[\d.]+', rf"\g<1>{chart['width']:g}", svg, count=1)
+
+    def drawn(plot: float, limit: float) -> tuple[str, float, float]:
+        chart = chart_of(plot)
+        if title := chart.get("title"):  # above the plot and what stands next to it
+            lines = textwrap.wrap(title["text"], round(limit / _PER_CHARACTER))
+            chart = {**chart, "title": {**title, "text": lines, "fontSize": 9, "limit": limit}}
+        svg = vl_convert.vegalite_to_svg(chart, config=config, allowed_base_urls=[])
+        found = _SIZE.search(svg)
+        assert found
+        return svg, float(found[1]), float(found[2])
+
+    _, whole, _ = drawn(width, width)
+    beside = whole - width
+    plot = max(_LEAST_PLOT * width, width - beside)
+    svg, whole, height = drawn(plot, plot + beside)
+    svg = _SIZE.sub(f'width="{width:g}" height="{height * width / whole:g}"', svg, count=1)
     if form == "pdf":
         return bytes(vl_convert.svg_to_pdf(svg))
     if form == "png":

@@ -266,6 +266,11 @@ POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
 def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     svg, data = draw_figure(results, page, "svg", width)
     assert float(POINTS.search(svg.decode())[1]) == pytest.approx(72 * width)
+    shown = re.search(r'width="([\d.]+)" height="([\d.]+)" viewBox="0 0 ([\d.]+) ([\d.]+)"', svg.decode())
+    wide, high, of_drawing, height_of_drawing = map(float, shown.groups())
+    assert wide / high == pytest.approx(of_drawing / height_of_drawing, rel=1e-3)  # no margins
+    cut = re.findall(">([^<]*…)<", svg.decode())
+    assert not cut or width < 4  # the title of a narrow axis
     rows = pd.read_csv(io.BytesIO(data), keep_default_na=False)
     assert {"Zero vector", "Ordinary least squares", "Preconditioned regression, tight"} <= set(rows["line"])
     for name in rows["line"].unique():
