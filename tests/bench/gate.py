@@ -230,8 +230,9 @@ def cells() -> Iterator[GateCell]:
             yield GateCell(group="large", table=name, change="", epsilon=epsilon, size=np.inf, repetitions=6)
 
 
-def chosen_cells(*, quick: bool) -> list[GateCell]:
-    kept = [cell for cell in cells() if cell.group != "narrow" or table(cell.table).group == "linear"]
+def chosen_cells(*, quick: bool, only: str = "") -> list[GateCell]:
+    named = [cell for cell in cells() if only in cell.name]
+    kept = [cell for cell in named if cell.group != "narrow" or table(cell.table).group == "linear"]
     if not quick:
         return kept
     order = sorted(kept, key=lambda cell: (cell.group, digest(cell.name)))
@@ -419,7 +420,7 @@ def signal_facts() -> dict[str, str]:
 
 
 def measured_cells(*, quick: bool, only: str = "") -> dict[str, Errors]:
-    found = {cell.name: measured(cell) for cell in chosen_cells(quick=quick) if only in cell.name}
+    found = {cell.name: measured(cell) for cell in chosen_cells(quick=quick, only=only)}
     return {name: errors for name, errors in found.items() if errors is not None}
 
 
