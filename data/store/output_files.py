@@ -76,16 +76,17 @@ def files_named_by(file: Path) -> Iterator[Path]:
         yield one
         if one.suffix == ".toml":
             with suppress(OSError, ValueError):
-                texts = _texts(tomllib.loads(read_small(one).decode("utf-8-sig")))
+                texts = texts_in(tomllib.loads(read_small(one).decode("utf-8-sig")))
                 todo += [path for text in texts if text and (path := one.parent / text).exists()]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield all texts within the values of a TOML file."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+            yield from texts_in(each)
 
 
 def _identities(source: object) -> Iterator[tuple[_Identity, Path]]:

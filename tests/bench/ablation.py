@@ -13,7 +13,7 @@ import numpy as np
 
 from dpalgos.central.preconditioned import estimator, intercept, plan, steps, whitening
 from dpalgos.models import newton_steps
-from tests.bench.gate import Errors, measured_cells
+from tests.bench.gate import Errors, means_by_group, measured_cells, names_above
 from tests.bench.goals import Measurement
 
 SMALL, MOST = "today/progression//inf/1", 100  # ratios above it are not compared
@@ -50,19 +50,12 @@ def without(part: str, only: str) -> dict[str, Errors]:
 def facts_of_part(whole: dict[str, Errors], other: dict[str, Errors]) -> dict[str, str]:
     """Return the mean ratio of each group, the largest one, and how many cells are above the constant."""
     ratios = {name: other[name].mean / errors.mean for name, errors in whole.items()}
-    groups: dict[str, list[float]] = {}
-    for name, ratio in ratios.items():
-        groups.setdefault(name.split("/")[0], []).append(np.log(ratio))
-    facts = {group: shown(np.exp(np.mean(logs))) for group, logs in groups.items()}
-    return {**facts, "worst": shown(max(ratios.values())), "above": n_above(other)}
+    facts = {group: shown(ratio) for group, ratio in means_by_group(ratios).items()}
+    return {**facts, "worst": shown(max(ratios.values())), "above": str(len(names_above(other)))}
 
 
 def shown(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < MOST else f"> {MOST}"
-
-
-def n_above(found: dict[str, Errors]) -> str:
-    return str(sum(errors.is_above for errors in found.values() if len(errors.constant)))
 
 
 def bench_ablation(small: bool = False) -> Measurement:
@@ -72,7 +65,7 @@ def bench_ablation(small: bool = False) -> Measurement:
         warnings.simplefilter("ignore")  # of seeds, and of columns that noise hides
         whole = measured_cells(quick=False, only=only)
         others = {part: without(part, only) for part in PARTS}
-    facts: dict[str, str] = {"cells": str(len(whole)), "above": n_above(whole)}
+    facts: dict[str, str] = {"cells": str(len(whole)), "above": str(len(names_above(whole)))}
     for part, other in others.items():
         facts |= {f"{part}/{what}": fact for what, fact in facts_of_part(whole, other).items()}
     return Measurement(

@@ -31,7 +31,7 @@ import csv
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -381,16 +381,26 @@ def stored() -> dict[str, float]:
         return {row["cell"]: float(row["error"]) for row in csv.DictReader(file)}
 
 
+def means_by_group(ratios: Mapping[str, float]) -> dict[str, float]:
+    """Return the geometric mean of the ratios of cells, by group of cells."""
+    logs: dict[str, list[float]] = {}
+    for name, ratio in ratios.items():
+        logs.setdefault(name.split("/")[0], []).append(np.log(ratio))
+    return {group: float(np.exp(np.mean(each))) for group, each in logs.items()}
+
+
+def names_above(found: Mapping[str, Errors]) -> list[str]:
+    """Return the cells above the private constant."""
+    return [name for name, errors in found.items() if len(errors.constant) and errors.is_above]
+
+
 def facts_of(found: dict[str, Errors], before: dict[str, float]) -> dict[str, str]:
     """Return the three numbers, means by group, the worst cells, and what is above a limit."""
     ratios = {name: errors.mean / before[name] for name, errors in found.items() if name in before}
-    groups: dict[str, list[float]] = {}
-    for name, ratio in ratios.items():
-        groups.setdefault(name.split("/")[0], []).append(np.log(ratio))
-    facts = {f"mean/{group}": f"{np.exp(np.mean(logs)):.3f}" for group, logs in groups.items()}
+    facts = {f"mean/{group}": f"{ratio:.3f}" for group, ratio in means_by_group(ratios).items()}
     for name in sorted(ratios, key=ratios.__getitem__, reverse=True)[:8]:
         facts[f"worst/{name}"] = f"{ratios[name]:.2f}: {found[name].mean:.3g} for {before[name]:.3g}"
-    above = [name for name, errors in found.items() if len(errors.constant) and errors.is_above]
+    above = names_above(found)
     facts["above the constant"] = f"{len(above)} of {len(found)}"
     for name in above:
         errors = found[name]
@@ -428,15 +438,8 @@ def bench_gate(small: bool = False) -> Measurement:
     """Measure all cells; the smallest size is two cells of one table of scikit-learn."""
     names = ("today/progression//inf/1", "few/progression//14/") if small else ("",)
     found: dict[str, Errors] = {}
-    if small:
-        some = [
-            cell
-            for cell in cells()
-            if cell.table == "progression" and any(cell.name.startswith(name) for name in names)
-        ]
-        found = {cell.name: errors for cell in some if (errors := measured(cell))}
-    else:
-        found = measured_cells(quick=False)
+    for name in names:
+        found |= measured_cells(quick=False, only=name)
     facts, before = facts_of(found, stored()), stored()
     today = [found[name].mean / before[name] for name in found if name.startswith("today") and name in before]
     return Measurement(

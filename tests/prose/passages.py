@@ -9,7 +9,8 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from data.store.output_files import texts_in
 
 _MESSAGE_WORDS = 4  # a shorter string is a key or a label
 _FOUND_BY = 6  # words by which a value is found in its file, perhaps on several lines
@@ -97,18 +98,10 @@ def _of_python(text: str) -> Iterator[Passage]:
 
 def _of_toml(text: str) -> Iterator[Passage]:
     """Yield the values that are sentences or parts of them, such as those that a study's page shows."""
-    for value in _texts(tomllib.loads(text)):
+    for value in texts_in(tomllib.loads(text)):
         if len(re.findall(r"[a-z]{2,}", value)) >= _MESSAGE_WORDS:
             begin = re.search(r"[\s\\]+".join(map(re.escape, value.split()[:_FOUND_BY])), text)
             yield Passage(1 + text.count("\n", 0, begin.start() if begin else 0), value)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
 
 
 def _docstring(node: ast.AST) -> ast.Constant | None:
