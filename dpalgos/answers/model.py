@@ -6,7 +6,6 @@ predictions. They use released numbers only: there are no residuals and no resid
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +24,7 @@ from dpalgos.coefficients import (
     coefficient_names,
     frame_of,
 )
-from dpalgos.errors import InputError, unknown_name
+from dpalgos.errors import InputError, unknown_name, warn
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.release.checks import check_labels, check_probability
@@ -233,7 +232,7 @@ class ReleasedModel(ShowsCoefficients):
             codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=0)[None]
             mean_of = f"{missing.sum()} of {len(rows)} rows"
             what = f"the {self.released.of_responses} of"
-            warnings.warn(why_none(codes, [mean_of], what), UserWarning, stacklevel=3)
+            warn(why_none(codes, [mean_of], what), UserWarning)
         limits = _limits(intervals) + offset
         mean = self.released.family.mean
         lower, middle, upper = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.api import estimate
-from dpalgos.errors import AccuracyWarning, InputError, unknown_name
+from dpalgos.errors import AccuracyWarning, InputError, unknown_name, warn
 from dpalgos.formula.columns import (
     Declared,
     NumberColumn,
@@ -85,7 +84,7 @@ def survival(
     persons = None if user is None else column_of(frame, user, "user")
     curves: SurvivalCurves = _released("survival", formula, frame, columns, persons, **options)
     for caution in curves.cautions:
-        warnings.warn(caution, AccuracyWarning, stacklevel=2)
+        warn(caution, AccuracyWarning)
     return curves
 
 
@@ -131,7 +130,7 @@ def table_one(
     persons = None if user is None else column_of(frame, user, "user")
     table: BaselineTable = _released("table1", formula, frame, columns, persons, **options)
     for caution in table.cautions:
-        warnings.warn(caution, AccuracyWarning, stacklevel=2)
+        warn(caution, AccuracyWarning)
     return table
 
 

@@ -7,7 +7,6 @@ times, or that learn from the private rows without noise. docs/guide/library.md 
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
 from dpalgos.core.estimator import EQUAL
 from dpalgos.core.record import warn_of_hidden
-from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.errors import InputError, PrivacyWarning, warn
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import check_labels, check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
@@ -78,7 +77,7 @@ def check_callers(*, has_weights: bool = False) -> None:
     if in_parallel and not known:
         gaps.append(f"fit is called in parallel, {_NOT_COVERED}")
     for sentence in dict.fromkeys(gaps):
-        warnings.warn(sentence, PrivacyWarning, stacklevel=5)
+        warn(sentence, PrivacyWarning)
 
 
 def _about(owner: BaseEstimator, has_weights: bool) -> Iterator[str]:

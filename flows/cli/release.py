@@ -158,7 +158,10 @@ def _leave_release(sentence: str) -> NoReturn:
 
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
-    """Print the forecast of the intervals from public declarations, and ask whether to charge."""
+    """Print the forecast of the intervals from public declarations, and ask whether to charge.
+
+    With ``--yes --none-expected`` nothing depends on the forecast, and none is computed.
+    """
     from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.coefficients import covered
     from flows.confirm import agrees_to_charge
@@ -167,7 +170,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from tasks.protocol.split import MOST_LIKELY_NONE
 
     request = plan.request
-    if request.own is None or not request.level:
+    if request.own is None or not request.level or (yes and none_expected):
         return
     number, units = request.own.data.units
     foreseen = forecast_release(request)
