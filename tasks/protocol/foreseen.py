@@ -91,7 +91,7 @@ def text_of_forecast(foreseen: ReleaseForecast, *, of_effects: bool) -> str:
 def lines_by_time(cells: SurvivalCells, foreseen: ReleaseForecast) -> dict[str, list[tuple[float, float]]]:
     """Return half-widths of survival by group against time, where there are any."""
     middles = {str(name): middle for name, _, middle, _ in foreseen.terms}
-    places = zip(product(cells.groups, cells.time.periods[1:]), cells.terms, strict=True)
+    places = zip(product(cells.groups, cells.survival.periods[1:]), cells.terms, strict=True)
     lines: dict[str, list[tuple[float, float]]] = {}
     for (group, time), term in places:
         if math.isfinite(middle := middles.get(term, math.nan)):

@@ -113,7 +113,7 @@ def _ratio_record(record: Mapping[str, Any], curves: SurvivalCurves, formula: st
             "model": {
                 **release["model"],
                 "family": HAZARD,
-                "response": numbers.time.name,
+                "response": numbers.survival.name,
                 "references": {curves.group: curves.groups[0]},
             },
             "nested_note": f"Hazard ratios follow from the released curves ({release['model']['formula']}).",
