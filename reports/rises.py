@@ -23,7 +23,7 @@ def rises_of(errors: pd.DataFrame, page: StudyPage) -> list[str]:
     Repetitions at two ε count as independent, although they share their rows.
     """
     rows = errors[(errors["role"] == "private") & errors["answered"] & (errors["epsilon"] < LIMIT)]
-    found = []
+    sentences = []
     symbols = {"epsilon": "ε", "n": page.axis.rows_symbol}
     for column, fixed in (("epsilon", "n"), ("n", "epsilon")):
         line = rows.groupby([*_SAME, fixed], dropna=False, sort=False).ngroup()
@@ -39,5 +39,5 @@ def rises_of(errors: pd.DataFrame, page: StudyPage) -> list[str]:
             at = f"{symbols[fixed]} = {setting(getattr(more, fixed))}"
             step = " to ".join(setting(getattr(row, column)) for row in (less, more))
             change = f"{num(less.mean)} to {num(more.mean)} from {symbols[column]} = {step}"
-            found.append(f"{comma(more.label, panel, at)}: {change}")
-    return found
+            sentences.append(f"{comma(more.label, panel, at)}: {change}")
+    return sentences

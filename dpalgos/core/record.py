@@ -36,8 +36,8 @@ def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> l
     sentences = []
     helps = "Narrower public bounds, fewer columns, more rows or a larger ε would help."
     if hidden:
-        what = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
-        sentences.append(f"Privacy noise hides {what}. {helps}")
+        coefficients = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
+        sentences.append(f"Privacy noise hides {coefficients}. {helps}")
     elif hidden is None and (unresolved := int(np.max(notes.get(UNRESOLVED, 0)))):
         directions = "a direction" if unresolved == 1 else f"{unresolved} directions"
         sentences.append(f"Privacy noise dominates {directions} of the columns. {helps}")

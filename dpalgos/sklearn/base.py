@@ -235,11 +235,11 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         return result
 
     def _names(self) -> list[str]:
-        given = getattr(self, "feature_names_in_", None)
-        if given is None:
+        feature_names = getattr(self, "feature_names_in_", None)
+        if feature_names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
         coded = level_columns(self.levels_)
-        return [column for name in given for column in coded.get(name, (str(name),))]
+        return [column for name in feature_names for column in coded.get(name, (str(name),))]
 
     @property
     def risk_(self) -> AttackRisk:
@@ -282,10 +282,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             f"units ({', '.join(units)})" if units else "units",
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
-        asked = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
+        budget = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
         risk = self.risk_.sentence
         remarks = [
-            guarantee_of(self.risk_.unit, *asked, seeded=self._result.about.seeded),
+            guarantee_of(self.risk_.unit, *budget, seeded=self._result.about.seeded),
             f"{risk[0].upper()}{risk[1:]}.",
             f"Public: {', '.join(public)}.",
             *([self._interval_about] if self._interval_about else []),

@@ -86,9 +86,9 @@ def _in_format(chart_of: Callable[[float], Chart], form: Format, width: float) -
             lines = textwrap.wrap(title["text"], round(limit / _PER_CHARACTER))
             chart = {**chart, "title": {**title, "text": lines, "fontSize": 9, "limit": limit}}
         svg = vl_convert.vegalite_to_svg(chart, config=config, allowed_base_urls=[])
-        found = _SIZE.search(svg)
-        assert found
-        return svg, float(found[1]), float(found[2])
+        size = _SIZE.search(svg)
+        assert size
+        return svg, float(size[1]), float(size[2])
 
     _, whole, _ = drawn(width, width)
     beside = whole - width

@@ -124,9 +124,9 @@ def _tables(page: StudyPage, errors: pd.DataFrame, head: PageHeadline) -> list[P
         known = nearest.get((where.panel, where.delta_rule))
         if known is None or near < known[0]:
             nearest[where.panel, where.delta_rule] = near, where
-    found = []
+    tables = []
     for _, where in nearest.values():
         x = size_at(rows_at(errors, where), page)
         if x is not None:
-            found.append(method_table(page, errors, where, x))
-    return found
+            tables.append(method_table(page, errors, where, x))
+    return tables

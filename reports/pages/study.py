@@ -81,7 +81,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
-    shown: dict[str, Any] = {
+    content: dict[str, Any] = {
         "page": page,
         "head": head,
         "layout": layout,
@@ -98,11 +98,11 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         charts=layout.pictures.live,
         script=f"../{SCRIPT}",
         sections=sections,
-        **shown,
+        **content,
     )
     files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
     warning = ". ".join(filter(None, [banner(page.data_source), page.warning, trial]))
-    files["methods.html"] = render_page("pages/methods.jinja", sections=methods, banner=warning, **shown)[0]
+    files["methods.html"] = render_page("pages/methods.jinja", sections=methods, banner=warning, **content)[0]
     for card in page.data_cards:
         warning = banner(card.read["data_source"]) or page.warning
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]

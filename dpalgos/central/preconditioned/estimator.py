@@ -369,8 +369,8 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator, CountBound):
         return rows.by_replicate(family.identified(self.coefficients(rows.by_column(coef))))
 
 
-def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
-    spend.keep_interval(found.after_offset() if numbers.has_offset else found)
+def _keep_interval(spend: Spend, numbers: Numbers, interval: Interval) -> None:
+    spend.keep_interval(interval.after_offset() if numbers.has_offset else interval)
 
 
 def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
@@ -475,9 +475,9 @@ def _released_steps(
             unit = origin.unit if family.is_linear else start.unit
             candidates = score_candidates(numbers, unit, state.threshold)
             target = clipped_scores(numbers)
-            found = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
+            place = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
             # Candidates of later searches are near to the threshold before.
-            threshold, largest = float(candidates[found]), largest or candidates[-1]
+            threshold, largest = float(candidates[place]), largest or candidates[-1]
             spend.note(SCORES_BEYOND, threshold >= largest)
             state = state._replace(threshold=max(threshold, numbers.root * start.least))
             clipped_share = target / numbers.n_rows

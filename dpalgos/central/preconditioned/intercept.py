@@ -258,11 +258,11 @@ def with_released_total(spend: Spend, rows: Rows, largest: float, max_weight: fl
     count, has_weights = rows.n, max_weight is not None
     width = largest + _CLIPPED_PART * has_weights
     released = spend(WEIGHT, mean_within(rows, values, width))
-    std, found = float(released.std), released.value
-    mean = min(max(float(found[0]), std, 1 / count), 1.0)
+    std, means = float(released.std), released.value
+    mean = min(max(float(means[0]), std, 1 / count), 1.0)
     spend.note(UNSURE_WEIGHT, std > _SURE_WEIGHT * mean)
     if has_weights:
-        spend.note(CLIPPED_WEIGHTS, float(found[1]) - _NORMAL * std > _CLIPPED_PART * _MOST_CLIPPED * mean)
+        spend.note(CLIPPED_WEIGHTS, float(means[1]) - _NORMAL * std > _CLIPPED_PART * _MOST_CLIPPED * mean)
     return rows.with_total(mean * count)
 
 
