@@ -1,7 +1,6 @@
 """`estimate`: the function that runs every estimator."""
 
 import math
-import warnings
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.coefficients import SEEDED
 from dpalgos.core.record import Record, cautions
 from dpalgos.core.spend import Spend
-from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning
+from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning, warn
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.result import AnswerFacts, Result
@@ -235,41 +234,37 @@ def _warn(estimator: Estimator, sample: Sample, result: Result) -> None:
     """Warn of seeded noise, an ε or δ that protects nobody, few rows, and what released numbers show."""
     about, delta, d = result.about, result.delta, sample.n_features
     if about.seeded:
-        warnings.warn(
+        warn(
             f"{SEEDED}. Anybody who knows the seed can subtract the noise; use seeds in studies and tests "
             "only. For a private result, leave random_state out, or pass rng=np.random.default_rng()",
             SeededNoiseWarning,
-            stacklevel=3,
         )
     is_of_people = sample.user_codes is not None  # how many rows they have is private
     n = int((sample.n_users if is_of_people else sample.n_rows).min())
     if estimator.relation is not None:
         epsilon, people, unit = about.epsilon, about.n, about.unit
         if epsilon > _LARGEST_EPSILON:
-            warnings.warn(
+            warn(
                 f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "
                 f"neighboring datasets with odds of e^{epsilon:g} to 1",
                 PrivacyWarning,
-                stacklevel=3,
             )
         if delta * people >= 1:
-            warnings.warn(
+            warn(
                 f"delta = {delta:g} is at least 1/{people}, one over the number of {unit}s: publishing one "
                 f"{unit} drawn at random would satisfy it; choose e.g. delta = 1/{people}**2",
                 PrivacyWarning,
-                stacklevel=3,
             )
     dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
     if estimator.task in ("linear_regression", "glm") and dense and n < d:
-        warnings.warn(
+        warn(
             f"X has fewer {'users' if is_of_people else 'rows'} ({n}) than columns ({d}), and many "
             "coefficients fit equally well; use more rows, fewer columns or an estimator with sparsity",
             UserWarning,
-            stacklevel=3,
         )
     hidden = None if result.hidden is None else ()  # with intervals, those who know the names warn
     for caution in cautions(result.diagnostics, hidden):
-        warnings.warn(caution, AccuracyWarning, stacklevel=3)
+        warn(caution, AccuracyWarning)
 
 
 def replicate_generators(rng: object, replicates: object) -> list[np.random.Generator]:

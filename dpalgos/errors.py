@@ -1,6 +1,8 @@
 """The exception for errors that a caller can correct."""
 
 import difflib
+import inspect
+import warnings
 from collections.abc import Iterable
 from numbers import Number
 
@@ -26,6 +28,17 @@ class SeededNoiseWarning(PrivacyWarning):
 
 class AccuracyWarning(UserWarning):
     """Released numbers show that an estimate may be far off; see :attr:`dpalgos.Result.cautions`."""
+
+
+_OF_LIBRARIES = ("dpalgos", "sklearn", "joblib")  # which a warning passes through
+
+
+def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the caller's code: the nearest one outside this library and scikit-learn."""
+    frame, level = inspect.currentframe(), 1
+    while frame and str(frame.f_globals.get("__name__")).partition(".")[0] in _OF_LIBRARIES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, category, stacklevel=level)
 
 
 def shown(value: object) -> str:

@@ -1,6 +1,5 @@
 """Intervals of the coordinates of an estimate, from released and public numbers alone."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
@@ -8,6 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy
 
+from dpalgos.errors import warn
 from dpalgos.typing import FloatArray
 
 CLIPPED = "clipping may have biased it by more than its half-width"
@@ -173,9 +173,8 @@ def warn_of_none(ends: FloatArray | None, intervals: Interval | None, names: Seq
         return
     codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=None)
     helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if codes >> k & 1]
-    warnings.warn(
+    warn(
         f"{why_none(intervals.codes, names) or 'no interval'}; what would help: "
         f"{'; '.join(dict.fromkeys(helps)) or _HELPS[FEW]}",
         UserWarning,
-        stacklevel=4,
     )

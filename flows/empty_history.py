@@ -22,14 +22,14 @@ _DIGEST = ".sha256"
 
 def start_history(file: Path) -> None:
     """Copy the empty database to a file of a new home; without one, the server makes its own."""
-    kept, part = _kept(), file.with_name(f"{file.name}.{os.getpid()}")
+    template, part = _kept(), file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        if not _fits(kept):
-            _keep(kept)
+        if not _fits(template):
+            _keep(template)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for journal in ("-wal", "-shm"):  # of a history that was moved away: SQLite would replay them
             file.with_name(file.name + journal).unlink(missing_ok=True)
-        shutil.copyfile(kept, part)
+        shutil.copyfile(template, part)
         part.chmod(0o600)
         part.replace(file)
     except (OSError, subprocess.SubprocessError):
@@ -42,28 +42,28 @@ def _kept() -> Path:
     return Path(sys.prefix) / "share" / "dpcost" / f"prefect-{version('prefect')}.db"
 
 
-def _fits(kept: Path) -> bool:
+def _fits(template: Path) -> bool:
     """Return whether the kept database is whole: a crash, or a full disk, may leave a part of it."""
-    stated = kept.with_name(kept.name + _DIGEST)
-    return kept.exists() and stated.exists() and stated.read_text() == _digest(kept)
+    stated = template.with_name(template.name + _DIGEST)
+    return template.exists() and stated.exists() and stated.read_text() == _digest(template)
 
 
-def _keep(kept: Path) -> None:
+def _keep(template: Path) -> None:
     """Let Prefect's own command make an empty database, and keep it with its digest."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=kept.parent) as folder:
-        made = Path(folder) / "prefect.db"
+    template.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=template.parent) as folder:
+        database = Path(folder) / "prefect.db"
         others = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         own = {
             "PREFECT_HOME": folder,
-            "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{made}",
+            "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
             **NO_ANALYTICS,
         }
         subprocess.run(_UPGRADE, env=others | own, cwd=folder, capture_output=True, check=True, timeout=300)
         digest = Path(folder) / "digest"
-        digest.write_text(_digest(made))
-        made.replace(kept)
-        digest.replace(kept.with_name(kept.name + _DIGEST))
+        digest.write_text(_digest(database))
+        database.replace(template)
+        digest.replace(template.with_name(template.name + _DIGEST))
 
 
 def _digest(file: Path) -> str:

@@ -37,13 +37,13 @@ class Guarded:
         headers = dict(pairs)
         origins = {"", *(f"http://{each}" for each in self._hosts)}
         is_own = headers.get("host", "") in self._hosts and headers.get("origin", "") in origins
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+        token = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
         # Pair by pair: cookies of other programs on this machine may have any form.
         cookies = (each.strip() for name, text in pairs if name == "cookie" for each in text.split(";"))
         values = [
             value for name, _, value in (each.partition("=") for each in cookies) if name == self._cookie
         ]
-        tokens = given, *values
+        tokens = token, *values
         knows = [secrets.compare_digest(each.encode(), self.token.encode()) for each in tokens]
         if not is_own or not any(knows):
             await self._refuse(scope, send)

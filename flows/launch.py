@@ -153,8 +153,8 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
         page = finished_report(study, options)
         if page is None:
             return studies[n_shown:]
-        made = read_json(page.with_name(MANIFEST))["blocks"]
-        say(f"{blocks(sum(made.values()))}, all from the cache")
+        block_counts = read_json(page.with_name(MANIFEST))["blocks"]
+        say(f"{blocks(sum(block_counts.values()))}, all from the cache")
         write_index(page.parents[1])
         print_headline(page)
     return ()
@@ -181,8 +181,10 @@ def _compute(
         def run() -> Any:
             with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
                 if again:
-                    asked = {"task": again.task, "cell": again.cell, "out": options.out}
-                    return flows.rerun(studies[0], **asked, offline=options.offline, return_state=True)
+                    rerun_parameters = {"task": again.task, "cell": again.cell, "out": options.out}
+                    return flows.rerun(
+                        studies[0], **rerun_parameters, offline=options.offline, return_state=True
+                    )
                 if len(studies) == 1:
                     return flows.study(studies[0], options, return_state=True)
                 return flows.studies(list(studies), options, return_state=True)

@@ -91,9 +91,9 @@ def refuse_other_files() -> None:
     """Refuse files that set more than is allowed; call it after this program has set its own."""
     from prefect.settings import get_current_settings
 
-    found = get_current_settings().to_environment_variables(exclude_unset=True)
+    variables = get_current_settings().to_environment_variables(exclude_unset=True)
     if wrong := sorted(
-        each for each in found if each not in os.environ and not each.startswith(FROM_OUTSIDE)
+        each for each in variables if each not in os.environ and not each.startswith(FROM_OUTSIDE)
     ):
         raise ServerError(
             "a file of Prefect's settings (a profile, or prefect.toml, pyproject.toml, .env of this folder) "

@@ -64,8 +64,8 @@ def finished(study: str, futures: Sequence["PrefectFuture[T]"], work: Sequence[f
             bar.set_postfix_str(rest, refresh=False)
             bar.update()
     bar.close()
-    found = f" ({n_stored} from the cache)" if n_stored else ""
-    took = f"{blocks(n)}{found}, {time.monotonic() - _run_began:.0f} s"
+    from_cache = f" ({n_stored} from the cache)" if n_stored else ""
+    took = f"{blocks(n)}{from_cache}, {time.monotonic() - _run_began:.0f} s"
     say(f"{study}: {blocks(n)}, all from the cache" if n_stored == n else f"{study}: {took}")
     results = [future.result() for future in futures]
     states: list[Any] = [future.state for future in futures]
@@ -80,12 +80,12 @@ def _repeated(line: Callable[[], tuple[int, str]]) -> Iterator[None]:
     over = threading.Event()
 
     def repeat() -> None:
-        shown, silent = -1, 0
+        last_number, silent = -1, 0
         while not over.wait(_SECONDS_BETWEEN_LINES):
             number, sentence = line()
             silent += 1
-            if number != shown or silent * _SECONDS_BETWEEN_LINES >= _SECONDS_OF_SILENCE:
-                shown, silent = number, 0
+            if number != last_number or silent * _SECONDS_BETWEEN_LINES >= _SECONDS_OF_SILENCE:
+                last_number, silent = number, 0
                 say(sentence)
                 log_in_run(sentence)
 

@@ -165,8 +165,8 @@ def _charge_table(plan: PlanFile, registration: Registration) -> PageTable:
     for charge in registration.all_charges:
         name = charge.reserve.partition("/")[2]
         state = "reserved" if charge.state == RESERVED else "released" if charge.answer else "estimate lost"
-        what = state if name in names else f"{state}; not in the plan any more"
-        rows.append([name, charge.charged[:19].replace("T", " "), f"{charge.epsilon:.4g}", what])
+        state_text = state if name in names else f"{state}; not in the plan any more"
+        rows.append([name, charge.charged[:19].replace("T", " "), f"{charge.epsilon:.4g}", state_text])
     spent = f"{spent_epsilon(registration.all_charges, plan.plan.delta):.4g}"
     rows.append([f"all together, at δ = {plan.plan.delta:g}", "", spent, ""])
     return PageTable(["Question", "charged (UTC)", "ε", ""], rows, "All charges of the plan", stacked=True)

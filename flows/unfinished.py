@@ -24,10 +24,10 @@ _SILENT = "It sends no heartbeat."
 
 def all_of(read: Callable[..., list[Any]], **filters: Any) -> list[Any]:
     """Return everything that a method of Prefect's client reads; the server returns one page at a time."""
-    found = list[Any]()
-    while more := read(**filters, offset=len(found)):
-        found += more
-    return found
+    items = list[Any]()
+    while more := read(**filters, offset=len(items)):
+        items += more
+    return items
 
 
 def deployments_of(client: Any, tag: str = "") -> list[Any]:

@@ -173,9 +173,9 @@ def size_at(rows: Sequence[Row], page: StudyPage) -> float | None:
     return nearest_value(private, float(page.headline["n"]))
 
 
-def nearest_value(values: Iterable[float], wanted: float) -> float | None:
+def nearest_value(values: Iterable[float], target: float) -> float | None:
     """Return the value whose logarithm is nearest to that of the wanted one, the smaller of two."""
-    return min(map(float, values), key=lambda v: (round(abs(math.log(v / wanted)), 9), v), default=None)
+    return min(map(float, values), key=lambda v: (round(abs(math.log(v / target)), 9), v), default=None)
 
 
 def repetitions(errors: pd.DataFrame) -> tuple[int, int]:

@@ -47,9 +47,9 @@ def page_cells(summary: pd.DataFrame, results: pd.DataFrame, page: StudyPage) ->
     if page.axis.column == "n" and page.metric in _POWERS:
         errors = errors_of(cells, page)
         for panel, part in errors[errors["answered"]].groupby("panel", sort=False):
-            found = _as_for_new_samples(list(part.itertuples()), page, moves)
-            if found:
-                cells.loc[list(found), _NUMBERS] = np.array(list(found.values()))
+            new_numbers = _as_for_new_samples(list(part.itertuples()), page, moves)
+            if new_numbers:
+                cells.loc[list(new_numbers), _NUMBERS] = np.array(list(new_numbers.values()))
                 converted |= {str(panel)}
         cells["error"] = cells["se"].where(np.isfinite(cells["se"]), np.inf)
     return PageCells(cells, moves, converted)
@@ -96,7 +96,7 @@ def _as_for_new_samples(
             known[row.x], base[row.x] = of_row, row  # the best one of each size
     if not sizes or len(known) < len(sizes):
         return {}
-    found: dict[int, tuple[float, float, float, float]] = {}
+    by_row: dict[int, tuple[float, float, float, float]] = {}
     moved: dict[str, np.ndarray] = {}
     for row in rows:
         if row.role == "zero" or row.x not in known:
@@ -106,9 +106,9 @@ def _as_for_new_samples(
         mean, low, high = (max(v**power + less, 0.0) ** (1 / power) for v in (row.mean, row.low, row.high))
         own = moves[row.cell] * row.mean ** (power - 1) - moves[e.cell] * e.mean ** (power - 1) + of_sample
         moved[row.cell] = own / (mean ** (power - 1) or math.nan)
-        found[row.Index] = mean, standard_error(moved[row.cell]), low, high
+        by_row[row.Index] = mean, standard_error(moved[row.cell]), low, high
     moves |= moved
-    return found
+    return by_row
 
 
 def _new_sample(

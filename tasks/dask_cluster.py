@@ -71,10 +71,10 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
     """
     check_workers(scheduler)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
-    what = f"the Dask scheduler at {scheduler}"
+    name = f"the Dask scheduler at {scheduler}"
     try:
         with (
-            watched(what, lambda: _answers(scheduler), when_lost, after=_LOST_AFTER),
+            watched(name, lambda: _answers(scheduler), when_lost, after=_LOST_AFTER),
             _connected(scheduler) as client,
         ):
             count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
@@ -82,7 +82,7 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
                 yield
     except Exception:
         if not _answers(scheduler):
-            when_lost(f"{what} is gone")
+            when_lost(f"{name} is gone")
         raise
 
 
@@ -129,16 +129,16 @@ def _hung(worker: str, seconds: float) -> str:
 
 def _within(seconds: float, function: Callable[[], T]) -> T | None:
     """Return what a function returns within so many seconds; None if it takes longer, and goes on alone."""
-    found: Future[T] = Future()
+    future: Future[T] = Future()
 
     def call() -> None:
         try:
-            found.set_result(function())
+            future.set_result(function())
         except Exception as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=call, daemon=True).start()
-    return found.result() if wait([found], seconds).done else None
+    return future.result() if wait([future], seconds).done else None
 
 
 def _answers(scheduler: str) -> bool:

@@ -88,8 +88,8 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
     """
     name, rows_read = dataset.name, frames.shape[1]
     faulty = np.flatnonzero(~np.isfinite(frames).all(axis=0))
-    kept = np.delete(frames, faulty, axis=1) if len(faulty) else frames
-    if others := int((~np.isin(kept[-1], (0, 1))).sum()):
+    usable = np.delete(frames, faulty, axis=1) if len(faulty) else frames
+    if others := int((~np.isin(usable[-1], (0, 1))).sum()):
         raise CorruptSource(
             f"{name}: the label {dataset.label!r} must be 0 or 1, it is not in {others:,} rows; get the file "
             "again"
@@ -102,14 +102,14 @@ def _usable(dataset: Dataset, frames: Matrix, published: int) -> tuple[Matrix, t
         dropped[f"{kind} {names[place]}"] += 1
     repairs = tuple(Repair(reason, count) for reason, count in dropped.items())
     require_few_dropped(name, "rows", repairs, rows_read)
-    features = kept[:-1].reshape(dataset.n_boids, len(dataset.columns), -1)
+    features = usable[:-1].reshape(dataset.n_boids, len(dataset.columns), -1)
     bounds = [(np.float32(column.lower), np.float32(column.upper)) for column in dataset.columns]
     outside = (
         ((values < low) | (values > high)).sum()
         for values, (low, high) in zip(features.swapaxes(0, 1), bounds, strict=True)
     )
     require_none_outside(dataset, outside, "entries")
-    return kept, repairs
+    return usable, repairs
 
 
 def _simulated(dataset: Dataset, n_rows: int, seed: int) -> Iterator[Matrix]:
@@ -206,9 +206,9 @@ def to_parquet(
             f"{fault}; the download is kept, and `dpcost ingest {dataset.name} --again` fetches another one"
         ) from None
     if dropped := [each for each in ref.repairs if each.done == LEFT_OUT]:
-        what = "people left out" if isinstance(ref, GenotypeRef) else "rows dropped"
+        lost_units = "people left out" if isinstance(ref, GenotypeRef) else "rows dropped"
         n_dropped = ref.rows_read - ref.n_rows
-        _log.warning("%s: %d %s (%s)", ref.name, n_dropped, what, describe_repairs(dropped))
+        _log.warning("%s: %d %s (%s)", ref.name, n_dropped, lost_units, describe_repairs(dropped))
     ref = replace(ref, sha256=sha256_file(path))
     keep_reference(ref)
     return ref

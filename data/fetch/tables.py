@@ -95,11 +95,11 @@ def _numbers_and_faults(
     }
 
 
-def require_published(name: str, what: str, found: int, published: int) -> None:
+def require_published(name: str, what: str, counted: int, published: int) -> None:
     """Refuse another number of rows, people or SNPs than was published; 0 if that is not known."""
-    if published not in (0, found):
+    if published not in (0, counted):
         raise CorruptSource(
-            f"{name}: the file has {found:,} {what}, {published:,} were published; get the file again"
+            f"{name}: the file has {counted:,} {what}, {published:,} were published; get the file again"
         )
 
 

@@ -34,10 +34,10 @@ def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
     """Open one file of a ``.zip``, from any of its folders; a damaged one raises the errors of `zipfile`."""
     name = PurePosixPath(member).name
     with zipfile.ZipFile(archive) as opened:
-        found = [each for each in opened.namelist() if PurePosixPath(each).name == name]
-        if not found:
+        members = [each for each in opened.namelist() if PurePosixPath(each).name == name]
+        if not members:
             raise CorruptSource(f"{archive.name} holds no file {name}; get the archive again")
-        with opened.open(found[0]) as stream:
+        with opened.open(members[0]) as stream:
             yield stream  # type: ignore[misc]  # a ZipExtFile reads like any binary file
 
 

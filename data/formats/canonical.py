@@ -264,8 +264,8 @@ def _moment(text: str) -> str | None:
             moment -= shift
         except OverflowError:
             return None
-    shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S")
-    return f"{shown}.{fraction.rstrip('0')}".rstrip(".")
+    seconds = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S")
+    return f"{seconds}.{fraction.rstrip('0')}".rstrip(".")
 
 
 def _duration(value: timedelta | str) -> str:

@@ -55,10 +55,15 @@ def labeled_cohort(
             "genotypes; use the labels of the same people"
         )
     labels = [label_of.get(person, "") for person in people]
-    kept = np.array([label != "" for label in labels])
-    without = len(people) - int(kept.sum())
+    is_labeled = np.array([label != "" for label in labels])
+    without = len(people) - int(is_labeled.sum())
     repairs = (Repair("person without a label", without, "person"),) if without else ()
-    names = tuple(np.array(people)[kept].tolist())
+    names = tuple(np.array(people)[is_labeled].tolist())
     return Cohort(
-        names, tuple(filter(None, labels)), snps, calls[:, kept] if without else calls, len(people), repairs
+        names,
+        tuple(filter(None, labels)),
+        snps,
+        calls[:, is_labeled] if without else calls,
+        len(people),
+        repairs,
     )

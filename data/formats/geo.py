@@ -117,5 +117,5 @@ def _incomplete(path: Path) -> DamagedFile:
 
 
 def _label(characteristics: str, phrases: Sequence[str]) -> str:
-    found = [phrase for phrase in phrases if phrase in characteristics]
-    return found[0] if len(found) == 1 else ""
+    labels = [phrase for phrase in phrases if phrase in characteristics]
+    return labels[0] if len(labels) == 1 else ""

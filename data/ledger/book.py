@@ -88,15 +88,15 @@ class Book:
             for row in self._budgets
         ]
 
-    def charges(self, **wanted: str) -> list[Charge]:
+    def charges(self, **values: str) -> list[Charge]:
         """Return the charges with given values (``dataset``, ``question``), in order."""
-        return [_charge_of(row) for row in self._rows(CHARGES, **wanted)]
+        return [_charge_of(row) for row in self._rows(CHARGES, **values)]
 
     def charges_of(self, question: Question) -> list[Charge]:
         """Return the charges of a question, of which the rows must be as they were written."""
         of_table = {} if question.exact else {"content": question.content}
-        asked = canonical_json(question.request)
-        rows = self._rows(CHARGES, dataset=question.dataset, asked=asked, **of_table)
+        request = canonical_json(question.request)
+        rows = self._rows(CHARGES, dataset=question.dataset, asked=request, **of_table)
         self._require_links(rows)
         return [_charge_of(row) for row in rows]
 
@@ -182,11 +182,11 @@ class Book:
         row = self.connection.execute(last).mappings().first()
         return dict(row) if row else None
 
-    def _rows(self, table: sa.Table, **wanted: object) -> list[dict[str, Any]]:
+    def _rows(self, table: sa.Table, **values: object) -> list[dict[str, Any]]:
         if self.connection is None:
             return []
         columns = [table.c[name] for name in columns_of(self.connection, table)]
-        chosen = sa.select(*columns).where(*(table.c[name] == value for name, value in wanted.items()))
+        chosen = sa.select(*columns).where(*(table.c[name] == value for name, value in values.items()))
         return [dict(row) for row in self.connection.execute(chosen.order_by(table.c.number)).mappings()]
 
     def verify(self, noted: str | None = None) -> VerifyReport:
@@ -261,10 +261,10 @@ def _row_of(charge: Charge) -> dict[str, Any]:
 
 
 def _charge_of(row: Row) -> Charge:
-    asked, facts = (json.loads(row[name]) for name in ("asked", "facts"))
+    request, facts = (json.loads(row[name]) for name in ("asked", "facts"))
     pure_epsilon = float("inf") if row["pure_epsilon"] is None else row["pure_epsilon"]
     return Charge(
-        question=Question(row["dataset"], row["content"], **asked),
+        question=Question(row["dataset"], row["content"], **request),
         attempt=row["attempt"],
         cost=PrivacyCost(row["rho"], pure_epsilon, row["failure"], row["unit"], facts),
         charged=row["charged"],

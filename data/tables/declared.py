@@ -176,9 +176,9 @@ class DeclaredReader(PartReader):
         if faults:
             raise DataError(f"{path}: {numbered(faults)}")
 
-    def _other_users(self, found: int) -> list[str]:
+    def _other_users(self, counted: int) -> list[str]:
         """Return the fault of another number of users than the declared one."""
-        return _other_size("users", found, self._declaration.n_users)
+        return _other_size("users", counted, self._declaration.n_users)
 
     @property
     def _lacks_cells(self) -> bool:
@@ -254,7 +254,7 @@ class DeclaredReader(PartReader):
 
     def _fill(self, values: Mapping[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.bool_]:
         """Impute missing cells in place; return which rows lack none now, except those that are counted."""
-        kept = np.ones(len(next(iter(values.values()))), dtype=bool)
+        is_complete = np.ones(len(next(iter(values.values()))), dtype=bool)
         for column in self._columns:
             if column.name in self._counted_missing:
                 continue
@@ -263,9 +263,9 @@ class DeclaredReader(PartReader):
             if column.impute is not None:
                 numbers[gap] = column.imputed
             else:
-                self._missing[column.name] += int((gap & kept).sum())
-                kept &= ~gap
-        return kept
+                self._missing[column.name] += int((gap & is_complete).sum())
+                is_complete &= ~gap
+        return is_complete
 
 
 def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
@@ -286,8 +286,8 @@ def _faults_of(column: Column, numbers: npt.NDArray[np.float64]) -> Iterator[str
     if np.isinf(numbers).any():
         yield f"text, a truth value or infinity in number column {column.name!r}"
     outside = numbers[_outside(column, numbers)]
-    for side, found in (("below", outside < column.lower), ("above", outside > column.upper)):
-        if found.any():
+    for side, is_outside in (("below", outside < column.lower), ("above", outside > column.upper)):
+        if is_outside.any():
             codes = column.cut_codes(below=side == "below", above=side == "above")
             question = f" (is one of {codes} a code for missing?)" if codes else ""
             yield f"column {column.name!r} is {side} its declared bounds{question}"

@@ -94,8 +94,10 @@ class FileMarks:
         if self._is_declared and pc.any(pc.and_not(marked, fits)).as_py():
             self._unclear.add(name)
         for mark in ".," if self._is_open else "":
-            found = column.filter(pc.and_(marked, pc.match_substring(column, mark)))
-            self._kinds[name, mark].update(pc.match_substring_regex(found, _EITHER).unique().to_pylist())
+            marked_texts = column.filter(pc.and_(marked, pc.match_substring(column, mark)))
+            self._kinds[name, mark].update(
+                pc.match_substring_regex(marked_texts, _EITHER).unique().to_pylist()
+            )
         plain = pc.replace_substring_regex(column, self._between, "") if self._between else column
         return pc.if_else(fits, pc.replace_substring(plain, self._decimal, "."), column)
 

@@ -75,8 +75,8 @@ def cells_of(path: Source, batch: CanonicalBatch, name: str, levels: Collection[
         raise DataError(f"{path}: lists or records in column {name!r}; keep numbers and text only") from None
 
 
-def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
-    if absent := [repr(name) for name in wanted if name not in names]:
+def require_columns(path: Source, names: Sequence[str], required: Sequence[str], advice: str) -> None:
+    if absent := [repr(name) for name in required if name not in names]:
         raise DataError(f"{path} lacks the column{'s' * (len(absent) > 1)} {', '.join(absent)}; {advice}")
 
 

@@ -68,20 +68,30 @@ class AttackRisk:
         return {prior: self.posterior(prior) for prior in PRIORS}
 
     @property
-    def sentence(self) -> str:
-        """One sentence that names the unit."""
-        if self.log_odds == inf:
-            return f"nothing limits what an attacker who knows all other {self.unit}s can learn about one"
+    def attacker(self) -> str:
+        """Who learns what, up to the bounds: the beginning of :attr:`sentence`."""
+        return (
+            f"an attacker who knows all other {self.unit}s can raise the probability of a hypothesis about "
+            f"one {self.unit} at most"
+        )
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words: the end of :attr:`sentence`."""
         beliefs = ", ".join(f"{_percent(p)} to {_percent(q)}" for p, q in self.posteriors.items())
         tests = ", ".join(
             f"{_percent(true)} at a false positive rate of {_percent(false)}"
             for false, true in self.true_positive_rate.items()
         )
         except_for = f" (except with probability {self.delta:.2g})" if self.delta else ""
-        return (
-            f"an attacker who knows all other {self.unit}s can raise the probability of a hypothesis about "
-            f"one {self.unit} at most from {beliefs}{except_for}; a test of it has a power of at most {tests}"
-        )
+        return f"from {beliefs}{except_for}; a test of it has a power of at most {tests}"
+
+    @property
+    def sentence(self) -> str:
+        """One sentence that names the unit."""
+        if self.log_odds == inf:
+            return f"nothing limits what an attacker who knows all other {self.unit}s can learn about one"
+        return f"{self.attacker} {self.bounds}"
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data, with text as keys."""

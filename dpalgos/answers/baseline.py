@@ -277,16 +277,16 @@ class BaselineTable:
     @property
     def cautions(self) -> list[str]:
         """Warnings about variables with values outside their public bounds, one sentence each."""
-        found: dict[str, None] = {}
+        clipped_names: dict[str, None] = {}
         for k in range(len(self.groups)):
             size, v = self._size(k)
             for each, sums in zip(self.variables, self._sums(k), strict=True):
                 if not each.levels and size > 0 and _Number(sums, size, v, self.noise_std).is_clipped:
-                    found[each.name] = None
+                    clipped_names[each.name] = None
         return [
             f"Values of {name} are outside its public bounds. Where they are many, it has no mean and no "
             "standard deviation. Wider bounds would help."
-            for name in found
+            for name in clipped_names
         ]
 
     @property

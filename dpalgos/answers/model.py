@@ -6,7 +6,6 @@ predictions. They use released numbers only: there are no residuals and no resid
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +24,7 @@ from dpalgos.coefficients import (
     coefficient_names,
     frame_of,
 )
-from dpalgos.errors import InputError, unknown_name
+from dpalgos.errors import InputError, unknown_name, warn
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
 from dpalgos.release.checks import check_labels, check_probability
@@ -142,10 +141,10 @@ class ReleasedModel(ShowsCoefficients):
         coefficients = self._coefficients_of(terms, intercept)
         index = [j for j, term in enumerate(self.terms) if term in coefficients]
         names = [self.terms[j] for j in index]
-        kept = {name: tuple(t for t in members if t in names) for name, members in self.by_term.items()}
-        kept = {name: members for name, members in kept.items() if members}
-        found = self.through(np.eye(len(self.terms))[:, index], names, kept)
-        return replace(found, intercept=self.intercept if self.intercept in names else "")
+        by_term = {name: tuple(t for t in members if t in names) for name, members in self.by_term.items()}
+        by_term = {name: members for name, members in by_term.items() if members}
+        model = self.through(np.eye(len(self.terms))[:, index], names, by_term)
+        return replace(model, intercept=self.intercept if self.intercept in names else "")
 
     def through(
         self, L: FloatArray, terms: Sequence[str], by_term: Mapping[str, tuple[str, ...]]
@@ -232,8 +231,8 @@ class ReleasedModel(ShowsCoefficients):
         if (missing := intervals.codes.any(axis=1)).any():
             codes = np.bitwise_or.reduce(intervals.codes.astype(int), axis=0)[None]
             mean_of = f"{missing.sum()} of {len(rows)} rows"
-            what = f"the {self.released.of_responses} of"
-            warnings.warn(why_none(codes, [mean_of], what), UserWarning, stacklevel=3)
+            of_responses = f"the {self.released.of_responses} of"
+            warn(why_none(codes, [mean_of], of_responses), UserWarning)
         limits = _limits(intervals) + offset
         mean = self.released.family.mean
         lower, middle, upper = (

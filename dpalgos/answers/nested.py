@@ -82,10 +82,10 @@ def nested(
         if not released.family.has_counts:
             unsure = np.maximum(unsure, part * half if part <= 1 else _NO_BOUND)
     if released.family.has_counts:
-        kept = np.linalg.pinv(L)  # if columns are left out, it selects the others
+        selection = np.linalg.pinv(L)  # if columns are left out, it selects the others
         explained = float(curvature.along(white) ** 2 @ curvature.values / curvature.total)
-        metric_bias = np.abs(combinations @ whole - kept @ whole) * _CLIPPED_METRIC
-        unsure = unsure + metric_bias + explained * np.abs(kept @ to_coef @ curvature.ones)
+        metric_bias = np.abs(combinations @ whole - selection @ whole) * _CLIPPED_METRIC
+        unsure = unsure + metric_bias + explained * np.abs(selection @ to_coef @ curvature.ones)
     return combinations, OmittedEffect(white, shift_of_kept, unsure)
 
 

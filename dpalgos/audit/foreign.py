@@ -100,13 +100,13 @@ def audit_callable(
         "mu": mu,
         "n_trials": n_trials,
     }
-    found = attack(AuditResult(**claim), pairs, runs)
-    if found is None or not any(has_output):
+    result = attack(AuditResult(**claim), pairs, runs)
+    if result is None or not any(has_output):
         why = next(filter(None, reasons), "it returns no finite number" if pairs else "there are no pairs")
         raise InputError(
             f"the mechanism returns nothing on any pair of neighbors: {why}; correct it, or the pairs"
         )
-    return found
+    return result
 
 
 def _runs_on(mechanism: Mechanism, table: FloatArray, seeds: Iterator[int], n: int) -> tuple[Runs, str]:

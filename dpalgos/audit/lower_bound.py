@@ -160,22 +160,24 @@ def _audit_releases(
     claim = _claim(trials, events, n_trials)
     # Reports and sampled rows have no distance: then all pairs are compared.
     far = [pair for distance, *_, pair in replayed if distance][:_N_COMPARED] or candidates
-    found = attack(
+    result = attack(
         claim,
         far,
         trials.chunks,
         observe=lambda runs: drawn.add(runs.first),
         refusals=(InputError,),  # responses may not be class labels
     )
-    if found is None:
+    if result is None:
         raise InputError(f"{claim.estimator} refuses every pair of neighbors; check its keywords")
     ratios = drawn.ratios()
     if min(ratios.values(), default=1) < 1:
-        found = dataclasses.replace(found, noise_epsilon=epsilon_of_drawn_noise(events, ratios, claim.delta))
+        result = dataclasses.replace(
+            result, noise_epsilon=epsilon_of_drawn_noise(events, ratios, claim.delta)
+        )
     # Sensitivities mean nothing if a release is unprotected.
     is_stated = not any(event.is_unprotected for event in events)
     largest, moved = max((each[1:3] for each in replayed if is_stated), default=(0.0, ""))
-    return dataclasses.replace(found, noise_ratios=ratios, largest_move=largest, moved=moved)
+    return dataclasses.replace(result, noise_ratios=ratios, largest_move=largest, moved=moved)
 
 
 def _audit_failure(trials: Trials, pair: Pair, n_trials: int) -> AuditResult:
@@ -254,8 +256,8 @@ class DrawnNoise:
             if count >= _FEWEST:
                 limits[label] = float(total / scipy.special.gammaincinv(shape * count, tail)) ** power
         for label, evidence in self.evidence.items():
-            for factor, found in zip(_REJECTED, evidence, strict=True):
-                if found > -np.log(tail):
+            for factor, log_ratio in zip(_REJECTED, evidence, strict=True):
+                if log_ratio > -np.log(tail):
                     limits[label] = factor
         return limits
 

@@ -125,11 +125,11 @@ def fold(sample: Sample, k: int) -> Fold:
 
 
 def _without(sample: Sample, mask: BoolArray, tested: BoolArray) -> Sample:
-    kept = mask & ~tested
-    kept |= mask & ~kept.any(axis=0)
+    training_mask = mask & ~tested
+    training_mask |= mask & ~training_mask.any(axis=0)
     if sample.row_mask is not None:
-        return sample.derived(row_mask=kept)
-    return sample.derived(rows=kept[:, 0])
+        return sample.derived(row_mask=training_mask)
+    return sample.derived(rows=training_mask[:, 0])
 
 
 # (a fold, nested models (d, R), the largest last) → the losses of the tested rows, (k, R), for each model.

@@ -16,16 +16,15 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.central.preconditioned.intercept import released_start
+from dpalgos.central.preconditioned.intercept import CountBound, released_start
 from dpalgos.central.preconditioned.plan import CONSTANT, LOGARITHM, Numbers, intercept_alone
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, laplace_plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
-from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Lemmas, interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
-from dpalgos.params import choice, count, positive
+from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
 
@@ -42,15 +41,11 @@ from dpalgos.typing import FloatArray
     public="the constant 1 is the last column; a unit in which the response of a linear model is within ±2",
 )
 @dataclass(frozen=True, kw_only=True)
-class PrivateConstant(PrivateEstimator):
+class PrivateConstant(PrivateEstimator, CountBound):
     """The coefficients (d,), or (d, K) with classes: all except the last are 0."""
 
     family: str = choice("distribution of the responses given their mean", family_names(), default="gaussian")
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    count_bound: float | None = positive(
-        "with family='poisson': the public maximum of a response; by default found privately",
-        default=None,
-    )
 
     lemmas: ClassVar[Lemmas] = {LOGARITHM: interval, CONSTANT: interval}
 
@@ -60,10 +55,7 @@ class PrivateConstant(PrivateEstimator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.count_bound is not None and self.family != "poisson":
-            raise InputError(
-                f"count_bound must be left out without family='poisson', got {self.count_bound!r}"
-            )
+        self.check_count_bound(self.family)
 
     def plan(self, n: float, d: int) -> Plan:
         numbers = Numbers(

@@ -163,11 +163,11 @@ class AnyEstimator(ABC):
 def _checked_plan(plan: object) -> Plan:
     """Return a plan; refuse what is none."""
     if not isinstance(plan, Mapping) or not all(isinstance(each, Event) for each in plan.values()):
-        found = (
+        content = (
             {name: type(each).__name__ for name, each in plan.items()} if isinstance(plan, Mapping) else plan
         )
         raise BrokenEstimator(
-            f"plan must return a slot by label, got {found}; return e.g. gaussian_plan(self.epsilon, "
+            f"plan must return a slot by label, got {content}; return e.g. gaussian_plan(self.epsilon, "
             "self.delta, {label: Share(1.0)})"
         )
     return plan

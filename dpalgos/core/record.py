@@ -3,7 +3,6 @@
 Warnings about an estimate, based on released numbers only, one sentence each.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import float_info
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.errors import AccuracyWarning, InputError
+from dpalgos.errors import AccuracyWarning, InputError, warn
 from dpalgos.interval import Interval
 from dpalgos.release.checks import is_number
 from dpalgos.typing import FloatArray, Number
@@ -37,8 +36,8 @@ def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> l
     sentences = []
     helps = "Narrower public bounds, fewer columns, more rows or a larger ε would help."
     if hidden:
-        what = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
-        sentences.append(f"Privacy noise hides {what}. {helps}")
+        coefficients = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
+        sentences.append(f"Privacy noise hides {coefficients}. {helps}")
     elif hidden is None and (unresolved := int(np.max(notes.get(UNRESOLVED, 0)))):
         directions = "a direction" if unresolved == 1 else f"{unresolved} directions"
         sentences.append(f"Privacy noise dominates {directions} of the columns. {helps}")
@@ -79,7 +78,7 @@ def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> l
 def warn_of_hidden(intervals: Interval | None, names: Sequence[str]) -> None:
     """Warn about coefficients that noise hides, by name."""
     for caution in cautions({}, None if intervals is None else intervals.hidden(names)):
-        warnings.warn(caution, AccuracyWarning, stacklevel=4)
+        warn(caution, AccuracyWarning)
 
 
 class Noisy(NamedTuple):

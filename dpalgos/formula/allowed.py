@@ -235,9 +235,9 @@ def _aliased(formula: str, names: _Names) -> str:
 
 
 def _no_formula(formula: str) -> InputError:
-    if found := re.search(r"[<>]=?|[=!]=|[&%]|\b(and|or|not|if|in)\b", re.sub(_QUOTED, "", formula)):
+    if operator := re.search(r"[<>]=?|[=!]=|[&%]|\b(and|or|not|if|in)\b", re.sub(_QUOTED, "", formula)):
         return InputError(
-            f"formula cannot have {found[0]}, got {formula[:200]!r}; a comparison, condition or remainder "
+            f"formula cannot have {operator[0]}, got {formula[:200]!r}; a comparison, condition or remainder "
             "must be a column of the table: add it there with values 0 and 1, and declare it. A name with "
             'such marks goes into back-quotes or Q("…")'
         )

@@ -290,13 +290,13 @@ def _is_missing(value: Any) -> bool:
 
 def _levels_of(name: str, values: Any, column: CategoryColumn) -> Any:
     """Return values as the levels that they equal, and None for a missing one that is counted."""
-    found = as_levels(values, (*column.levels, None) if column.may_lack else column.levels)
-    if found is None:
+    levels = as_levels(values, (*column.levels, None) if column.may_lack else column.levels)
+    if levels is None:
         raise InputError(
             f"column {name!r} must hold its levels {shown(tuple(column.levels))} only; declare all levels, "
             f"or replace missing values by a public level, e.g. impute={{{name!r}: {column.levels[0]!r}}}"
         )
-    return found
+    return levels
 
 
 def _numbers_of(name: str, values: Any, column: NumberColumn) -> FloatArray:

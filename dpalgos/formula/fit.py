@@ -179,7 +179,7 @@ class FormulaResult(Result):
         rows, _ = _clipped_rows(family, design, frame)
         width = design.response.upper - design.response.lower
         width = width if residual_bound is None else check_positive("residual_bound", residual_bound)
-        found = estimate(
+        result = estimate(
             "binned_fit",
             design.matrix(rows),
             (design.response.values(rows) - center) / scale,
@@ -190,7 +190,7 @@ class FormulaResult(Result):
             offset_bounds=design.offset_bounds,
             **options,
         )
-        return FormulaResult(**vars(found), design=design, response_units=self.response_units)
+        return FormulaResult(**vars(result), design=design, response_units=self.response_units)
 
     def predict(self, frame: Any, interval: float | None = None) -> Any:
         """Return predictions for rows of a frame, (n,): responses, or probabilities of the second level.
@@ -210,10 +210,10 @@ class FormulaResult(Result):
 
     def summary(self) -> Summary:
         """Return the coefficient table with facts, the guarantee, and the errors that the intervals cover."""
-        found = super().summary()
+        summary = super().summary()
         references = "; ".join(f"{name} against {level}" for name, level in self.design.references.items())
-        remarks = [*found.remarks, *([f"Reference levels: {references}."] if references else [])]
-        return Summary(title=self.design.formula, coefficients=found.coefficients, remarks=remarks)
+        remarks = [*summary.remarks, *([f"Reference levels: {references}."] if references else [])]
+        return Summary(title=self.design.formula, coefficients=summary.coefficients, remarks=remarks)
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
@@ -345,15 +345,15 @@ def fit_design(
         **options,
     }
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
-    given: dict[str, Any] = {"user_ids": user_ids, "row_weights": row_weights}
+    of_rows: dict[str, Any] = {"user_ids": user_ids, "row_weights": row_weights}
     if design.survival:
         relation = Relation.CENTRAL if user is None else None
-        given = _of_persons(design, rows, None if interval is None else is_clipped, **given)
-        sample, rows = Sample(**given, relation=relation), {}  # the sample holds what it needs
+        of_rows = _of_persons(design, rows, None if interval is None else is_clipped, **of_rows)
+        sample, rows = Sample(**of_rows, relation=relation), {}  # the sample holds what it needs
     else:
         y, X, relation = (response.values(rows) - units[0]) / units[1], design.matrix(rows), None
         sample = Sample(
-            X, y, moved=None if interval is None else marked_rows(is_clipped, X.shape[1]), **given
+            X, y, moved=None if interval is None else marked_rows(is_clipped, X.shape[1]), **of_rows
         )
     plain = estimate(_FAMILIES[family], sample, rng=rng, **keywords)
     if relation:
@@ -391,14 +391,14 @@ def _rows_of(design: FormulaDesign, frame: Any) -> tuple[FloatArray, FloatArray]
 
 def _clipped_rows(family: str, design: FormulaDesign, frame: Any) -> tuple[Mapping[str, Any], BoolArray]:
     """Return the declared columns of a frame, and whether a number was clipped to a bound, by row (n,)."""
-    given = unclipped_rows(frame, design.source)
-    rows = clipped(given, design.source)
+    unclipped = unclipped_rows(frame, design.source)
+    rows = clipped(unclipped, design.source)
     # A time beyond the last cut point is not clipped: follow-up ends there.
     times = design.survival.names if design.survival else ()
     numbers = [
         name for name, each in design.source.items() if isinstance(each, NumberColumn) and name not in times
     ]
-    is_clipped = {name: given[name] != rows[name] for name in numbers}
+    is_clipped = {name: unclipped[name] != rows[name] for name in numbers}
     if family == "logistic" and (
         moved := [name for name in design.reading.left if np.any(is_clipped.get(name))]
     ):

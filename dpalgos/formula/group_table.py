@@ -10,6 +10,7 @@ A person counts in the person's own group alone. All constants are public.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,8 +42,8 @@ _N_PERIODS = 16  # of curves
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GroupNumbers:
-    """The numbers of persons by group from which a table is released.
+class GroupColumns(ABC):
+    """The columns that an estimator of groups reads, computed from the declared columns of a formula.
 
     Attributes
     ----------
@@ -56,26 +57,24 @@ class GroupNumbers:
     formula: str
     group: str
     declared: Declared
-    kind: ClassVar[str]  # the key of a release file, such as "survival"
-    estimator: ClassVar[str]
     times: ClassVar[tuple[str, ...]] = ()  # columns of times
     joins_rows: ClassVar[bool] = False  # each row is a person
     sources: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # declared columns of numbers that are clipped
+    counts_missing: ClassVar[tuple[str, ...]] = ()  # declared columns whose missing cells are counted
+    largest: ClassVar[float] = 1.0  # the largest value in the columns
 
     @property
-    def survival(self) -> SurvivalTime | None:
-        """The time to an event; None for a baseline table."""
-        return None
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
 
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """The names of the numbers whose precision can be planned."""
-        return ()
+    @abstractmethod
+    def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
+        """Return the columns, (n, d)."""
 
-    @property
-    def counts_missing(self) -> tuple[str, ...]:
-        """The declared columns whose missing cells are counted."""
-        return ()
+    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return the columns by name, (n,) each."""
+        return dict(zip(self.names, self.matrix(rows).T, strict=True))
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -85,6 +84,16 @@ class GroupNumbers:
     def uses_of(self, _: str) -> tuple[str, ...]:
         """Return the declared columns that are needed to compute one of :attr:`names`."""
         return self.uses
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Everything that determines the columns :attr:`names`, as plain data."""
+        return {**self.declaration, "formula": self.names, "uses": self.uses}
+
+    @property
+    @abstractmethod
+    def declaration(self) -> dict[str, Any]:
+        """The formula with its declared columns, as plain data."""
 
     @property
     def groups(self) -> tuple[Any, ...]:
@@ -97,10 +106,25 @@ class GroupNumbers:
             )
         return declared.levels
 
+    def _codes(self, rows: Mapping[str, Any]) -> Any:
+        """Return the number of the group of each person, (n,); −1 for none."""
+        if not self.group:
+            return np.zeros(len(rows[self.uses[0]]), dtype=int)
+        values = np.asarray(rows[self.group])
+        return np.select([values == each for each in self.groups], list(range(len(self.groups))), -1)
+
+
+class GroupNumbers(GroupColumns):
+    """The numbers of persons by group that one estimator releases, and the table that is made from them."""
+
+    kind: ClassVar[str]  # the key of a release file, such as "survival"
+    estimator: ClassVar[str]
+    survival: ClassVar[SurvivalTime | None] = None  # the time to an event; None for a baseline table
+
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns that are computed from the rows."""
-        return tuple(f"~ {group}, {name}" for group in self.groups for name in self.names_of_group)
+    @abstractmethod
+    def keywords(self) -> dict[str, Any]:
+        """The public keywords of the estimator."""
 
     @property
     def released_names(self) -> tuple[str, ...]:
@@ -108,53 +132,18 @@ class GroupNumbers:
         return self.names
 
     @property
-    def largest(self) -> float:
-        """The largest value in the columns :attr:`names`."""
-        return 1.0
+    @abstractmethod
+    def terms(self) -> tuple[str, ...]:
+        """The names of the rows of the table, whose precision can be planned."""
 
     @property
     def declaration(self) -> dict[str, Any]:
         """Kind, formula and declared columns as plain data, which :func:`numbers_of_declaration` reads."""
         return {"kind": self.kind, "formula": self.formula, "columns": plain_columns(self.declared)}
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """Everything that determines the columns :attr:`names`, as plain data."""
-        return {**self.declaration, "formula": self.names, "uses": self.uses}
-
-    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
-        """Return the columns :attr:`names` by name, (n,) each."""
-        return dict(zip(self.names, self.matrix(rows).T, strict=True))
-
-    def codes(self, rows: Mapping[str, Any]) -> Any:
-        """Return the number of the group of each person, (n,); −1 for none."""
-        if not self.group:
-            return np.zeros(len(rows[self.uses[0]]), dtype=int)
-        values = np.asarray(rows[self.group])
-        return np.select([values == each for each in self.groups], list(range(len(self.groups))), -1)
-
-    @property
-    def names_of_group(self) -> Sequence[str]:
-        """The names of the columns of one group."""
-        raise NotImplementedError
-
-    @property
-    def row_names(self) -> Sequence[str]:
-        """The names of the rows of the released table."""
-        raise NotImplementedError
-
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """The public keywords of the estimator."""
-        raise NotImplementedError
-
-    def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return the columns :attr:`names`, (n, d)."""
-        raise NotImplementedError
-
+    @abstractmethod
     def result(self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any) -> Any:
         """Return the table from what was released of n persons, (d,), with noise of one size."""
-        raise NotImplementedError
 
 
 def noise_std_of(events: Sequence[Event]) -> float:
@@ -172,7 +161,7 @@ class SurvivalCells(GroupNumbers):
     estimator = "cumulative_counts"
 
     @cached_property
-    def time(self) -> SurvivalTime:
+    def survival(self) -> SurvivalTime:  # type: ignore[override]
         """The time, the event, and the public periods."""
         time = SurvivalTime.of(read_declared(self.formula, self.declared), self.declared, _N_PERIODS)
         if time is None or time.start:
@@ -180,20 +169,13 @@ class SurvivalCells(GroupNumbers):
         return time
 
     @property
-    def survival(self) -> SurvivalTime:
-        """The time to an event."""
-        return self.time
-
-    @property
     def terms(self) -> tuple[str, ...]:
         """The names of survival at the cut points, by group."""
         return tuple(
-            name_at(each, time, self.group, self.time.periods)
+            name_at(each, time, self.group, self.survival.periods)
             for each in self.groups
-            for time in self.time.periods[1:]
+            for time in self.survival.periods[1:]
         )
-
-    row_names = terms
 
     @property
     def ratio_names(self) -> tuple[str, ...]:
@@ -202,38 +184,39 @@ class SurvivalCells(GroupNumbers):
 
     def check_ratios(self, formula: str) -> None:
         """Refuse a formula whose coefficients are not the hazard ratios of the curves."""
-        right = f"{self.time.name} ~ {quoted(self.group)}"
+        right = f"{self.survival.name} ~ {quoted(self.group)}"
         fault = f"formula must be that of the curves, '{right}', got {shown(formula)}"
         try:
             other = group_numbers(self.kind, formula, self.declared)
         except InputError:
             raise InputError(fault) from None
         assert isinstance(other, SurvivalCells)
-        if not self.group or (other.group, other.time.names) != (self.group, self.time.names):
+        if not self.group or (other.group, other.survival.names) != (self.group, self.survival.names):
             raise InputError(fault)
 
     @property
     def times(self) -> tuple[str, ...]:  # type: ignore[override]
         """The column of times: a person followed beyond the last cut point is censored there."""
-        return (self.time.time,)
+        return (self.survival.time,)
 
     @property
-    def names_of_group(self) -> Sequence[str]:
-        """The names of the columns of one group."""
-        periods = self.time.labels
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, of one group after another."""
+        periods = self.survival.labels
         parts = [f"parts of {period} at risk" for period in periods]
         parts += [f"half of those at the end of {period}" for period in periods]
-        cells = [f"in {period}" for period in (*periods, f"after {self.time.periods[-1]:g}")]
-        return [f"{what} {each}" for what in ("events", "censored") for each in (*cells, *parts)]
+        cells = [f"in {period}" for period in (*periods, f"after {self.survival.periods[-1]:g}")]
+        of_group = [f"{what} {each}" for what in ("events", "censored") for each in (*cells, *parts)]
+        return tuple(f"~ {group}, {name}" for group in self.groups for name in of_group)
 
     @property
     def keywords(self) -> dict[str, Any]:
         """The public keywords of the estimator."""
-        return {"chain": len(self.time.periods), "with_times": True}
+        return {"chain": len(self.survival.periods), "with_times": True}
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return the columns :attr:`names`, (n, d)."""
-        return self.time.cells(rows, self.codes(rows), len(self.groups))
+        return self.survival.cells(rows, self._codes(rows), len(self.groups))
 
     def result(
         self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
@@ -242,11 +225,11 @@ class SurvivalCells(GroupNumbers):
         return released_curves(
             estimate,
             noise_std,
-            self.time.periods,
+            self.survival.periods,
             self.groups,
             group=self.group,
-            time=self.time.time,
-            resolution=self.time.resolution,
+            time=self.survival.time,
+            resolution=self.survival.resolution,
             level=level or 0.95,
             **facts,
         )
@@ -322,7 +305,7 @@ class BaselineNumbers(GroupNumbers):
         return {**plain, "columns": columns}
 
     @property
-    def counts_missing(self) -> tuple[str, ...]:
+    def counts_missing(self) -> tuple[str, ...]:  # type: ignore[override]
         """The variables that may lack cells."""
         return tuple(each.name for each in self.variables if each.may_lack)
 
@@ -342,19 +325,14 @@ class BaselineNumbers(GroupNumbers):
         return tuple(f"~ {group}, {name}" for group in self.groups for name in of_group)
 
     @property
-    def largest(self) -> float:
+    def largest(self) -> float:  # type: ignore[override]
         """The largest value in the columns :attr:`names`, a code."""
         return float(max(MISSING, *self.keywords["levels"]))
 
     @property
-    def row_names(self) -> Sequence[str]:
-        """The names of the rows of the released table."""
-        return row_names(self.variables, self.groups)
-
-    @property
     def terms(self) -> tuple[str, ...]:
         """The names of the statistics, by group."""
-        return tuple(self.row_names)
+        return tuple(row_names(self.variables, self.groups))
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -364,7 +342,7 @@ class BaselineNumbers(GroupNumbers):
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return the columns :attr:`names`, (n, d)."""
         columns = [each.numbers(rows[each.name]) for each in self._sorted]
-        return np.column_stack([self.codes(rows) + 1.0, *columns])
+        return np.column_stack([self._codes(rows) + 1.0, *columns])
 
     def result(
         self, estimate: Any, noise_std: float, n: int, level: float | None, **facts: Any
@@ -412,19 +390,19 @@ def group_numbers(kind: str, formula: str, declared: Declared) -> GroupNumbers:
     facts: dict[str, Any] = {"formula": formula, "group": group}
     if kind == "table1":
         columns = {name: _with_missing(each, name != group) for name, each in columns.items()}
-    found: GroupNumbers = BaselineNumbers(**facts, declared=columns)
+    numbers: GroupNumbers = BaselineNumbers(**facts, declared=columns)
     if kind == "survival":
-        found = SurvivalCells(**facts, declared=columns)
-        found = SurvivalCells(**facts, declared=found.time.declared)
-    if len(found.names) < 2 or (kind == "table1" and not reading.right):
+        numbers = SurvivalCells(**facts, declared=columns)
+        numbers = SurvivalCells(**facts, declared=numbers.survival.declared)
+    if len(numbers.names) < 2 or (kind == "table1" and not reading.right):
         raise InputError(f"formula of {kind} must be columns like {example!r}, got {shown(formula)}")
-    for names in (found.names, found.released_names, found.row_names):
+    for names in (numbers.names, numbers.released_names, numbers.terms):
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             text = twice[0].removeprefix("~ ")
             raise InputError(
                 f"formula of {kind}: two numbers would be called {text!r}; rename a column or a level"
             )
-    return found
+    return numbers
 
 
 def _with_missing(column: NumberColumn | CategoryColumn, is_variable: bool) -> NumberColumn | CategoryColumn:

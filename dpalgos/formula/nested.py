@@ -46,18 +46,18 @@ def submodel_by_terms(model: ReleasedModel, design: FormulaDesign, names: Sequen
     """Return the nested model of some terms of a formula, with its intercept; or of some coefficients."""
     names = check_names("terms", names)
     terms = dict(zip(design.by_term, in_order(design.reading, design.declared), strict=True))
-    found = [find_name(each, terms, model.columns) for each in names]
-    if not all(found):
+    known_names = [find_name(each, terms, model.columns) for each in names]
+    if not all(known_names):
         return model.submodel(names)
-    kept = {INTERCEPT: (), **{each: terms[each] for each in found if each}}
-    kept = {name: term for name, term in kept.items() if name in terms}
-    return _nested(model, design, replace(design.reading, terms=tuple(kept.values())))
+    kept_terms = {INTERCEPT: (), **{each: terms[each] for each in known_names if each}}
+    kept_terms = {name: term for name, term in kept_terms.items() if name in terms}
+    return _nested(model, design, replace(design.reading, terms=tuple(kept_terms.values())))
 
 
 def _nested(model: ReleasedModel, design: FormulaDesign, reading: Reading) -> ReleasedModel:
     by_term, L = _columns(design, reading)
-    found = model.through(L, [name for members in by_term.values() for name in members], by_term)
-    return replace(found, intercept=INTERCEPT if INTERCEPT in by_term else "")
+    submodel = model.through(L, [name for members in by_term.values() for name in members], by_term)
+    return replace(submodel, intercept=INTERCEPT if INTERCEPT in by_term else "")
 
 
 def check_nested(design: FormulaDesign, formula: str) -> None:
@@ -133,8 +133,8 @@ def _by_columns(model: ReleasedModel, formula: str) -> ReleasedModel:
     names = list[str]()
     for factors in filter(None, reading.terms):
         orders = (reading.names.canonical(":".join(order)) for order in permutations(factors))
-        found = (find_name(each, model.by_term, model.columns) for each in orders)
-        names.append(next(filter(None, found), reading.names.spell(":".join(factors))))
+        spellings = (find_name(each, model.by_term, model.columns) for each in orders)
+        names.append(next(filter(None, spellings), reading.names.spell(":".join(factors))))
         is_coded = names[-1] in model.by_term and model.by_term[names[-1]] != (names[-1],)
         if is_coded and not (has_intercept and len(factors) == 1):
             raise InputError(

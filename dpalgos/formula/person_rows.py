@@ -83,10 +83,10 @@ def _columns(
     n_columns, X, end = len(design.survival.time_columns), None, 0
     for part in parts:
         own = {name: each[part] for name, each in rows.items()}
-        made = design.matrix(design.survival.at(own, np.zeros((part.stop - part.start, n_columns))))
-        X = np.empty((len(followed.row), made.shape[1])) if X is None else X
+        time_rows = design.matrix(design.survival.at(own, np.zeros((part.stop - part.start, n_columns))))
+        X = np.empty((len(followed.row), time_rows.shape[1])) if X is None else X
         start, end = end, int(np.searchsorted(followed.person, codes[part.stop - 1], side="right"))
-        X[start:end] = made[followed.row[start:end] - part.start]
+        X[start:end] = time_rows[followed.row[start:end] - part.start]
     assert X is not None
     return X
 
@@ -101,20 +101,22 @@ def _time_columns(design: FormulaDesign, names: Mapping[str, Any]) -> FloatArray
     n_columns = len(time.time_columns)
     public = public_rows({name: time.columns[name] for name in names}, OF_ENDS)
     one = {name: np.repeat(each[:1], n_columns + 1) for name, each in public.items()}
-    found = design.matrix(time.at(one, np.eye(n_columns + 1, n_columns)))
-    return np.asarray(found[:-1] - found[-1])[:, 1:]  # not the offset
+    columns = design.matrix(time.at(one, np.eye(n_columns + 1, n_columns)))
+    return np.asarray(columns[:-1] - columns[-1])[:, 1:]  # not the offset
 
 
 def _followed(
     time: SurvivalTime, times: Mapping[str, Any], codes: IntArray, parts: Sequence[slice]
 ) -> FollowedRows:
     """Return the follow-up of rows, made a few persons at a time."""
-    found = [
+    follow_ups = [
         time.followed({name: each[part] for name, each in times.items()}, codes[part], part.start)
         for part in parts
     ]
     names = [each.name for each in fields(FollowedRows)]
-    return FollowedRows(**{name: np.concatenate([getattr(each, name) for each in found]) for name in names})
+    return FollowedRows(
+        **{name: np.concatenate([getattr(each, name) for each in follow_ups]) for name in names}
+    )
 
 
 def _parts(codes: IntArray, size: int) -> Iterator[slice]:

@@ -106,10 +106,10 @@ class SurvivalTime:
         _check_multiples(periods, time.resolution)
         columns |= {name: replace(columns[name], periods=periods) for name in times}  # type: ignore[arg-type]
         columns[event] = _event(event, columns[event])
-        found = cls(text, start, times[-1], event, periods, columns)
-        if taken := [name for name in found.added if name in columns]:
+        survival_time = cls(text, start, times[-1], event, periods, columns)
+        if taken := [name for name in survival_time.added if name in columns]:
             raise InputError(f"formula: no column may be called {taken[0]!r}, which is computed; rename it")
-        return found
+        return survival_time
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,14 +182,14 @@ class SurvivalTime:
             offset=offset,
         )
 
-    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def settings(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings of the regression; refuse those that would contradict it."""
-        given = dict(given)
-        events = given.pop("events", ALL if self.all_events else FIRST)
+        keywords = dict(keywords)
+        events = keywords.pop("events", ALL if self.all_events else FIRST)
         if events not in (FIRST, ALL):
             raise InputError(f"events must be {FIRST!r} or {ALL!r}, got {shown(events)}")
         fixed = {"family": "poisson", "n_periods": len(self.labels)}
-        settings = {**fixed, **given, "counted_events": events}
+        settings = {**fixed, **keywords, "counted_events": events}
         for name, value in fixed.items():
             if settings[name] != value:
                 raise InputError(f"{name} must be left out with {self.name}, got {shown(settings[name])}")
@@ -215,14 +215,16 @@ class SurvivalTime:
                 "the entry first; swap the two, or correct the rows"
             )
         event, own = self.happened(rows), codes - codes[0]
-        kept: IntArray = np.arange(len(stop))
+        row_numbers: IntArray = np.arange(len(stop))
         if not self.all_events:
-            kept, stop, event = until_first_event(start, stop, event, own, cuts)
-        start, own = start[kept], own[kept]
+            row_numbers, stop, event = until_first_event(start, stop, event, own, cuts)
+        start, own = start[row_numbers], own[row_numbers]
         # Whether all of a unit's time is at risk: a person is at risk after an event that is not the last.
         resolution = 0.0 if self.all_events else self.resolution
-        found = followed_rows(start, stop, event, own, cuts, resolution)
-        return replace(found, person=found.person + codes[0], row=kept[found.row] + first_row)
+        follow_up = followed_rows(start, stop, event, own, cuts, resolution)
+        return replace(
+            follow_up, person=follow_up.person + codes[0], row=row_numbers[follow_up.row] + first_row
+        )
 
     def at(self, rows: Mapping[str, Any], times: FloatArray) -> dict[str, Any]:
         """Return columns of rows (n,) at operational times (n, B), of an exposure of 1."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.answers.baseline import BaselineTable
 from dpalgos.api import estimate
-from dpalgos.errors import AccuracyWarning, InputError, unknown_name
+from dpalgos.errors import AccuracyWarning, InputError, unknown_name, warn
 from dpalgos.formula.columns import (
     Declared,
     NumberColumn,
@@ -85,7 +84,7 @@ def survival(
     persons = None if user is None else column_of(frame, user, "user")
     curves: SurvivalCurves = _released("survival", formula, frame, columns, persons, **options)
     for caution in curves.cautions:
-        warnings.warn(caution, AccuracyWarning, stacklevel=2)
+        warn(caution, AccuracyWarning)
     return curves
 
 
@@ -131,7 +130,7 @@ def table_one(
     persons = None if user is None else column_of(frame, user, "user")
     table: BaselineTable = _released("table1", formula, frame, columns, persons, **options)
     for caution in table.cautions:
-        warnings.warn(caution, AccuracyWarning, stacklevel=2)
+        warn(caution, AccuracyWarning)
     return table
 
 
@@ -153,32 +152,34 @@ def _released(
     if interval is not None:
         check_probability("interval", interval)
     numbers = group_numbers(kind, formula, declared)
-    given = unclipped_rows(frame, numbers.declared)
-    rows = clipped(given, numbers.declared)
+    unclipped = unclipped_rows(frame, numbers.declared)
+    rows = clipped(unclipped, numbers.declared)
     rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     facts: dict[str, Any] = {"rng": rng, **numbers.keywords, **options}
     if numbers.survival:
-        found = estimate(numbers.estimator, _curve_sample(numbers, rows, persons), **facts)
+        result = estimate(numbers.estimator, _curve_sample(numbers, rows, persons), **facts)
         if persons is None:
-            found = replace(found, about=replace(found.about, unit=ROW_OF_PERSON))
+            result = replace(result, about=replace(result.about, unit=ROW_OF_PERSON))
     else:
-        found = estimate(numbers.estimator, _table_sample(numbers, given, rows, persons), **facts)
+        result = estimate(numbers.estimator, _table_sample(numbers, unclipped, rows, persons), **facts)
     certificate = {
-        "promise": found.promise,
-        "events": found.events,
-        "certified_epsilon": found.certified_epsilon,
+        "promise": result.promise,
+        "events": result.events,
+        "certified_epsilon": result.certified_epsilon,
     }
-    return numbers.result(found.estimate, noise_std_of(found.events), found.about.n, interval, **certificate)
+    return numbers.result(
+        result.estimate, noise_std_of(result.events), result.about.n, interval, **certificate
+    )
 
 
 def _table_sample(
-    numbers: GroupNumbers, given: Mapping[str, Any], rows: Mapping[str, Any], persons: Any
+    numbers: GroupNumbers, unclipped: Mapping[str, Any], rows: Mapping[str, Any], persons: Any
 ) -> Sample:
     """Return the sample of a baseline table, with marks of the numbers that were clipped."""
     X = numbers.matrix(rows)
     moved = np.zeros(X.shape, dtype=np.int8)
     for column, (name,) in numbers.sources.items():
-        moved[:, numbers.names.index(column)] = given[name] != rows[name]
+        moved[:, numbers.names.index(column)] = unclipped[name] != rows[name]
     return Sample(X, moved=moved, user_ids=persons)
 
 

@@ -107,13 +107,13 @@ class SurvivalResult(FormulaResult):
         R[:, terms.index(INTERCEPT)] = 1.0
         for name, values in zip(BASELINE, times.T, strict=False):
             R[:, terms.index(name)] = values
-        found = self.model.t_test((R, np.zeros(len(R))))
-        log_hazard = found.effect + np.log(parts / np.diff(time.periods))
-        half = np.hypot((found.limits[1] - found.limits[0]) / 2, self._quantile * np.sqrt(variance))
+        terms_sum = self.model.t_test((R, np.zeros(len(R))))
+        log_hazard = terms_sum.effect + np.log(parts / np.diff(time.periods))
+        half = np.hypot((terms_sum.limits[1] - terms_sum.limits[0]) / 2, self._quantile * np.sqrt(variance))
         table = self.life_table
-        shown = np.where(True if table is None else table.is_visible, 0.0, np.nan)
-        low, high = (np.exp(log_hazard + sign * half + shown) for sign in (-1, 1))
-        columns = {"period": time.labels, "hazard": np.exp(log_hazard + shown)}
+        nan_if_hidden = np.where(True if table is None else table.is_visible, 0.0, np.nan)
+        low, high = (np.exp(log_hazard + sign * half + nan_if_hidden) for sign in (-1, 1))
+        columns = {"period": time.labels, "hazard": np.exp(log_hazard + nan_if_hidden)}
         return frame_of(columns | {"ci_low": low, "ci_high": high})
 
     @property
@@ -147,9 +147,11 @@ class SurvivalResult(FormulaResult):
         H = np.cumsum(hazards, axis=1)
         weighted = hazards[:, :, None] * columns.reshape(n, n_periods, -1)
         gradient = (np.cumsum(weighted, axis=1) / H[:, :, None]).reshape(n * n_periods, -1)
-        found = self.model.t_test((gradient, np.zeros(len(gradient))))
+        log_hazards = self.model.t_test((gradient, np.zeros(len(gradient))))
         of_table = np.sqrt(np.cumsum(hazards**2 * variance, axis=1)) / H
-        half = np.hypot((found.limits[1] - found.limits[0]) / 2, self._quantile * of_table.ravel())
+        half = np.hypot(
+            (log_hazards.limits[1] - log_hazards.limits[0]) / 2, self._quantile * of_table.ravel()
+        )
         ratio, H = np.exp(half), H.ravel()
         return frame_of(
             {
@@ -163,9 +165,9 @@ class SurvivalResult(FormulaResult):
 
     def summary(self) -> Summary:
         """Return the summary; it says which events of a person count."""
-        found = super().summary()
+        summary = super().summary()
         which = "All events of a person count" if self.time.all_events else FIRST_EVENT
-        return replace(found, remarks=[*found.remarks, f"{which}.", f"{BASELINE_TERMS}."])
+        return replace(summary, remarks=[*summary.remarks, f"{which}.", f"{BASELINE_TERMS}."])
 
     def predict(self, frame: Any, interval: float | None = None) -> Any:
         """Refuse: a prediction is a curve, :meth:`survival`."""

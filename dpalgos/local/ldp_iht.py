@@ -214,10 +214,10 @@ class LDPIHTGeneral(LDPIHT):
     def defaults(self, d: int) -> RoundSettings:
         low, high = self.eigenvalue_bounds
         condition, printed = high / low, self.calibration == "paper"
-        kept = ceil(min(72 * condition**2, d)) if printed else 1
+        sparsity_factor = ceil(min(72 * condition**2, d)) if printed else 1
         return RoundSettings(
             n_rounds=min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition)),
-            working_sparsity=kept * self.sparsity,
+            working_sparsity=sparsity_factor * self.sparsity,
             step_size=2 / (3 * high),
             coef_bound=2.0,
         )

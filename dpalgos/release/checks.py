@@ -67,8 +67,8 @@ def check_by_column(name: str, value: Any) -> dict[str, Any]:
 
 def check_left_out(options: Collection[str], *names: str) -> None:
     """Refuse keywords of an estimator that a function sets by itself."""
-    if found := [name for name in names if name in options]:
-        raise InputError(f"{found[0]} must be left out here: it follows from the other arguments")
+    if extra_names := [name for name in names if name in options]:
+        raise InputError(f"{extra_names[0]} must be left out here: it follows from the other arguments")
 
 
 def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
@@ -80,10 +80,12 @@ def as_levels(values: Any, levels: Collection[Any]) -> np.ndarray | None:
     try:
         plain = values.tolist()
         try:
-            found = np.fromiter(map(known.__getitem__, plain), dtype=object, count=len(values))
+            levels_of_values = np.fromiter(map(known.__getitem__, plain), dtype=object, count=len(values))
         except KeyError:  # a text in another Unicode form
-            found = np.fromiter((known[_comparable(value)] for value in plain), object, len(values))
-        return found if codes is None else found[codes]
+            levels_of_values = np.fromiter(
+                (known[_comparable(value)] for value in plain), object, len(values)
+            )
+        return levels_of_values if codes is None else levels_of_values[codes]
     except (KeyError, TypeError):  # a value that cannot be a key is no level either
         return None
 

@@ -308,8 +308,8 @@ class Sample:
         """Return the result of ``compute`` for a key; compute it once."""
         if key not in self._computed:
             self._computed[key] = compute()
-        found: T = self._computed[key]
-        return found
+        value: T = self._computed[key]
+        return value
 
 
 def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:

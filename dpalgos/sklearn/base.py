@@ -7,7 +7,6 @@ times, or that learn from the private rows without noise. docs/guide/library.md 
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
 from dpalgos.core.estimator import EQUAL
 from dpalgos.core.record import warn_of_hidden
-from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.errors import InputError, PrivacyWarning, warn
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import check_labels, check_same_order, unmasked
 from dpalgos.release.noise_source import generator_of
@@ -78,7 +77,7 @@ def check_callers(*, has_weights: bool = False) -> None:
     if in_parallel and not known:
         gaps.append(f"fit is called in parallel, {_NOT_COVERED}")
     for sentence in dict.fromkeys(gaps):
-        warnings.warn(sentence, PrivacyWarning, stacklevel=5)
+        warn(sentence, PrivacyWarning)
 
 
 def _about(owner: BaseEstimator, has_weights: bool) -> Iterator[str]:
@@ -236,11 +235,11 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         return result
 
     def _names(self) -> list[str]:
-        given = getattr(self, "feature_names_in_", None)
-        if given is None:
+        feature_names = getattr(self, "feature_names_in_", None)
+        if feature_names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
         coded = level_columns(self.levels_)
-        return [column for name in given for column in coded.get(name, (str(name),))]
+        return [column for name in feature_names for column in coded.get(name, (str(name),))]
 
     @property
     def risk_(self) -> AttackRisk:
@@ -283,10 +282,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             f"units ({', '.join(units)})" if units else "units",
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]
-        asked = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
+        budget = (self._fitted[name] for name in ("epsilon", "delta", "interval"))
         risk = self.risk_.sentence
         remarks = [
-            guarantee_of(self.risk_.unit, *asked, seeded=self._result.about.seeded),
+            guarantee_of(self.risk_.unit, *budget, seeded=self._result.about.seeded),
             f"{risk[0].upper()}{risk[1:]}.",
             f"Public: {', '.join(public)}.",
             *([self._interval_about] if self._interval_about else []),

@@ -52,10 +52,10 @@ def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
         if name not in levels:
             columns[name] = values
             continue
-        if (found := as_levels(values, levels[name])) is None:
+        if (level_of_row := as_levels(values, levels[name])) is None:
             raise InputError(f"column {name!r} must hold its declared levels only; declare all levels")
         columns |= {
-            column: (found == level) * 1.0
+            column: (level_of_row == level) * 1.0
             for column, level in zip(coded[name], levels[name][1:], strict=True)
         }
     return frame_of(columns)
@@ -330,8 +330,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         if self.bounds is not None and (self.center is not None or self.scale is not None):
             raise InputError("bounds replace center and scale, got both; leave out one of them")
         for name in ("center", "scale"):
-            if (given := getattr(self, name)) is not None:
-                units = replace(units, **{name: _constants(name, _by_position(name, given, columns), d)})
+            if (constants := getattr(self, name)) is not None:
+                units = replace(units, **{name: _constants(name, _by_position(name, constants, columns), d)})
         if not (units.scale > 0).all():
             raise InputError(f"scale must be positive, got {shown(self.scale)}")
         self._units = units

@@ -1,11 +1,11 @@
 """The scikit-learn classes for means."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
+from dpalgos.errors import warn
 from dpalgos.sklearn.base import PrivateModel, UnitModel
 from dpalgos.sklearn.checked import checked_rows
 
@@ -45,11 +45,10 @@ class DPMean(_PrivateMean, UnitModel):
         answer = self._released(scaled, None, lambda: units.clipped_sides(rows), user_ids=user_ids).estimate
         reach = np.abs((np.stack([units.lower, units.upper]) - units.center) / units.scale).max(axis=0)
         if ((abs(answer) > _NEAR * self.value_bound) & (reach > self.value_bound)).any():
-            warnings.warn(
+            warn(
                 f"a mean is within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}; many entries may "
                 "be clipped; check the bound and the units",
                 UserWarning,
-                stacklevel=2,
             )
         self.mean_ = units.undo(answer)
         self.interval_ = None if self.interval_ is None else units.undo(self.interval_)

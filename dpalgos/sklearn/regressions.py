@@ -1,6 +1,5 @@
 """The scikit-learn classes for regressions and classifications, dense and sparse."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.core.estimator import EQUAL
-from dpalgos.errors import InputError, PrivacyWarning, shown
+from dpalgos.errors import InputError, PrivacyWarning, shown, warn
 from dpalgos.release.checks import check_same_order
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
@@ -225,11 +224,10 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
         rows, labels = checked_pair(self, X, y, labels=True)
         self.classes_, codes = codes_of(labels, self.classes)
         if self.classes is None:
-            warnings.warn(
+            warn(
                 "the labels that occur in y are published, even a label of one person; pass "
                 "classes= with all labels there can be",
                 PrivacyWarning,
-                stacklevel=4,
             )
         return rows, codes
 

@@ -288,8 +288,8 @@ def _with_powers(tables: list[_LifeTable]) -> list[_LifeTable]:
     early = np.sum([table.event_sums + table.earliness for table in tables], axis=0) / np.maximum(events, 1)
     noise = len(tables) * tables[0].noise.std ** 2
     variance = noise / np.maximum(events, 1) ** 2 + 1 / 12 / np.maximum(events, 1)
-    kept = np.maximum(0, 1 - variance / np.maximum(early**2, 1e-12))
-    early = np.clip(early * kept, -_LARGEST_EARLY, _LARGEST_EARLY)
+    shrinkage = np.maximum(0, 1 - variance / np.maximum(early**2, 1e-12))
+    early = np.clip(early * shrinkage, -_LARGEST_EARLY, _LARGEST_EARLY)
     return [replace(table, power=(0.5 + early) / (0.5 - early)) for table in tables]
 
 
@@ -522,8 +522,8 @@ class SurvivalCurves:
 
     def log_hazard_ratios(self) -> FloatArray:
         """Return the log hazard ratio of each group to the first with its limits, (3, G − 1)."""
-        found = [self._log_hazard_ratio(g) for g in range(1, len(self.groups))]
-        logs, errors = np.reshape(found, (-1, 2)).T
+        pairs = [self._log_hazard_ratio(g) for g in range(1, len(self.groups))]
+        logs, errors = np.reshape(pairs, (-1, 2)).T
         half = normal_quantile(self.level) * errors
         return np.array([logs, logs - half, logs + half])
 

@@ -89,8 +89,8 @@ def until_first_event(
     happened = happened[stop[happened] <= first[codes[happened]]]
     is_first: BoolArray = np.zeros(len(stop), dtype=bool)
     is_first[happened[np.unique(codes[happened], return_index=True)[1]]] = True
-    kept = np.flatnonzero((start < first[codes]) | is_first)
-    return kept, np.minimum(stop, first[codes])[kept], is_first[kept]
+    row_numbers = np.flatnonzero((start < first[codes]) | is_first)
+    return row_numbers, np.minimum(stop, first[codes])[row_numbers], is_first[row_numbers]
 
 
 def followed_rows(
@@ -113,20 +113,20 @@ def followed_rows(
     is_followed = np.bincount(codes, weights=counts, minlength=int(codes.max()) + 1) > 0
     first = np.zeros(len(codes), dtype=bool)
     first[np.unique(codes, return_index=True)[1]] = True
-    kept = np.flatnonzero(counts | (first & ~is_followed[codes]))
-    end = np.maximum(_places(stop[kept], cuts), LEAST_EXPOSURE)
-    begin = np.minimum(_places(start[kept], cuts), end - LEAST_EXPOSURE)
-    order = np.lexsort((event[kept], end, begin, codes[kept]))
-    kept, begin, end = kept[order], begin[order], end[order]
-    times, person = np.interp(np.stack([begin, end]), np.arange(len(cuts)), cuts), codes[kept]
+    row_numbers = np.flatnonzero(counts | (first & ~is_followed[codes]))
+    end = np.maximum(_places(stop[row_numbers], cuts), LEAST_EXPOSURE)
+    begin = np.minimum(_places(start[row_numbers], cuts), end - LEAST_EXPOSURE)
+    order = np.lexsort((event[row_numbers], end, begin, codes[row_numbers]))
+    row_numbers, begin, end = row_numbers[order], begin[order], end[order]
+    times, person = np.interp(np.stack([begin, end]), np.arange(len(cuts)), cuts), codes[row_numbers]
     exposure = times[1] - times[0]
     last = times[1] - np.maximum(times[0], cuts[np.ceil(end).astype(np.int64) - 1])
     return FollowedRows(
         person=person,
-        row=kept,
+        row=row_numbers,
         begin=begin,
         end=end,
-        response=np.where(event[kept], 1.0 + np.minimum(resolution / last, 1.0), 0.0),
+        response=np.where(event[row_numbers], 1.0 + np.minimum(resolution / last, 1.0), 0.0),
         share=exposure / np.bincount(person, exposure)[person],
     )
 

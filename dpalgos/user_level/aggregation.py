@@ -326,9 +326,9 @@ class UserAggregation:
 
     def _ball_interval(self, spend: Spend, users: Rows, ball: Ball, offset: ReleasedOffset) -> None:
         """Keep the half-widths, if requested; the sampled units are users."""
-        found = interval_in_ball(users, spend, self.interval, ball, offset, NONE_UNSEEN)
-        if found is not None:
-            spend.keep_interval(found)
+        interval = interval_in_ball(users, spend, self.interval, ball, offset, NONE_UNSEEN)
+        if interval is not None:
+            spend.keep_interval(interval)
 
     def _column_interval(
         self, spend: Spend, users: Rows, ball: Ball, mean: FloatArray, std: FloatArray

@@ -108,13 +108,13 @@ def _epsilon_of(mu: float, delta: float) -> float:
     return epsilon
 
 
-def _settings(given: list[str]) -> dict[str, Any]:
+def _settings(options: list[str]) -> dict[str, Any]:
     """Return settings NAME=VALUE with values as in a release file, or as text."""
     from dpalgos.audit.lower_bound import audit_estimator
     from dpalgos.params import check_settings
 
     settings: dict[str, Any] = {}
-    for each in given:
+    for each in options:
         name, equals, value = each.partition("=")
         if not name.isidentifier() or not equals or name in settings:
             raise SpecError(

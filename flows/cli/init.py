@@ -90,8 +90,8 @@ def init(
     confirm_typed_query(source)
     check_outputs(files, inputs=[file_of(source)], force=force)
     marks = Marks(decimal or "", thousands or "", "\t" if separator == "tab" else separator or "")
-    found, reading = table_schema(source, marks), None
-    schema: Mapping[str, str] = found.types
+    table, reading = table_schema(source, marks), None
+    schema: Mapping[str, str] = table.types
     special = {user_id, weights}
     if formula:
         reading = _read_formula(formula, schema, response, special)
@@ -105,12 +105,12 @@ def init(
         raise SpecError(f"--family must be left out with times to an event, got {family}")
     _check_weights(schema, weights, response, user_id, has_times=bool(times))
     users = count_users(source, user_id, marks) if user_id else None
-    sizes = _size_values(source, found.n_rows, users)
+    sizes = _size_values(source, table.n_rows, users)
     columns = _columns(source, schema, response, special, formula)
     values = {
         **asdict(marks),
         **_model_values(model, response, schema.get(response, ""), reading),
-        **_column_values(columns, schema, found),
+        **_column_values(columns, schema, table),
         **sizes,
         "name": name,
         "file": name_of(source),
@@ -163,7 +163,7 @@ def _model_values(model: str, response: str, column_type: str, reading: "Reading
 
 
 def _column_values(
-    columns: Mapping[str, str], schema: Mapping[str, str], found: "TableSchema"
+    columns: Mapping[str, str], schema: Mapping[str, str], table: "TableSchema"
 ) -> dict[str, Any]:
     """Return what templates show of the columns."""
     from tasks.own_table.file_units import AT_CENTERS
@@ -172,8 +172,8 @@ def _column_values(
         "unusable": [(toml(column), kind) for column, kind in schema.items() if kind in UNUSABLE],
         "columns": [(toml(column), kind) for column, kind in columns.items()],
         "has_text": "text" in columns.values(),
-        "codes": [toml(column) for column in found.codes if column in columns],
-        "dates": [toml(column) for column in found.dates if column in columns],
+        "codes": [toml(column) for column in table.codes if column in columns],
+        "dates": [toml(column) for column in table.dates if column in columns],
         "at_centers": AT_CENTERS,
     }
 
@@ -316,15 +316,17 @@ def check(
         raise SpecError("\n  ".join([f"{file} is incomplete or invalid:", *faults]))
     if table:
         confirm_query_of(file, table.source)
-        if isinstance(table.source, Query) or ((kept := file_of(table.source)) and kept.exists()):
+        if isinstance(table.source, Query) or ((file_path := file_of(table.source)) and file_path.exists()):
             require_clusters(table.source, table)
     typer.echo(f"{file}: complete and valid; no row was read")
     columns = table.columns if table else ()
-    if codes := [f"{column.name}: {found}" for column in columns if (found := column.cut_codes())]:
+    if codes := [
+        f"{column.name}: {codes_outside}" for column in columns if (codes_outside := column.cut_codes())
+    ]:
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
-        shown = "; ".join([*codes[:MOST_FAULTS], *more])
+        codes_by_column = "; ".join([*codes[:MOST_FAULTS], *more])
         typer.echo(
-            f"common codes for missing values are outside the bounds of {shown}; "
+            f"common codes for missing values are outside the bounds of {codes_by_column}; "
             'if the codebook lists them, write e.g. missing = ["99"] below the column'
         )
 

@@ -90,8 +90,8 @@ Plugins = Annotated[
 ]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"dpcost {version('dpcost')}")
         raise typer.Exit
 

@@ -112,7 +112,7 @@ def figure(
     """Write the chart of a study or of survival curves for a paper, and its data as NAME-figure.csv."""
     options.use_plugins(plugins or [])
     from flows.studies.results import stored_page
-    from reports.charts.figure import FigureError, draw_curves, draw_figure
+    from reports.charts.figure import draw_curves, draw_figure
 
     record, warning = Path(study), ""
     if record.suffix == ".json" or (record / "release.json").exists():
@@ -130,10 +130,7 @@ def figure(
     path = out or Path(f"{name}.{form}")
     files = path, path.with_name(f"{path.stem}-figure.csv")
     check_outputs([path], inputs=inputs, force=force)
-    try:
-        contents = draw(form, width)
-    except FigureError as error:
-        raise SpecError(str(error)) from None
+    contents = draw(form, width)
     if not (
         files[1].is_file() and files[1].read_bytes() == contents[1]
     ):  # of the same figure in another format

@@ -97,20 +97,20 @@ def release(
             before_charge=before_charge,
             progress=counter(f"reading {name_of(source)}", "rows"),
         )
-        made = record_of(released)
-        _write(made, record, table or (), force=force)
-    options.show(made, text_of_release(made), as_json)
+        record_content = record_of(released)
+        _write(record_content, record, table or (), force=force)
+    options.show(record_content, text_of_release(record_content), as_json)
 
 
-def _write(made: dict[str, Any], folder: Path | None, tables: Sequence[Path], *, force: bool) -> None:
+def _write(content: dict[str, Any], folder: Path | None, tables: Sequence[Path], *, force: bool) -> None:
     """Write a record into a folder, and its tables; those that are there with the same content stay."""
     from tasks.release.record import FILES, is_recorded, write_record
     from tasks.report.coefficients import table_of
 
-    if folder and not is_recorded(made, folder):  # first: a table can be written from it again
+    if folder and not is_recorded(content, folder):  # first: a table can be written from it again
         check_outputs([folder / name for name in FILES], force=force)
-        write_record(made, folder)
-    contents = {file: table_of([made], file) for file in tables}
+        write_record(content, folder)
+    contents = {file: table_of([content], file) for file in tables}
     changed = [file for file in tables if not file.exists() or file.read_bytes() != contents[file]]
     check_outputs(changed, force=force)
     for file in changed:
@@ -158,7 +158,10 @@ def _leave_release(sentence: str) -> NoReturn:
 
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
-    """Print the forecast of the intervals from public declarations, and ask whether to charge."""
+    """Print the forecast of the intervals from public declarations, and ask whether to charge.
+
+    With ``--yes --none-expected`` nothing depends on the forecast, and none is computed.
+    """
     from dpalgos.central.preconditioned.plan import ROBUST
     from dpalgos.coefficients import covered
     from flows.confirm import agrees_to_charge
@@ -167,7 +170,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from tasks.protocol.split import MOST_LIKELY_NONE
 
     request = plan.request
-    if request.own is None or not request.level:
+    if request.own is None or not request.level or (yes and none_expected):
         return
     number, units = request.own.data.units
     foreseen = forecast_release(request)
@@ -204,9 +207,10 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     if yes:
         return
     if not agrees_to_charge(f"charge epsilon {request.epsilon:g}?"):
-        wanted = "more" if foreseen.intervals[0] < len(foreseen.names) else "narrower"
+        which_intervals = "more" if foreseen.intervals[0] < len(foreseen.names) else "narrower"
         raise SpecError(
-            f"nothing was charged; for {wanted} intervals, use more {units}, more epsilon or fewer columns"
+            f"nothing was charged; for {which_intervals} intervals, use more {units}, more epsilon or fewer "
+            "columns"
         )
 
 

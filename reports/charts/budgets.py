@@ -34,8 +34,8 @@ def half_width_chart(
         return round(_TOP + _HEIGHT * (high - math.log10(value)) / (high - low), 1)
 
     def text(at: float, height: float, words: str, **more: str) -> str:
-        given = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
-        return f'<text x="{at}" y="{height}"{given}>{html.escape(words)}</text>'
+        attributes = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
+        return f'<text x="{at}" y="{height}"{attributes}>{html.escape(words)}</text>'
 
     marks = [text(_LEFT, bottom + 30, f"{axis}, and half-width to the left")]
     if epsilon is not None:

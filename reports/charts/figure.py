@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from data.errors import DataError
 from data.results.summary import summarize
 from dpalgos.survival.curves import SurvivalCurves
 from reports.cells import errors_of, settings_of
@@ -36,20 +37,16 @@ _COLUMNS = ["line", "estimator", "form", "calibration", "panel", "delta_rule", "
 _COLUMNS += ["mean", "se", "low", "high", "n", "n_ok", "n_failed"]
 
 
-class FigureError(ValueError):
-    """A study without a chart; the message says why."""
-
-
 def draw_figure(results: pd.DataFrame, page: StudyPage, form: Format, inches: float) -> tuple[bytes, bytes]:
     """Return a figure of a width in inches, and its data as CSV: the first view of the page's chart."""
     cells = page_cells(summarize(results), results, page).cells
     settings = settings_of(errors_of(cells, page), page)
     if not settings:
-        raise FigureError("no private estimator has run in this study, so there is nothing to draw")
+        raise DataError("no private estimator has run in this study, so there is nothing to draw")
     head = headline_of(cells, replace(page, headline={**page.headline, **settings[0]._asdict()}))
     if head is None or head.where != settings[0]:
         at = f"ε = {settings[0].epsilon:g}, δ = {settings[0].delta_rule}, panel {settings[0].panel!r}"
-        raise FigureError(f"the study has no private estimates at {at}")
+        raise DataError(f"the study has no private estimates at {at}")
     chart = StudyChart.build(page, cells, head)
     chart = replace(chart, choice={**chart.choice, page.axis.column: head.x})
     width = inches * POINTS_PER_INCH
@@ -86,9 +83,9 @@ def _in_format(chart_of: Callable[[float], Chart], form: Format, width: float) -
             lines = textwrap.wrap(title["text"], round(limit / _PER_CHARACTER))
             chart = {**chart, "title": {**title, "text": lines, "fontSize": 9, "limit": limit}}
         svg = vl_convert.vegalite_to_svg(chart, config=config, allowed_base_urls=[])
-        found = _SIZE.search(svg)
-        assert found
-        return svg, float(found[1]), float(found[2])
+        size = _SIZE.search(svg)
+        assert size
+        return svg, float(size[1]), float(size[2])
 
     _, whole, _ = drawn(width, width)
     beside = whole - width

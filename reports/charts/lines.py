@@ -164,8 +164,8 @@ def _names_at_ends(
         if row["mean"] is not None and (row["line"] not in ends or row["x"] > ends[row["line"]]["x"]):
             ends[row["line"]] = row
     scale = math.log if axes.y_log else float
-    shown = [r[key] for r in rows for key in ("mean", "low", "high") if key == "mean" or r["line"] == focus]
-    known = [scale(v) for v in shown if v is not None and (v > 0 or not axes.y_log)]
+    values = [r[key] for r in rows for key in ("mean", "low", "high") if key == "mean" or r["line"] == focus]
+    known = [scale(v) for v in values if v is not None and (v > 0 or not axes.y_log)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     names: list[dict[str, Any]] = []
     for row in sorted(

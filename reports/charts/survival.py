@@ -21,9 +21,9 @@ def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330
     numbers = [_texts(["numbers at risk"], [curves.periods[0]], below, palette.MUTED)]
     for k, (group, own) in enumerate(curves.curves().groupby("group", sort=False)):
         look = replace(palette.look("private", k), shape=palette.SHAPES[k % len(palette.SHAPES)])
-        shown = own[own["survival"].notna()]
-        limits = list(zip(shown["ci_low"], shown["ci_high"], strict=True))
-        points = list(zip(shown["time"], shown["survival"], strict=True))
+        visible = own[own["survival"].notna()]
+        limits = list(zip(visible["ci_low"], visible["ci_high"], strict=True))
+        points = list(zip(visible["time"], visible["survival"], strict=True))
         lines.append(Line(str(group), points, look, limits))
         at_risk = [f"{max(round(each), 0):,}" for each in own["at_risk"]]
         distance = (
@@ -49,11 +49,11 @@ def survival_chart(curves: SurvivalCurves, width: float = 620, height: int = 330
 
 def _apart(times: Sequence[float], distance: float) -> list[int]:
     """Return positions of times, each at least a distance after the one before."""
-    kept = [0]
+    labeled = [0]
     for j, time in enumerate(times):
-        if time - times[kept[-1]] >= distance:
-            kept.append(j)
-    return kept
+        if time - times[labeled[-1]] >= distance:
+            labeled.append(j)
+    return labeled
 
 
 def _label(text: str, y: float, color: str) -> Chart:

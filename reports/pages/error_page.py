@@ -10,15 +10,13 @@ import pandas as pd
 
 from data.results.table import LIMIT
 from reports.cells import Setting, comma, errors_of, rows_at, settings_of, size_at
-from reports.charts.panels import draw_panels
-from reports.charts.study import Pictures, draw_study, metric_words
+from reports.charts.study import Pictures, draw_panels, draw_study, metric_words
 from reports.error_table import method_table
 from reports.exhibits import draw_exhibits
 from reports.new_sample import PageCells
 from reports.page import Section, StudyPage
-from reports.parts import Parts, parts_of
 from reports.printed_figures import Repeated, repeat_figures
-from reports.ranking import SHARES, PageHeadline, index_errors
+from reports.ranking import SHARES, PageHeadline, Parts, index_errors, parts_of
 from reports.render import Bar, PageTable
 from reports.writing import error_bar, num, render_sentence
 
@@ -124,9 +122,9 @@ def _tables(page: StudyPage, errors: pd.DataFrame, head: PageHeadline) -> list[P
         known = nearest.get((where.panel, where.delta_rule))
         if known is None or near < known[0]:
             nearest[where.panel, where.delta_rule] = near, where
-    found = []
+    tables = []
     for _, where in nearest.values():
         x = size_at(rows_at(errors, where), page)
         if x is not None:
-            found.append(method_table(page, errors, where, x))
-    return found
+            tables.append(method_table(page, errors, where, x))
+    return tables

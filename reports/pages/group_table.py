@@ -23,8 +23,8 @@ def _curves(curves: SurvivalCurves) -> PageTable:
     """Return a row for each cut point; survival is blank where too few persons are at risk."""
     level, cells = f"{100 * curves.level:g}% limits", {}
     for row in curves.curves().to_dict("records"):
-        shown = [_number(row, "survival"), _limits(row), f"{max(round(row['at_risk']), 0):,}"]
-        cells[row["group"], row["time"]] = shown
+        texts = [_number(row, "survival"), _limits(row), f"{max(round(row['at_risk']), 0):,}"]
+        cells[row["group"], row["time"]] = texts
     head = ["time", *(f"{each}{name}" for each in curves.groups for name in ("", f": {level}", ": at risk"))]
     rows = [
         [setting(time), *(cell for group in curves.groups for cell in cells[group, time])]

@@ -55,12 +55,12 @@ def tally(judged: Sequence[Judged]) -> str:
 
 def _counts(judged: Sequence[Judged]) -> list[tuple[str, int, int, int]]:
     """Return how many claims hold, fail and are not tested, by calibration."""
-    found = []
+    counts = []
     for name, label in _CALIBRATIONS.items():
         verdicts = [_verdict(each.verdicts[name]) for each in judged]
         holds, fails = (verdicts.count(each) for each in VERDICTS.values())
-        found.append((label, holds, fails, verdicts.count(OPEN)))
-    return found
+        counts.append((label, holds, fails, verdicts.count(OPEN)))
+    return counts
 
 
 def _bars(judged: Sequence[Judged]) -> list[Bar]:
@@ -84,14 +84,14 @@ def _by_paper(of_papers: Mapping[str, Sequence[Judged]]) -> PageTable:
 
 def _failing(judged: Sequence[Judged]) -> list[str]:
     """Return each claim that fails with a calibration, and with which."""
-    found = []
+    sentences = []
     for each in judged:
         fails = [
             label for name, label in _CALIBRATIONS.items() if _verdict(each.verdicts[name]) == VERDICTS[0.0]
         ]
         if fails:
-            found.append(f"{each.text} ({each.where}; with {words(fails)} calibration)")
-    return found
+            sentences.append(f"{each.text} ({each.where}; with {words(fails)} calibration)")
+    return sentences
 
 
 def _verdict(judgment: Any) -> str:
@@ -147,8 +147,8 @@ def _row(judged: Judged) -> list[str | TableCell]:
     ]
     labels = [f"{label}: " for label in _CALIBRATIONS.values()]
     texts = dict.fromkeys(each.text for each in verdicts)  # one where both are the same
-    said = " ".join(
+    findings = " ".join(
         label + text for label, text in zip(labels if len(texts) > 1 else [""], texts, strict=True)
     )
     source = judged.study if judged.has_run else f"to run it: dpcost run {judged.study}"
-    return [TableCell(judged.text, judged.where), *cells, TableCell(said, source)]
+    return [TableCell(judged.text, judged.where), *cells, TableCell(findings, source)]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 from data.results.summary import summarize, summary_csv
+from data.results.table import LIMIT
 from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
-from reports.cells import cells_of, errors_of, panels_of, repetitions
+from reports.cells import Row, cells_of, comma, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
 from reports.error_table import failures_of
 from reports.exhibits import is_drawn
@@ -24,13 +26,14 @@ from reports.page import Section, StudyPage, seconds_of
 from reports.pages import attack_page, error_page
 from reports.ranking import PageHeadline, headline_of
 from reports.render import SCRIPT, render_page
-from reports.rises import rises_of
-from reports.writing import render_sentence
+from reports.writing import num, render_sentence, setting
 
 LAYOUTS = {
     "error_page": error_page.content,
     "attack_page": attack_page.content,
 }
+_RISE, _ERRORS = 1.1, 3  # a rise is by more than a tenth and three standard errors
+_SAME = ["panel", "rank", "label", "delta_rule", "s", "steps"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         files[f"figures/{picture.name}.svg"] = picture.svg
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
-    shown: dict[str, Any] = {
+    content: dict[str, Any] = {
         "page": page,
         "head": head,
         "layout": layout,
@@ -98,11 +101,11 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> Report:
         charts=layout.pictures.live,
         script=f"../{SCRIPT}",
         sections=sections,
-        **shown,
+        **content,
     )
     files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
     warning = ". ".join(filter(None, [banner(page.data_source), page.warning, trial]))
-    files["methods.html"] = render_page("pages/methods.jinja", sections=methods, banner=warning, **shown)[0]
+    files["methods.html"] = render_page("pages/methods.jinja", sections=methods, banner=warning, **content)[0]
     for card in page.data_cards:
         warning = banner(card.read["data_source"]) or page.warning
         files[card.file] = render_page("pages/data_card.jinja", card=card, banner=warning)[0]
@@ -166,3 +169,29 @@ def guarantees(page: StudyPage) -> dict[tuple[str, str, str], list[str]]:
             guarantee = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
             grouped.setdefault(guarantee, []).append(entry.title)
     return grouped
+
+
+def rises_of(errors: pd.DataFrame, page: StudyPage) -> list[str]:
+    """Return each rise of a private error from one ε to the next, or from one size to the next, in words.
+
+    Repetitions at two ε count as independent, although they share their rows.
+    """
+    rows = errors[(errors["role"] == "private") & errors["answered"] & (errors["epsilon"] < LIMIT)]
+    sentences = []
+    symbols = {"epsilon": "ε", "n": page.axis.rows_symbol}
+    for column, fixed in (("epsilon", "n"), ("n", "epsilon")):
+        line = rows.groupby([*_SAME, fixed], dropna=False, sort=False).ngroup()
+        ordered = rows.assign(line=line).sort_values(["line", column]).drop_duplicates(["line", column])
+        before = ordered.groupby("line")[["mean", "error", column]].shift()
+        margin = np.maximum(
+            (_RISE - 1) * before["mean"], _ERRORS * np.hypot(ordered["error"], before["error"])
+        )
+        is_rise = ordered["mean"] - before["mean"] > margin
+        pairs = zip(before[is_rise].itertuples(), ordered[is_rise].itertuples(), strict=True)
+        for less, more in cast("Iterable[tuple[Row, Row]]", pairs):
+            panel = f"panel “{more.panel}”" if more.panel else ""
+            at = f"{symbols[fixed]} = {setting(getattr(more, fixed))}"
+            step = " to ".join(setting(getattr(row, column)) for row in (less, more))
+            change = f"{num(less.mean)} to {num(more.mean)} from {symbols[column]} = {step}"
+            sentences.append(f"{comma(more.label, panel, at)}: {change}")
+    return sentences

@@ -280,8 +280,8 @@ def release_of_advice(spec: StudySpec, best: Forecast) -> ReleaseForecast | None
     formula = problem.formula.formula if problem.formula else ""
     names = {each.name: {each.name, *each.table_columns} for each in table.columns if not each.derived}
     x, y = (
-        tuple(name for name, made in names.items() if made & wanted)
-        for wanted in ({*problem.covariates}, {problem.response})
+        tuple(name for name, table_columns in names.items() if table_columns & chosen_columns)
+        for chosen_columns in ({*problem.covariates}, {problem.response})
     )
     config = ReleaseConfig(
         dataset=ReleaseDataset(name=spec.name, study=f"{spec.name}.toml", form=best.form),

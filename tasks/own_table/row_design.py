@@ -96,32 +96,34 @@ class RowDesign:
 
 def row_design(
     analyst_table: AnalystTable | None,
-    asked: ReleaseColumns,
+    columns_of_release: ReleaseColumns,
     family: str,
     formula: FormulaDesign | None = None,
 ) -> RowDesign:
     """Return how rows are made from columns: as a study file declares them, or unchanged without one."""
     if analyst_table is None:
         return RowDesign(
-            columns=tuple(map(Column.in_units, asked.x)),
-            response=Column.in_units(asked.y) if asked.y else None,
-            user_id=asked.user_id or "",
-            weights=asked.weights or "",
+            columns=tuple(map(Column.in_units, columns_of_release.x)),
+            response=Column.in_units(columns_of_release.y) if columns_of_release.y else None,
+            user_id=columns_of_release.user_id or "",
+            weights=columns_of_release.weights or "",
         )
     known = {column.name: column for column in analyst_table.columns}
-    declaration = analyst_table.declaration(known[name] for name in asked.xy)
+    declaration = analyst_table.declaration(known[name] for name in columns_of_release.xy)
     columns = {column.name: column for column in analyst_table.fitted}
     response = None
-    if asked.y:
-        one, *others = [asked.y] if family == "multinomial" else known[asked.y].table_columns
+    if columns_of_release.y:
+        one, *others = (
+            [columns_of_release.y] if family == "multinomial" else known[columns_of_release.y].table_columns
+        )
         if others:
             raise SpecError(
-                f"columns.y must be a column of numbers or of two categories, got {asked.y!r}; choose "
-                "another, or params.family = 'multinomial'"
+                f"columns.y must be a column of numbers or of two categories, got {columns_of_release.y!r}; "
+                "choose another, or params.family = 'multinomial'"
             )
         response = Column.in_units(one) if family else columns[one]
     return RowDesign(
-        columns=tuple(columns[each] for name in asked.x for each in known[name].table_columns),
+        columns=tuple(columns[each] for name in columns_of_release.x for each in known[name].table_columns),
         response=response,
         user_id=analyst_table.user_id,
         weights=analyst_table.weights,
@@ -134,19 +136,19 @@ def row_design(
 def units_of_file(
     design: RowDesign,
     analyst_table: AnalystTable | None,
-    asked: ReleaseColumns,
+    columns_of_release: ReleaseColumns,
     formula: FormulaDesign | None = None,
 ) -> FileUnits:
     """Return how an estimate from the rows of a design is converted to the units of the file."""
     if analyst_table is None:
         return FileUnits.unchanged(design.names)
-    if numbers := analyst_table.group_numbers_of(asked.x):
+    if numbers := analyst_table.group_numbers_of(columns_of_release.x):
         return FileUnits.unchanged(numbers.released_names)
     units = file_units(design.columns, design.response)
     if design.response is not None:
         known = {column.name: column for column in analyst_table.columns}
-        groups = {known[name].term: known[name].table_columns for name in asked.x}
-        units = replace(units, groups=groups, columns=asked.xy)
+        groups = {known[name].term: known[name].table_columns for name in columns_of_release.x}
+        units = replace(units, groups=groups, columns=columns_of_release.xy)
     return units.by_formula(formula) if formula else units
 
 

@@ -45,7 +45,7 @@ def numbers_of(text: str) -> list[float | int | str]:
 def list_of(text: str) -> list[str]:
     """Return texts between semicolons, or else commas; one in quotation marks is as JSON writes it."""
     mark = ";" if ";" in re.sub(_QUOTED, "", text) else ","
-    return [_unquoted(found[1]) for found in _ENTRIES[mark].finditer(text) if found[1].strip()]
+    return [_unquoted(entry[1]) for entry in _ENTRIES[mark].finditer(text) if entry[1].strip()]
 
 
 def _unquoted(entry: str) -> str:

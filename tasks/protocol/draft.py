@@ -107,8 +107,8 @@ class Draft:
 
     @property
     def columns(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.declared["data"].setdefault("columns", [])
-        return found
+        columns: list[dict[str, Any]] = self.declared["data"].setdefault("columns", [])
+        return columns
 
     @property
     def has_intervals(self) -> bool:
@@ -234,8 +234,8 @@ def _study_of(written: str, folder: Path) -> Path:
 
 def _kinds_of(source: Source, data: Mapping[str, Any]) -> tuple[dict[str, str], int]:
     """Return the kind of each column by its type, and the number of rows; no value is kept."""
-    found = table_schema(source, Marks(*[data.get(each.name, "") for each in fields(Marks)]))
-    return {**found.types, **dict.fromkeys(found.codes, "text")}, found.n_rows
+    schema = table_schema(source, Marks(*[data.get(each.name, "") for each in fields(Marks)]))
+    return {**schema.types, **dict.fromkeys(schema.codes, "text")}, schema.n_rows
 
 
 def _known(study: Path, kinds: Mapping[str, str] | None = None) -> Draft:

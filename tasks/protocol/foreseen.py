@@ -91,7 +91,7 @@ def text_of_forecast(foreseen: ReleaseForecast, *, of_effects: bool) -> str:
 def lines_by_time(cells: SurvivalCells, foreseen: ReleaseForecast) -> dict[str, list[tuple[float, float]]]:
     """Return half-widths of survival by group against time, where there are any."""
     middles = {str(name): middle for name, _, middle, _ in foreseen.terms}
-    places = zip(product(cells.groups, cells.time.periods[1:]), cells.terms, strict=True)
+    places = zip(product(cells.groups, cells.survival.periods[1:]), cells.terms, strict=True)
     lines: dict[str, list[tuple[float, float]]] = {}
     for (group, time), term in places:
         if math.isfinite(middle := middles.get(term, math.nan)):
@@ -118,7 +118,7 @@ class PastForecast:
 
 def past_forecasts(accounts: Iterable[Mapping[str, Any]]) -> list[PastForecast]:
     """Return the forecasts that plans registered in accounts, as a ledger shows them, with what came."""
-    found = []
+    forecasts = []
     for account in accounts:
         for charge in account["charges"]:
             limits = (charge["answer"] or {}).get("interval", {})
@@ -127,8 +127,8 @@ def past_forecasts(accounts: Iterable[Mapping[str, Any]]) -> list[PastForecast]:
                 ends = limits.get(term) or [None, None]
                 if None not in ends and math.isfinite(middle):
                     of = f"{account['name']}: {charge['reserve']}"
-                    found.append(PastForecast(of, term, middle, (low, high), (ends[1] - ends[0]) / 2))
-    return found
+                    forecasts.append(PastForecast(of, term, middle, (low, high), (ends[1] - ends[0]) / 2))
+    return forecasts
 
 
 def text_of_past(past: Sequence[PastForecast]) -> str:
@@ -141,24 +141,24 @@ def text_of_past(past: Sequence[PastForecast]) -> str:
     return f"{text}; {sum(ranges)} of {len(ranges)} lie in its 90% range." if ranges else f"{text}."
 
 
-def needed(line: Line, wanted: float) -> str | None:
+def needed(line: Line, half_width: float) -> str | None:
     """Return where a line reaches a half-width, interpolated on logarithmic axes; None if nowhere."""
-    first = next((number for number, (_, width) in enumerate(line) if width <= wanted), None)
+    first = next((number for number, (_, width) in enumerate(line) if width <= half_width), None)
     if first is None:
         return None
     if first == 0:
         return num(line[0][0])
-    return num(_reached(*line[first - 1], *line[first], wanted))
+    return num(_reached(*line[first - 1], *line[first], half_width))
 
 
-def needed_times(line: Line, wanted: float) -> str | None:
+def needed_times(line: Line, half_width: float) -> str | None:
     """Return how many times as many rows reach a half-width, from the forecasts of one and two times."""
     if len(line) < 2 or not line[1][1] < line[0][1]:
         return None
-    times = _reached(*line[0], *line[1], wanted)
+    times = _reached(*line[0], *line[1], half_width)
     return num(times) if 1 < times < _FAR else None
 
 
-def _reached(a: float, wide: float, b: float, narrow: float, wanted: float) -> float:
+def _reached(a: float, wide: float, b: float, narrow: float, half_width: float) -> float:
     """Return where the line through two points, on logarithmic axes, has a half-width."""
-    return float(a * (b / a) ** (math.log(wide / wanted) / math.log(wide / narrow)))
+    return float(a * (b / a) ** (math.log(wide / half_width) / math.log(wide / narrow)))

@@ -157,8 +157,8 @@ def _faults_of_groups(plan: QuestionSet, requests: Mapping[str, ReleaseRequest])
     """Yield what is wrong with the categories by which tables have means."""
     sources = {each.name: each.submodel or each.name for each in plan.questions}
     for table in plan.tables:
-        asked = [requests[sources[name]] for name in table.columns if sources.get(name) in requests]
-        if table.by and len(levels := {f"{each.level:g}" for each in asked if each.level}) > 1:
+        table_requests = [requests[sources[name]] for name in table.columns if sources.get(name) in requests]
+        if table.by and len(levels := {f"{each.level:g}" for each in table_requests if each.level}) > 1:
             yield f"table {table.out!r}: by needs one confidence level, got {words(sorted(levels))}"
         for name in table.columns if table.by else ():
             design = requests[sources[name]].by_formula if sources.get(name) in requests else None

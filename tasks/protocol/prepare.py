@@ -224,8 +224,8 @@ def _is_question_of(charge: Charge, plan: PlanFile) -> bool:
         drawing = public_plan(request)
     parameters = question_parameters(request.estimator, drawing.params, request.design)
     known = charge.question
-    asked = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
-    return asked.id == known.id
+    planned = replace(known, estimator=request.estimator.name, parameters=parameters, delta=request.delta)
+    return planned.id == known.id
 
 
 def _check_unit(plan: PlanFile, account: Account) -> None:
@@ -255,18 +255,18 @@ def check_reservable(prepared: PreparedPlan, account: Account | None) -> None:
         charge = registration.charged.get(name)
         if charge and not _is_question_of(charge, plan):
             raise _changed(plan, name, charge)
-    kept = [each for each in account.charges if each not in registration.reserved.values()]
+    spent_charges = [each for each in account.charges if each not in registration.reserved.values()]
     costs = [
         public_plan(plan.request(name, epsilon)).cost
         for name, epsilon in prepared.split.epsilons.items()
         if name not in registration.charged
     ]
-    total = sum(costs, spending_of(kept)).epsilon(account.budget.delta)
+    total = sum(costs, spending_of(spent_charges)).epsilon(account.budget.delta)
     if costs and total > account.budget.epsilon * (1 + 1e-9):
         raise BudgetExhausted(
             f"the budget of {account.budget.name!r} is epsilon {account.budget.epsilon:g}, of which "
-            f"{spent_epsilon(kept, account.budget.delta):.4g} is spent; with this plan, all charges need "
-            f"epsilon {total:.4g}: use less epsilon, or fewer questions"
+            f"{spent_epsilon(spent_charges, account.budget.delta):.4g} is spent; with this plan, all charges "
+            f"need epsilon {total:.4g}: use less epsilon, or fewer questions"
         )
 
 
@@ -329,9 +329,9 @@ class _Simulated:
         if not tables:
             return {"terms": [], "none": 1.0}
         names = [*tables[0].terms]
-        kept = [j for j, name in enumerate(names) if name not in INTERCEPTS]
-        widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, kept]
-        return self._summary([names[j] for j in kept], widths)
+        slopes = [j for j, name in enumerate(names) if name not in INTERCEPTS]
+        widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, slopes]
+        return self._summary([names[j] for j in slopes], widths)
 
     def _ratios(self, curves: SurvivalCells, epsilon: float) -> Forecast:
         limits = [

@@ -162,12 +162,12 @@ def spelling_of_charge(question: Question, cost: PrivacyCost, charges: Sequence[
 def refuse_unmatched(question: Question, charges: Sequence[Charge]) -> None:
     """Refuse to charge a charged model in another spelling, or what an earlier version may have charged."""
     known = {name: set(part) for name, part in question.parameters.items()}
+    model = model_of_question(question.parameters)
     for charge in charges:
         charged = charge.question
         is_same_data = charged.exact == question.exact or charged.content == question.content
         if charge.state == RESERVED or _budget(charged) != _budget(question) or not is_same_data:
             continue
-        model = model_of_question(question.parameters)
         if model and model == model_of_question(charged.parameters):
             terms = ", ".join(charged.parameters["rows"]["formula"]["terms"])
             raise SpecError(

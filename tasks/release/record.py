@@ -459,8 +459,8 @@ def _cells(
             merged.append(f"every other text as {each.others!r}")
         if merged:
             yield f"In {each.name}, {words(merged)} counts.", ()
-    what = table.privacy_unit.rstrip(".").removeprefix("one row, ")  # which studies of 3.0 state
-    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({what}).", ()
+    privacy_unit = table.privacy_unit.rstrip(".").removeprefix("one row, ")  # which studies of 3.0 state
+    yield f"Unit of privacy: one {'user' if table.user_id else 'row'} ({privacy_unit}).", ()
     if table.user_id:
         return
     if not table.clusters:

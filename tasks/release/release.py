@@ -61,8 +61,8 @@ class PlannedRelease:
     @property
     def question_of_3_0(self) -> Question:
         """The same question, as version 3.0 identified it."""
-        asked = self.request.estimator, self.params, self.request.design
-        return replace(self.question, parameters=question_parameters(*asked, as_in_3_0=True))
+        request = self.request.estimator, self.params, self.request.design
+        return replace(self.question, parameters=question_parameters(*request, as_in_3_0=True))
 
     @property
     def offset(self) -> str:
@@ -293,8 +293,8 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         model = released_model(drawn, plan.request, plan.offset)
         content = plain_model(model) if model else None
         answer |= {"released_model": content} if content else {}
-    found = cautions(drawn.diagnostics, hidden)
-    return answer | ({"cautions": found} if found else {})
+    sentences = cautions(drawn.diagnostics, hidden)
+    return answer | ({"cautions": sentences} if sentences else {})
 
 
 def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> ReleasedModel | None:

@@ -83,10 +83,29 @@ class ReleaseRequest:
     bounds: Mapping[str, Any]
     params: Mapping[str, Any]
     own: OwnData | None  # what a study file declares of the table
-    design: RowDesign  # how the estimator's rows are made from the file
-    units: FileUnits  # how the estimate is converted to the units of the file
-    by_formula: FormulaDesign | None  # if response and covariates are those of a formula
-    by_group: "GroupNumbers | None"  # if the columns are those of a table by group
+
+    @cached_property
+    def by_formula(self) -> FormulaDesign | None:
+        """The formula of response and covariates, if they are those of one."""
+        design = self.table.formula_of(self.columns.x) if self.table else None
+        if design is None or design.covariates != self.columns.x:
+            return None
+        return _with_events(design, self.params)
+
+    @cached_property
+    def by_group(self) -> "GroupNumbers | None":
+        """The numbers by group, if the columns are those of a table by group."""
+        return self.table.group_numbers_of(self.columns.x) if self.table else None
+
+    @cached_property
+    def design(self) -> RowDesign:
+        """How the estimator's rows are made from the file."""
+        return row_design(self.table, self.columns, self.family, self.by_formula)
+
+    @cached_property
+    def units(self) -> FileUnits:
+        """How the estimate is converted to the units of the file."""
+        return units_of_file(self.design, self.table, self.columns, self.by_formula)
 
     @cached_property
     def keywords(self) -> dict[str, Any]:
@@ -166,20 +185,10 @@ class ReleaseRequest:
     def with_formula(self, formula: str) -> "ReleaseRequest":
         """Return the request with another spelling of its formula."""
         assert self.own is not None
-        table, formula_design = expand_formula(formula, self.own.data)
-        formula_design = _with_events(formula_design, self.params)
-        x, y = formula_design.covariates, formula_design.response_column
-        columns = self.columns.model_copy(update={"x": x, "y": y})
-        design = row_design(table, columns, self.family, formula_design)
-        return replace(
-            self,
-            formula=formula,
-            own=self.own.model_copy(update={"data": table}),
-            columns=columns,
-            by_formula=formula_design,
-            design=design,
-            units=units_of_file(design, table, columns, formula_design),
-        )
+        table, design = expand_formula(formula, self.own.data)
+        columns = self.columns.model_copy(update={"x": design.covariates, "y": design.response_column})
+        own = self.own.model_copy(update={"data": table})
+        return replace(self, formula=formula, own=own, columns=columns)
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -231,7 +240,6 @@ def complete_request(
     survival = design.survival if design else None
     if survival and design:
         params = survival.settings(params)
-        design = _with_events(design, params)
     if own is not None:
         if stated := [key for key in ("lower", "upper") if estimator == "box_mean" and key in bounds]:
             raise SpecError(stated_by_column(stated[0], config.dataset.study))
@@ -259,9 +267,6 @@ def complete_request(
         raise SpecError(
             f"{survival.name} is for preconditioned_glm, got {estimator}; release that, or another response"
         )
-    if design and design.covariates != columns.x:
-        design = None
-    rows = row_design(own.data if own else None, columns, str(params.get("family", "")), design)
     request = ReleaseRequest(
         estimator=private,
         epsilon=epsilon,
@@ -272,12 +277,8 @@ def complete_request(
         bounds=bounds,
         params=params,
         own=own,
-        design=rows,
-        units=units_of_file(rows, own.data if own else None, columns, design),
-        by_formula=design,
-        by_group=numbers,
     )
-    _ = request.keywords  # refused here, before any row is read
+    _ = request.keywords, request.units  # refused here, before any row is read
     return request
 
 

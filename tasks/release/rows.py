@@ -94,8 +94,8 @@ class _DesignReader(DeclaredReader):
         n_users = int(self.ids.codes().max()) + 1 if self.ids else 0
         return range(n_users, max(n_users, self._n_declared))
 
-    def _other_users(self, found: int) -> list[str]:
-        return [] if self._of_sums and found < self._n_declared else super()._other_users(found)
+    def _other_users(self, counted: int) -> list[str]:
+        return [] if self._of_sums and counted < self._n_declared else super()._other_users(counted)
 
     def pieces(self, part: Part, watch: Watch | None = None) -> Iterator[Numbers]:
         for piece in self.tables(part, watch):
@@ -103,9 +103,9 @@ class _DesignReader(DeclaredReader):
             if watch:  # the first pass
                 self.clipped_cells.add(piece)
                 self._add_weights(piece)
-            kept, responses = self._design.rows(piece.table)
-            rows = np.zeros((len(at), kept.shape[1]), order="F")
-            rows[at] = kept
+            complete_rows, responses = self._design.rows(piece.table)
+            rows = np.zeros((len(at), complete_rows.shape[1]), order="F")
+            rows[at] = complete_rows
             numbers = dict(zip((*self._design.names, AT_CENTERS), rows.T, strict=False))
             if response := self._design.response:
                 numbers[response.name] = np.zeros(len(rows))

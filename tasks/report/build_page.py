@@ -355,9 +355,9 @@ def _chosen_by_forecast(spec: StudySpec) -> Iterator[tuple[str, str, str]]:
         if item.by_forecast:
             title = with_form(dpalgos.get_estimator(cell.estimator).title, cell.form)
             setting = f"ε = {cell.epsilon:g}, n = {cell.n:,}"
-            what = f"{title}, {CALIBRATION_WORDS[cell.calibration]}, at {setting}"
+            description = f"{title}, {CALIBRATION_WORDS[cell.calibration]}, at {setting}"
             source = "by forecast on synthetic tables of the study's guesses; no row of the data"
-            yield what, ", ".join(values), source
+            yield description, ", ".join(values), source
 
 
 def _label_rate(exhibits: Mapping[str, Any]) -> float:

@@ -95,8 +95,8 @@ def _ratio_record(record: Mapping[str, Any], curves: SurvivalCurves, formula: st
     numbers = numbers_of_declaration(release["by_group"]["declaration"])
     assert isinstance(numbers, SurvivalCells)
     numbers.check_ratios(formula)
-    found = curves.log_hazard_ratios().T.tolist()
-    rows = zip(numbers.ratio_names, found, strict=True)
+    limits = curves.log_hazard_ratios().T.tolist()
+    rows = zip(numbers.ratio_names, limits, strict=True)
     answer = [
         {"name": name, "estimate": log, "lower": low, "upper": high}
         for name, (log, low, high) in rows
@@ -113,7 +113,7 @@ def _ratio_record(record: Mapping[str, Any], curves: SurvivalCurves, formula: st
             "model": {
                 **release["model"],
                 "family": HAZARD,
-                "response": numbers.time.name,
+                "response": numbers.survival.name,
                 "references": {curves.group: curves.groups[0]},
             },
             "nested_note": f"Hazard ratios follow from the released curves ({release['model']['formula']}).",
@@ -173,10 +173,10 @@ def by_group_of(release: Mapping[str, Any]) -> SurvivalCurves | BaselineTable | 
         return None
     numbers = numbers_of_declaration(content["declaration"])
     about = {"sizes": tuple(content["sizes"])} if "sizes" in content else {}
-    found: SurvivalCurves | BaselineTable = numbers.result(
+    result: SurvivalCurves | BaselineTable = numbers.result(
         content["estimate"], content["noise_std"], release["model"]["n"], release["level"], **about
     )
-    return found
+    return result
 
 
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:

@@ -224,10 +224,10 @@ def audited(cell: Cell, n_features: int, n_trials: int, seed: int) -> dict[str, 
     from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
 
     rng = np.random.default_rng(derive_seed(seed, "audit", cell.key))
-    found = audit_estimator(
+    result = audit_estimator(
         cell.estimator, n_trials=n_trials, n_features=n_features, rng=rng, **cell.keywords()
     )
-    return {"audited_epsilon": found.epsilon_lower_bound, **found.to_dict()}
+    return {"audited_epsilon": result.epsilon_lower_bound, **result.to_dict()}
 
 
 def audit_key(cell: Cell, n_features: int) -> str:

@@ -164,13 +164,15 @@ class EstimatorSpec(Strict):
         if not self.calibrations:
             yield Cell(**same, steps=steps[0], calibration="none", epsilon=None, delta=None, delta_rule="")
         pairs = list(product(grid.epsilon, grid.delta))
-        asked = [(calibration, *pair) for calibration in self.calibrations for pair in pairs]
-        asked += [(self.smallest_noise, *pair) for pair in more if self.calibrations and pair not in pairs]
+        grid_points = [(calibration, *pair) for calibration in self.calibrations for pair in pairs]
+        grid_points += [
+            (self.smallest_noise, *pair) for pair in more if self.calibrations and pair not in pairs
+        ]
         budgets: list[dict[str, Any]] = [
             {"epsilon": epsilon, "delta": delta_at(rule, sizes["n"]), "calibration": calibration}
-            for calibration, epsilon, rule in asked
+            for calibration, epsilon, rule in grid_points
         ]
-        rules = [rule for _, _, rule in asked]
+        rules = [rule for _, _, rule in grid_points]
         chosen = forecast(same["params"], budgets) if self.by_forecast and budgets else [{}] * len(budgets)
         for budget, rule, settings in zip(budgets, rules, chosen, strict=True):
             params = {**same["params"], **settings}

@@ -95,12 +95,12 @@ def _once(key: Sequence[Any], compute: Callable[[], T]) -> T:
 
 
 def _synthetic_tables(problem: RowSource, guesses: Guesses, n: int) -> list[SyntheticTable]:
-    found = []
+    tables = []
     for number in range(_TABLES):
         try:
-            found.append(problem.synthetic_table(guesses, n, np.random.default_rng([_SEED, number])))
+            tables.append(problem.synthetic_table(guesses, n, np.random.default_rng([_SEED, number])))
         except ValueError:  # e.g. a response that has one value
             continue
-    if not found:
+    if not tables:
         raise SpecError(f"{N_ITERATIONS} must be a number: no synthetic table has an estimate")
-    return found
+    return tables

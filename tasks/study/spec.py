@@ -286,7 +286,7 @@ class StudySpec(Strict):
         largest = max(n for panel in self.panels for n in self.grid_of(panel).n)
         if self.analyst_table and largest > table.n_rows:
             raise SpecError(
-                f"grid.n must be at most the {table.n_rows:,} {self.analyst_table.units[1]} of {self.name} "
+                f"grid.n must be at most the private number of {self.analyst_table.units[1]} of {self.name} "
                 f"that have no missing cells, got {largest}; take a smaller one, also in [headline]"
             )
 

@@ -53,8 +53,8 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
             if isinstance(problem, RegisteredTable) and problem.analyst_table:
                 problem.simulator(spec.guesses)
     except ValueError as error:
-        found = sentences(error, undeclared)
-        faults += [each for each in found if tables_are_right or not each.startswith("panels")]
+        new_faults = sentences(error, undeclared)
+        faults += [each for each in new_faults if tables_are_right or not each.startswith("panels")]
     return spec, list(dict.fromkeys(faults))
 
 

@@ -27,6 +27,26 @@ def warned(call):
     return result, any("seeded noise" in str(each.message) for each in caught)
 
 
+FRAME = pd.DataFrame({"a": X[:, 0], "y": X[:, 1], "arm": np.where(X[:, 0] > 0, "new", "old")})
+PUBLIC = {"bounds": {"a": (-1, 1), "y": (-1, 1)}, "levels": {"arm": ["old", "new"]}, "random_state": 0}
+WARNING_CALLS = {
+    "estimate": lambda: dpalgos.estimate(
+        "dp_mean", X, rng=np.random.default_rng(0), value_bound=1.0, **ASKED
+    ),
+    "class": lambda: DPMean(**ASKED, value_bound=1.0, random_state=0).fit(X),
+    "pipeline": lambda: make_pipeline(DPMean(**ASKED, value_bound=1.0, random_state=0)).fit(X),
+    "formula": lambda: ols("y ~ a", FRAME, **PUBLIC, **ASKED),
+    "table": lambda: table_one("arm ~ a", FRAME, **PUBLIC, **ASKED),
+}
+
+
+@pytest.mark.parametrize("call", WARNING_CALLS.values(), ids=WARNING_CALLS)
+def test_a_warning_names_the_line_of_the_caller(call):
+    with pytest.warns() as caught:
+        call()
+    assert {each.filename for each in caught} == {__file__}
+
+
 SEEDS = {
     "number": 0,
     "long number": 2**90,

@@ -16,8 +16,7 @@ from reports.error_table import method_table
 from reports.exhibits import covered_shares, own_table
 from reports.new_sample import page_cells
 from reports.pages.error_page import content
-from reports.parts import parts_of
-from reports.ranking import headline_of, index_errors
+from reports.ranking import headline_of, index_errors, parts_of
 from reports.writing import num
 from tests.reports.synthetic import measured
 

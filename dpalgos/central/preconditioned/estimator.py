@@ -85,6 +85,7 @@ from dpalgos.accounting.events import Gaussian as GaussianRelease
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
 from dpalgos.central.preconditioned.intercept import (
+    CountBound,
     Origin,
     Start,
     released_origin,
@@ -287,15 +288,11 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
     public="units in which columns are of order one; n_classes where the family has classes",
 )
 @dataclass(frozen=True, kw_only=True)
-class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
+class PreconditionedGLM(PreconditionedRegression, OffsetEstimator, CountBound):
     """The coefficients of a generalized linear model, an offset's among them; (d, K) with classes."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    count_bound: float | None = positive(
-        "with family='poisson': the public maximum of a response; by default found privately",
-        default=None,
-    )
     counted_events: str = choice(
         "with family='poisson' and user_ids: rows are the follow-up of persons in the order of time, "
         "until the 'first' event, or with 'all' events",
@@ -320,11 +317,9 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
             raise InputError(
                 f"counted_events must be left out without family='poisson', got {self.counted_events!r}"
             )
-        if self.count_bound is not None and (self.family != "poisson" or self.counted_events):
-            raise InputError(
-                "count_bound must be left out without family='poisson', and with counted_events, got "
-                f"{self.count_bound!r}"
-            )
+        self.check_count_bound(self.family)
+        if self.count_bound is not None and self.counted_events:
+            raise InputError(f"count_bound must be left out with counted_events, got {self.count_bound!r}")
         if self.hazard_limit is not None and self.counted_events != FIRST:
             raise InputError(
                 f"hazard_limit must be left out without counted_events='first', got {self.hazard_limit}"
@@ -374,8 +369,8 @@ class PreconditionedGLM(PreconditionedRegression, OffsetEstimator):
         return rows.by_replicate(family.identified(self.coefficients(rows.by_column(coef))))
 
 
-def _keep_interval(spend: Spend, numbers: Numbers, found: Interval) -> None:
-    spend.keep_interval(found.after_offset() if numbers.has_offset else found)
+def _keep_interval(spend: Spend, numbers: Numbers, interval: Interval) -> None:
+    spend.keep_interval(interval.after_offset() if numbers.has_offset else interval)
 
 
 def _in_operational_time(spend: Spend, rows: Rows) -> Rows:
@@ -480,9 +475,9 @@ def _released_steps(
             unit = origin.unit if family.is_linear else start.unit
             candidates = score_candidates(numbers, unit, state.threshold)
             target = clipped_scores(numbers)
-            found = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
+            place = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
             # Candidates of later searches are near to the threshold before.
-            threshold, largest = float(candidates[found]), largest or candidates[-1]
+            threshold, largest = float(candidates[place]), largest or candidates[-1]
             spend.note(SCORES_BEYOND, threshold >= largest)
             state = state._replace(threshold=max(threshold, numbers.root * start.least))
             clipped_share = target / numbers.n_rows

@@ -59,11 +59,14 @@ from dpalgos.central.preconditioned.queries import (
     mean_of_sums,
     mean_within,
 )
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
+from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
+from dpalgos.params import positive
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -100,6 +103,23 @@ _SIZE_PLACES = np.searchsorted(
     _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
 )
 _CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountBound(AnyEstimator):
+    """The keyword of regressions whose response may be a count with a public maximum."""
+
+    count_bound: float | None = positive(
+        "with family='poisson': the public maximum of a response; by default found privately",
+        default=None,
+    )
+
+    def check_count_bound(self, family: str) -> None:
+        """Refuse the maximum of a response that is no count."""
+        if self.count_bound is not None and family != "poisson":
+            raise InputError(
+                f"count_bound must be left out without family='poisson', got {self.count_bound!r}"
+            )
 
 
 def searched(
@@ -238,11 +258,11 @@ def with_released_total(spend: Spend, rows: Rows, largest: float, max_weight: fl
     count, has_weights = rows.n, max_weight is not None
     width = largest + _CLIPPED_PART * has_weights
     released = spend(WEIGHT, mean_within(rows, values, width))
-    std, found = float(released.std), released.value
-    mean = min(max(float(found[0]), std, 1 / count), 1.0)
+    std, means = float(released.std), released.value
+    mean = min(max(float(means[0]), std, 1 / count), 1.0)
     spend.note(UNSURE_WEIGHT, std > _SURE_WEIGHT * mean)
     if has_weights:
-        spend.note(CLIPPED_WEIGHTS, float(found[1]) - _NORMAL * std > _CLIPPED_PART * _MOST_CLIPPED * mean)
+        spend.note(CLIPPED_WEIGHTS, float(means[1]) - _NORMAL * std > _CLIPPED_PART * _MOST_CLIPPED * mean)
     return rows.with_total(mean * count)
 
 

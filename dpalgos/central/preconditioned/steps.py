@@ -165,11 +165,11 @@ class Steps(NamedTuple):
             return np.eye(len(theta))
         if self.family.classes:
             return None
-        found, scale = (
+        curvature, scale = (
             self.white.normal_curvature(self.family, theta, float(self.origin), self.clip),
             self.white.scale,
         )
-        return found if scale is None else np.asarray(scale @ found @ scale)
+        return curvature if scale is None else np.asarray(scale @ curvature @ scale)
 
     def _scaled(self, curvature: FloatArray) -> FloatArray:
         """Return a curvature (d, d), scaled where scores so far have shown it."""
@@ -208,19 +208,19 @@ class Steps(NamedTuple):
 
     def constant(self, clipped_share: float) -> Noisy:
         """Return the intercept without slopes, from the origin, with its noise."""
-        found, one = Slopes.of(self, clipped_share, intercept=True), self.white.one
+        slopes, one = Slopes.of(self, clipped_share, intercept=True), self.white.one
         square = float(one @ one)
-        return Noisy(np.asarray(found.constant @ one / square), np.sqrt(found.noise / (len(one) * square)))
+        return Noisy(np.asarray(slopes.constant @ one / square), np.sqrt(slopes.noise / (len(one) * square)))
 
     def estimate(self, clipped_share: float, *, intercept: bool) -> FloatArray:
         """Return white coefficients. About a ``clipped_share`` of rows is clipped."""
-        found = Slopes.of(self, clipped_share, intercept=intercept)
+        slopes = Slopes.of(self, clipped_share, intercept=intercept)
         if self.family.classes:
-            shrunk = james_stein(found.slopes[:, None], found.noise)[:, 0]
+            shrunk = james_stein(slopes.slopes[:, None], slopes.noise)[:, 0]
             return shrunk.reshape(self.theta.shape)
-        kept = posterior_kept(found.squares, found.noise, max(len(found.slopes) - intercept, 1))
-        constant = found.constant if self.family.is_linear else kept * found.constant
-        return constant + kept * found.slopes
+        factor = posterior_kept(slopes.squares, slopes.noise, max(len(slopes.slopes) - intercept, 1))
+        constant = slopes.constant if self.family.is_linear else factor * slopes.constant
+        return constant + factor * slopes.slopes
 
 
 class Slopes(NamedTuple):

@@ -38,8 +38,8 @@ def measure_losses(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measur
     assert mask is not None
     tests = ((scores[rows, r], y[rows]) for r, rows in enumerate(~mask.T))
     if traits.family == "logistic":
-        found = [classification(*test) for test in tests]
-        return {name: np.array([one[name] for one in found]) for name in CLASSIFICATION}
+        losses_of_tests = [classification(*test) for test in tests]
+        return {name: np.array([one[name] for one in losses_of_tests]) for name in CLASSIFICATION}
     if traits.family:
         family = get_family(traits.family)
         losses = [family.deviance(eta[:, None], family.encode(y)).mean() for eta, y in tests]

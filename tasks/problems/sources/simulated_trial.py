@@ -108,11 +108,11 @@ def _from_counts(draw: Draw, cell: Cell, replicates: Replicates) -> dpalgos.Resu
     assert draw.target is not None
     if len(draw.target) > 2:
         table = curves.curves()
-        found = table[table["time"] > 0]["survival"].fillna(0.5).to_numpy()
+        target = table[table["time"] > 0]["survival"].fillna(0.5).to_numpy()
     else:
-        found = _ratios(curves)
+        target = _ratios(curves)
     estimate = np.zeros(draw.sample.n_features)
-    estimate[: len(found)] = found
+    estimate[: len(target)] = target
     return replace(result, estimate=estimate)
 
 
