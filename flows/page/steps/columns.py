@@ -205,8 +205,7 @@ def serve(input: Inputs, state: State) -> None:
     def column_faults() -> ui.Tag:
         state.changed()
         missing = _open(files.declared["data"])
-        others = files.faults(besides_open=bool(missing)) if files.columns else []
-        return faults_of(missing + others, "Nothing. Go on with step 2.")
+        return faults_of(missing + files.faults(besides_open=bool(missing)), "Nothing. Go on with step 2.")
 
 
 def _open(data: dict[str, Any]) -> list[str]:
