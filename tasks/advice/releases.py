@@ -36,7 +36,8 @@ _BEYOND = 1.0  # signs of a real table beyond those of synthetic ones; chosen on
 class ReleaseForecast:
     """The intervals that a release on all rows will have, on synthetic tables.
 
-    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none.
+    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none; usual
+    tables count more in it.
     ``ends`` (2, k) are their range, NaN where shares of levels are not stated. ``terms`` are the same in the
     units of the file: the name of each with its lower limit, median and upper limit. ``intervals`` and
     ``signs`` are how many coefficients will have an interval, and one on one side of zero: (expected, least,
@@ -62,6 +63,7 @@ class SimulatedRelease:
     simulator: RowSimulator
     drawn: Sequence[Mapping[str, float]]  # the random quantities of each table's distribution
     samples: Sequence[Sample]
+    weights: Sequence[float]  # how usual each table is
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class SimulatedRelease:
         releases = self._releases(epsilon)
         ends = self._limits(releases)
         widths = (ends[:, 1] - ends[:, 0]) / 2
-        middle, range_ends, none = self.summary(widths)
+        middle, range_ends, none = self.summary(widths, np.array(self.weights))
         signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
         range_ends[:, self._levels_of_unknown_shares()] = np.nan
         beyond = _BEYOND * any(releases)
@@ -106,9 +108,10 @@ class SimulatedRelease:
             names, widths = self.request.units.half_widths(names, widths)
         return dict(zip(names, widths.T, strict=True))
 
-    def results(self, epsilon: float) -> list[Result]:
-        """Return the releases at an ε from all tables that are not refused."""
-        return [result for result in self._releases(epsilon) if result is not None]
+    def results(self, epsilon: float) -> list[tuple[Result, float]]:
+        """Return the releases at an ε from all tables that are not refused, and how usual each table is."""
+        releases = zip(self._releases(epsilon), self.weights, strict=True)
+        return [(result, weight) for result, weight in releases if result is not None]
 
     def _limits(self, releases: Sequence[Result | None]) -> np.ndarray:
         """Return the limits (tables, 2, k) without the intercept; NaN without an interval, and if refused."""
@@ -148,8 +151,10 @@ class SimulatedRelease:
         }
         return np.array([name in levels for name in self.names], dtype=bool)
 
-    def summary(self, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def summary(self, widths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the median (k,) of half-widths (tables, k), their range (2, k), and the share without any.
+
+        ``weights`` (tables,) say how usual each table is: usual ones count more in the median.
 
         Tables without a row have no interval. The median is NaN where most tables have none. Terms of a
         formula combine columns, and curves share one release: none has a range if the shares of a category
@@ -158,7 +163,8 @@ class SimulatedRelease:
         known = np.isfinite(widths)
         has_most = 2 * known.sum(axis=0) > len(self.samples)
         middle = np.full(widths.shape[1], np.nan)
-        middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
+        for column in np.flatnonzero(has_most):
+            middle[column] = _median(widths[known[:, column], column], weights[known[:, column]])
         ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
         # Before a rare level loses its interval, its half-width is up to 100 times that of a frequent one.
         if (self.request.by_formula or self.request.by_group) and self._unknown_shares:
@@ -207,27 +213,28 @@ def simulate_release(request: ReleaseRequest, n_tables: int | None = None) -> Si
     needs_classes = bool(family) and family_class(family).needs_classes
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
-    def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float]]:
+    def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float], float]:
         # A person's follow-up is one row, also if the person is named by an id.
         simulated = simulated_table(simulator, n_units, None if survival else table, rng)
         rows: Mapping[str, Any] = simulated.table
         users, weights = rows.get(table.user_id), rows.get(table.weights)
         y: np.ndarray | None
         if survival and request.by_formula:
-            return _person_sample(request.by_formula, simulated.rows, weights), simulated.drawn
+            of_persons = _person_sample(request.by_formula, simulated.rows, weights)
+            return of_persons, simulated.drawn, simulated.weight
         is_derived = survival or request.by_group
         X, y = design.rows(derived.values(simulated.rows) if derived and is_derived else rows)
         if not np.ptp(X, axis=0).any() or (y is not None and not np.ptp(y)):
             raise InputError("covariates or the response are constant on the synthetic tables")
         if family and y is not None:
             reference_answer(X, y, family, n_classes, request.offset_bounds)
-        return Sample(X, y, user_ids=users, row_weights=weights), simulated.drawn
+        return Sample(X, y, user_ids=users, row_weights=weights), simulated.drawn, simulated.weight
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         tables = synthetic_tables(sample, table.units[0], n_tables, request.dataset, simulator.rows_each)
-        samples, drawn = zip(*tables, strict=True)
-    return SimulatedRelease(request=request, simulator=simulator, samples=samples, drawn=drawn)
+        samples, drawn, usual = zip(*tables, strict=True)
+    return SimulatedRelease(request=request, simulator=simulator, samples=samples, drawn=drawn, weights=usual)
 
 
 def _person_sample(design: FormulaDesign, rows: Mapping[str, Any], weights: Any) -> Sample:
@@ -298,6 +305,14 @@ def range_of(errors: np.ndarray) -> tuple[float, float, float]:
     reach = t * spread * math.sqrt(1 + 1 / len(logs))
     middle = float(logs.mean())
     return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
+
+
+def _median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted median of values (n,): half of the weight lies on each side."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    sides = (np.searchsorted(total, total[-1] / 2, side) for side in ("left", "right"))
+    return float(np.mean([values[order[min(each, len(values) - 1)]] for each in sides]))
 
 
 def middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:

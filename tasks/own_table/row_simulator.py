@@ -138,6 +138,7 @@ _POSITION_OF_RARE_EVENT = (-4.4, 0.7)  # around 1.2 %
 _LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
 _WIDEST, _TRIES = 0.6, 50  # of that ratio, if a stated deviation leaves a mean open; draws of the mean
 _NARROWEST = 0.01  # of that ratio of a response, uniform on the log scale: bounds may be far wider than it
+_LOG_USUAL_SPREAD = (np.log(0.26), 0.5)  # of that ratio of usual responses, by the same tables of the league
 _LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
 _LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more frequent the first one is
 _LEAST_SHARE = 0.01
@@ -212,6 +213,7 @@ class SimulatedTable:
     rows: dict[str, Any]  # column → values (n,); of a formula, the declared columns
     table: dict[str, FloatArray]  # covariates, with indicators of categories; response and weights
     drawn: Mapping[str, float]
+    weight: float = 1.0  # how usual it is; tables are drawn from a broader range than most real ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +305,7 @@ class RowSimulator:
         care = _LOG_CARE * rng.standard_normal()
         columns, correlation = self._latent(n_rows, users, rng)
         latent, drawn = iter(columns), {"correlation": correlation}
-        table, rows = dict[str, Any](), dict[str, Any]()
+        table, rows, weight = dict[str, Any](), dict[str, Any](), 1.0
         for name, column in self.numbers.items():
             mean, std = self._moments(name, column, _POSITION, care, rng)
             drawn |= {f"mean of {name}": mean, f"std of {name}": std}
@@ -322,6 +324,7 @@ class RowSimulator:
                 position = _POSITION_OF_RARE_EVENT if is_rare else self.usual.rate
             moments = self._moments(self.response, self.response_column, position, care, rng)
             drawn[f"mean of {self._event_name}"] = moments[0]
+            weight = self._weight(*moments)
             if self.family != "logistic":
                 drawn[f"std of {self.response}"] = moments[1]
             values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
@@ -335,7 +338,7 @@ class RowSimulator:
             mean, std = self._moments(name, column, _POSITION, care, rng)
             drawn |= {f"mean of {name}": mean, f"std of {name}": std}
             table[name] = _beta(column, mean, std, rng.standard_normal(n_rows))
-        return SimulatedTable(rows=rows, table=table, drawn=drawn)
+        return SimulatedTable(rows=rows, table=table, drawn=drawn, weight=weight)
 
     def _latent(
         self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator
@@ -410,6 +413,18 @@ class RowSimulator:
         else:
             std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)
         return low + share * width, float(min(std, most))
+
+    def _weight(self, mean: float, std: float) -> float:
+        """Return how usual a linear response is whose spread is not stated; 1 of others."""
+        column = self.response_column
+        assert column
+        low, high = column.lower, column.upper
+        is_stated = self.response in self.guesses.std or column.unit != unit_of_bounds(low, high)
+        if self.family or self._is_skewed or is_stated or (high - low == 1 and low == round(low)):
+            return 1.0
+        middle, spread = _LOG_USUAL_SPREAD
+        ratio = std / np.sqrt((mean - low) * (high - mean))
+        return float(np.exp(-(((np.log(ratio) - middle) / spread) ** 2) / 2))
 
     def _std_limits(self, mean: float, most: float) -> tuple[float, float]:
         """Return the smallest and largest standard deviation of a response, by its mean above the bound."""

@@ -146,6 +146,8 @@ class Draft:
 
     def faults(self, besides_open: bool = False) -> list[str]:
         """Return what is missing or wrong in the study file, in sentences; no row is read."""
+        if besides_open and not self.columns:  # before a choice
+            return []
         return checked_data(self.study, besides_open)[1]
 
     def again(self) -> "Draft":

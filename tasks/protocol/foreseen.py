@@ -72,7 +72,15 @@ def rows_of(foreseen: ReleaseForecast) -> list[tuple[str, str, str]]:
     ]
 
 
-def text_of_forecast(foreseen: ReleaseForecast, *, of_effects: bool) -> str:
+def unit_of_response(request: ReleaseRequest) -> str:
+    """Return the declared unit of a linear model's response; empty of others."""
+    response = request.design.response
+    if not (request.table and response) or request.family or request.by_group:
+        return ""
+    return next((each.unit for each in request.table.columns if each.name == response.name), "")
+
+
+def text_of_forecast(foreseen: ReleaseForecast, *, of_effects: bool, unit: str = "") -> str:
     """Say in words how precise a release will be; empty if no term has an interval."""
     widths = [(middle, str(name)) for name, _, middle, _ in foreseen.terms if math.isfinite(middle)]
     if not widths:
@@ -80,7 +88,8 @@ def text_of_forecast(foreseen: ReleaseForecast, *, of_effects: bool) -> str:
     widest, name = max(widths)
     sentences = [f"The widest interval is that of {name}: ± {num(widest)}."]
     if of_effects:
-        sentences = [f"Effects of {name} above {num(widest)} will differ significantly from zero."]
+        above = f"{num(widest)} {unit}".rstrip()
+        sentences = [f"Effects of {name} above {above} will differ significantly from zero."]
     if foreseen.none:
         sentences.append(f"On {foreseen.none:.0%} of the synthetic tables, no term has an interval.")
     if not any(math.isfinite(low) for _, low, _, _ in foreseen.terms):

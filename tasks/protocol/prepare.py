@@ -321,27 +321,29 @@ class _Simulated:
     def _nested(self, formula: str, epsilon: float) -> Forecast:
         if isinstance(curves := self._request.by_group, SurvivalCells):
             return self._ratios(curves, epsilon)
-        tables = [
-            submodel_by_formula(model, formula, self._request.by_formula).coefficients()
-            for result in self._tables.results(epsilon)
+        weighted_tables = [
+            (submodel_by_formula(model, formula, self._request.by_formula).coefficients(), weight)
+            for result, weight in self._tables.results(epsilon)
             if (model := released_model(result, self._request))
         ]
-        if not tables:
+        if not weighted_tables:
             return {"terms": [], "none": 1.0}
+        tables, weights = zip(*weighted_tables, strict=True)
         names = [*tables[0].terms]
         slopes = [j for j, name in enumerate(names) if name not in INTERCEPTS]
         widths = np.array([(each.limits[1] - each.limits[0]) / 2 for each in tables])[:, slopes]
-        return self._summary([names[j] for j in slopes], widths)
+        return self._summary([names[j] for j in slopes], widths, weights)
 
     def _ratios(self, curves: SurvivalCells, epsilon: float) -> Forecast:
+        results, weights = zip(*self._tables.results(epsilon), strict=True)
         limits = [
             curves.result(result.estimate, noise_std_of(result.events), 0, LEVEL).log_hazard_ratios()[1:]
-            for result in self._tables.results(epsilon)
+            for result in results
         ]
-        return self._summary(curves.ratio_names, np.array([high - low for low, high in limits]) / 2)
+        return self._summary(curves.ratio_names, np.array([high - low for low, high in limits]) / 2, weights)
 
-    def _summary(self, names: Sequence[str], widths: FloatArray) -> Forecast:
-        middle, (low, high), none = self._tables.summary(widths)
+    def _summary(self, names: Sequence[str], widths: FloatArray, weights: Sequence[float]) -> Forecast:
+        middle, (low, high), none = self._tables.summary(widths, np.array(weights))
         terms = zip(names, low, middle, high, strict=True)
         return {"terms": _plain_terms(terms), "none": none}
 

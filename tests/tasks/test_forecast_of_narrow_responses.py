@@ -47,3 +47,17 @@ def test_a_guess_of_the_spread_is_that_of_skewed_responses(tmp_path, mean):
     simulator = simulate_release(requested(study, guesses), 1).simulator
     tables = [simulator.draw(N, None, np.random.default_rng(seed)).table for seed in range(40)]
     assert np.median([table["y"].std() for table in tables]) == pytest.approx(20, rel=0.3)
+
+
+def test_without_a_guess_the_middle_is_that_of_a_usual_response(tmp_path):
+    def usual(seed):  # its standard deviation is 28% of the largest that its bounds allow
+        frame = years(seed)
+        return frame.assign(y=(1000 + 25 * (frame["y"] - 1900)).clip(0, 2000))
+
+    options = {"bounds": BOUNDS, "random_state": 0, **BUDGET}
+    limits = [formula.ols("y ~ x + z", usual(seed), **options).conf_int() for seed in range(5)]
+    study = initialized(tmp_path, usual(9).round(4), bounds=BOUNDS, formula="y ~ x + z", target="robust")
+    for term, low, middle, high in forecast_release(requested(study, "")).terms:
+        real = np.median([np.ptp(each.loc[term]) / 2 for each in limits])
+        assert low < real < high
+        assert real / 1.5 < middle < 1.5 * real

@@ -181,7 +181,7 @@ def _opening(state: State) -> ui.Tag:
         ),
         grid(
             text_field("dataset", "Name of the data in the ledger", state.files.name),
-            text_field("total_epsilon", "ε of everything", "2"),
+            text_field("total_epsilon", "ε of everything", "2", help="E.g. 2. A smaller ε protects more."),
             text_field("total_delta", "δ, well below one over the number of rows", "1e-06"),
             ui.input_action_button("open_budget", "Open the budget"),
         ),

@@ -118,7 +118,9 @@ def _people(data: dict[str, Any], names: list[str]) -> ui.Tag:
         ),
         ui.panel_conditional(
             "['people', 'groups'].includes(input.unit)",
-            select_field("by", "Which column names the person, or the group?", of_column, by),
+            select_field(
+                "by", "Which column names the person, or the group? E.g. patient or school.", of_column, by
+            ),
         ),
         ui.panel_conditional(
             "input.unit == 'groups'",
@@ -132,7 +134,7 @@ def _people(data: dict[str, Any], names: list[str]) -> ui.Tag:
                 "users",
                 "How many are there?",
                 data.get("users"),
-                help="The number of persons or groups, as publicly known.",
+                help="E.g. 40 schools: their number as publicly known.",
             ),
         ),
         folded(
@@ -163,7 +165,7 @@ def _people(data: dict[str, Any], names: list[str]) -> ui.Tag:
                         "max_weight",
                         "Largest weight, to which others are clipped",
                         data.get("max_weight"),
-                        help=_FROM,
+                        help=f"E.g. 3. {_FROM}",
                     ),
                 ),
             ),

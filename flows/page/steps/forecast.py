@@ -5,7 +5,7 @@ from typing import Any
 
 from shiny import Inputs, reactive, render, ui
 
-from dpalgos.formula.group_table import GroupNumbers, SurvivalCells
+from dpalgos.formula.group_table import SurvivalCells
 from flows.page.parts import banner, chart, folded, grid, select_field, table, text_field
 from flows.page.state import REFUSED, State, text_of
 from reports.charts.budgets import half_width_chart
@@ -22,8 +22,10 @@ from tasks.protocol.foreseen import (
     rows_of,
     text_of_forecast,
     text_of_past,
+    unit_of_response,
 )
 from tasks.protocol.plan_file import PlanFile
+from tasks.release.request import ReleaseRequest
 from tasks.release.spending import accounts
 
 TITLE = "3 Forecast"
@@ -129,7 +131,7 @@ def serve(input: Inputs, state: State) -> None:
         if isinstance(plan, str) or isinstance(foreseen, str):
             return banner(str(foreseen))
         asked = next(each for each in plan.plan.questions if each.name == input.asked())
-        return _table(foreseen, epsilon(), asked.interval is not None, plan.requests[asked.name].by_group)
+        return _table(foreseen, epsilon(), asked.interval is not None, plan.requests[asked.name])
 
     @render.ui
     def against_epsilon() -> ui.Tag:
@@ -226,11 +228,9 @@ def _guesses(state: State) -> dict[str, str]:
     return {name: _GUESSES.get(name, name) for name in state.files.guess_places()}
 
 
-def _table(
-    foreseen: ReleaseForecast, epsilon: float, has_interval: bool, by_group: GroupNumbers | None
-) -> ui.Tag:
+def _table(foreseen: ReleaseForecast, epsilon: float, has_interval: bool, request: ReleaseRequest) -> ui.Tag:
     """Return the half-widths of each term; of curves a picture, with the table folded."""
-    rows = rows_of(foreseen)
+    rows, by_group, unit = rows_of(foreseen), request.by_group, unit_of_response(request)
     by_time = lines_by_time(by_group, foreseen) if isinstance(by_group, SurvivalCells) else {}
     head, shown = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
     picture = chart(half_width_chart(by_time, None, "time"), "Half-widths over time") if by_time else None
@@ -238,5 +238,5 @@ def _table(
         None if has_interval else banner(_WITHOUT),
         picture or table(head, rows[:shown], f"At ε = {epsilon:g}"),
         folded(f"{len(rows) - shown} terms more", table(head, rows[shown:])) if len(rows) > shown else None,
-        ui.p(text_of_forecast(foreseen, of_effects=by_group is None) or _NO_INTERVAL),
+        ui.p(text_of_forecast(foreseen, of_effects=by_group is None, unit=unit) or _NO_INTERVAL),
     )

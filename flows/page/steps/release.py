@@ -68,7 +68,7 @@ def serve(input: Inputs, state: State) -> None:
         elif not releasing.start(_release(state, found, again=input.again())):
             ui.notification_show("A release is under way.", type="warning")
 
-    @reactive.poll(lambda: releasing.progress, 0.5)
+    @reactive.poll(lambda: (releasing.progress, releasing.is_running and state.account()), 0.5)
     def progress_so_far() -> tuple[bool, int | None, list[str]]:
         return releasing.progress
 

@@ -6,13 +6,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-import flows.protocol
 import tasks.release.release
 from data.ledger import open_ledger
-from tasks.errors import SpecError
 from tasks.protocol.plan_file import read_plan
 from tasks.protocol.prepare import prepare_plan, reserve_plan
-from tests.builders import refused
 from tests.flows.page.driving import (
     act,
     ask,
@@ -101,8 +98,10 @@ def test_a_reserve_is_given_back_and_a_lost_estimate_is_charged_again(tmp_path, 
         reserve_plan(prepare_plan(plan, open_ledger().account("people")), open_ledger())
         with monkeypatch.context() as patch:
             patch.setattr(tasks.release.release, "draw_answer", Mock(side_effect=MemoryError))
-            lost = str(plan.path), str(folder / "lost"), False
-            refused(lambda: flows.protocol.protocol.fn(*lost), SpecError, "'regression'")
+            (reserve,) = open_ledger().account("people").charges
+            request = plan.request("regression", reserve.epsilon)
+            with pytest.raises(MemoryError):
+                tasks.release.release.release(open_ledger(), request, plan.data)
         assert [each.state for each in open_ledger().account("people").charges] == ["pending"]
         fill(tab, plan_epsilon="2")  # pays for another charge
         click(tab, "Forecast all questions and divide ε")
@@ -186,11 +185,12 @@ def test_each_refusal_has_a_control_on_its_screen_that_resolves_it(tmp_path):
 
 def test_names_of_100_characters_break_no_layout(tmp_path):
     long, level = "a_long_name_" * 8 + "abcd", "level " * 16 + "last"
-    rows = "\n".join(f"{k % 90},{k % 7},{(level, 'other')[k % 2]}" for k in range(2000))
+    script = "<script>document.title = 'run'</script>"  # of which no page runs anything
+    rows = "\n".join(f"{k % 90},{k % 7},{(level, script)[k % 2]}" for k in range(2000))
     (tmp_path / "own.csv").write_text(f"{long}x,{long}y,{long}z\n{rows}\n")
     with served(tmp_path, "own.csv") as address, window(address, tmp_path / "browser") as tab:
         do(tab, "all; unit=one; source_all=a law; number_lower_0=0; number_upper_0=90; number_lower_1=0")
-        do(tab, f"number_upper_1=7; category_categories_2={level}, other; 2 Questions; left={long}x")
+        do(tab, f"number_upper_1=7; category_categories_2={level}, {script}; 2 Questions; left={long}x")
         do(tab, f"right={long}y; right={long}z; add")
         foresee(tab)
         for width in (390, 1280):
@@ -201,3 +201,4 @@ def test_names_of_100_characters_break_no_layout(tmp_path):
                 )
                 wait(tab)
                 assert tab.run("document.documentElement.scrollWidth") <= width, (step, tab.run(WIDE % width))
+                assert tab.run("document.title") == "dpcost: own"

@@ -24,6 +24,7 @@ from tasks.protocol.foreseen import (
     rows_of,
     text_of_forecast,
     text_of_past,
+    unit_of_response,
 )
 from tasks.protocol.plan_file import read_plan
 from tests.builders import refused
@@ -295,9 +296,19 @@ def test_a_forecast_is_said_in_words():
     ]
     for of_effects, words in ((True, "Effects of z above 3.00"), (False, "that of z: ± 3.00")):
         assert words in text_of_forecast(found, of_effects=of_effects)
+    assert "above 3.00 points will" in text_of_forecast(found, of_effects=True, unit="points")
     assert "25%" in text_of_forecast(found, of_effects=True)
     assert "shares" in text_of_forecast(foreseen(0, ("z", nan, 3.0, nan)), of_effects=True)
     assert text_of_forecast(foreseen(1, ("far", nan, nan, nan)), of_effects=True) == ""
+
+
+def test_a_forecast_is_in_the_declared_unit_of_a_linear_response(files):
+    declare(files)
+    files.declared["data"]["columns"] = [{**COLUMNS[0], "unit": "years"}, COLUMNS[1]]
+    files.questions.append(question_of("regression", "age ~ group", files.questions, family="poisson"))
+    files.questions.append(question_of("table1", "group ~ age", files.questions))
+    files.keep()
+    assert [*map(unit_of_response, read_plan(files.plan).requests.values())] == ["years", "", ""]
 
 
 def test_forecasts_of_the_past_stand_next_to_what_was_released():

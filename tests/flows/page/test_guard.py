@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from flows.guard import Guarded
+from flows.page.serve import Desk
+from tasks.protocol.draft import opened_files
+from tests.flows.page.driving import people
 
 PORT, HOST = 8799, "127.0.0.1:8799"
 
@@ -81,3 +84,28 @@ def test_others_are_refused(guarded, visit):
     visit = {"cookie": guarded.token, **visit} if "token" not in visit else visit
     assert answer(guarded, **visit)[0]["status"] == 403
     assert answer(guarded, kind="websocket", **visit)[0]["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize(
+    "path", ["../people.csv", "x/../../people.csv", "%2e%2e/people.csv", "/etc/passwd", "..\\people.csv"]
+)
+def test_no_file_outside_the_results_is_served(tmp_path, home, path):
+    desk = Desk(people(tmp_path, n=60))
+    desk.open(opened_files("people.csv", tmp_path))
+    (tmp_path / "people-results" / "table.md").write_text("released")
+    assert served_status(desk, "/1/results/table.md") == 200
+    assert served_status(desk, f"/1/results/{path}") in (400, 404)
+
+
+def served_status(desk, path):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():  # the visitor waits for all of the answer
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "query_string": b""}
+    asyncio.run(desk.router({**scope, "headers": [(b"host", HOST.encode())]}, receive, send))
+    return sent[0]["status"]
