@@ -7,7 +7,7 @@
 (3,)
 """
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.shared_budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
+from dpalgos.accounting.shared_budget import Budget
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.coefficients import SEEDED
 from dpalgos.core.record import Record, cautions

@@ -35,7 +35,8 @@ from data.ledger.charges import (
     require_name,
     require_privacy,
 )
-from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
+from data.ledger.database import Database, SQLiteDatabase
+from data.ledger.postgresql import PostgreSQLDatabase
 from data.store import folders as store
 
 _log = logging.getLogger(__name__)

@@ -12,9 +12,10 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.composition import certified_epsilon, pld_epsilon, renyi_epsilon
+from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import Event, SampledGaussian
 from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.losses import pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0

@@ -21,8 +21,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.risk import AttackRisk
+from dpalgos.accounting.shared_budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of

@@ -16,7 +16,6 @@ from dpalgos.accounting.composition import (
     certified_epsilon,
     common_relation,
     exact_mu,
-    pld_epsilon,
     spending,
 )
 from dpalgos.accounting.events import (
@@ -29,6 +28,7 @@ from dpalgos.accounting.events import (
     failure,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
+from dpalgos.accounting.losses import pld_epsilon
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
 from tests.builders import refused

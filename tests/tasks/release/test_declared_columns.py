@@ -219,7 +219,7 @@ def test_gaps_of_users_are_refused_before_a_row_is_read(tmp_path, ledger, estima
     assert ledger.account("mine").charges == []
 
 
-def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger, command_line):
+def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger, command_line, monkeypatch):
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
     asked += (tmp_path / "mine-release.toml", "--delta", 1e-7, "--interval", 0.95, "--epsilon")
@@ -232,6 +232,8 @@ def test_a_release_of_few_intervals_is_charged_on_consent_only(tmp_path, ledger,
     assert command_line(*asked, "--yes")[0] == 0
     assert len(ledger.account("mine").charges) == 1
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
+    monkeypatch.setattr("tasks.advice.releases.forecast_release", None)  # nobody would read it
+    assert command_line(*asked[:-1], 1e-3, "--yes", "--none-expected")[0] == 0
 
 
 def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path, ledger):
