@@ -297,22 +297,12 @@ class Rows:
         """Return the sums of factors (n,) times vectors (n, k) over each unit's rows, (units, k)."""
         units = self.sample.units
         assert units is not None
-        n_units = int(units.n_units) if self.sample.has_shared_units else len(units.weights)
-        sums, end = np.zeros((n_units, n_columns)), 0
-        if units.starts is not None:
-            for own in self.some_sums_of_units(vectors, n_columns):
-                start, end = end, end + len(own)
-                sums[start:end] = own
-            return sums
-        for block in self.each():
-            factors, values = vectors(block)
-            if isinstance(block.units, np.ndarray) and units.codes is not None:
-                first = int(block.units.min())  # of sorted streams, a block has few units
-                some, codes = slice(first, int(block.units.max()) + 1), block.units - first
-                for j in range(n_columns):
-                    sums[some, j] += np.bincount(codes, weights=values[:, j] * factors)
-            else:
-                sums[block.units] += values * factors[:, None]
+        if units.starts is None:
+            return self._sums_in_any_order(vectors, n_columns)
+        sums, end = np.zeros((len(units.starts) - 1, n_columns)), 0
+        for own in self._sums_in_order(vectors, units.starts):
+            start, end = end, end + len(own)
+            sums[start:end] = own
         return sums
 
     def some_sums_of_units(self, vectors: Vectors, n_columns: int) -> Iterator[FloatArray]:
@@ -323,12 +313,32 @@ class Rows:
         units = self.sample.units
         assert units is not None
         if units.starts is None:
-            yield self.sums_of_units(vectors, n_columns)
-            return
+            return iter([self._sums_in_any_order(vectors, n_columns)])
+        return self._sums_in_order(vectors, units.starts)
+
+    def _sums_in_order(self, vectors: Vectors, starts: IntArray) -> Iterator[FloatArray]:
+        """Yield the sums of the units of each block, (m, k): all rows of a unit are in one block."""
         for block in self.each():
             assert isinstance(block.units, np.ndarray)
-            starts = units.starts[block.units[0] : block.units[-1] + 2]
-            yield sums_by_unit(*vectors(block), starts - starts[0])
+            own = starts[block.units[0] : block.units[-1] + 2]
+            yield sums_by_unit(*vectors(block), own - own[0])
+
+    def _sums_in_any_order(self, vectors: Vectors, n_columns: int) -> FloatArray:
+        """Return the sums of all units, (units, k), whose rows may be in several blocks."""
+        units = self.sample.units
+        assert units is not None
+        n_units = int(units.n_units) if self.sample.has_shared_units else len(units.weights)
+        sums = np.zeros((n_units, n_columns))
+        for block in self.each():
+            factors, values = vectors(block)
+            if isinstance(block.units, np.ndarray) and units.codes is not None:
+                first = int(block.units.min())  # of sorted streams, a block has few units
+                some, codes = slice(first, int(block.units.max()) + 1), block.units - first
+                for j in range(n_columns):
+                    sums[some, j] += np.bincount(codes, weights=values[:, j] * factors)
+            else:
+                sums[block.units] += values * factors[:, None]
+        return sums
 
     def zeros(self, *shape: int) -> FloatArray:
         """Return zeros of a shape, with the leading axis of a batch."""

@@ -22,7 +22,7 @@ from dpalgos.rows.sample import marked_rows
 from dpalgos.survival.periods import FollowedRows
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_ROWS_AT_ONCE = 2**13
+_ROWS_AT_ONCE = 2**15
 
 
 def person_sample(

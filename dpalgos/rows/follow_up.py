@@ -102,8 +102,12 @@ class FollowUpOfRows:
     @property
     def spreads(self) -> FloatArray:
         """The covariances of functions over the time of each row, (n, B²)."""
+        return self.spreads_about(self.means)
+
+    def spreads_about(self, means: FloatArray) -> FloatArray:
+        """Return the covariances of functions with these means over the time of each row, (n, B²)."""
         found = self._over_time(products_of(self.functions))
-        found -= products_of(self.means)
+        found -= products_of(means)
         return found
 
     def _over_time(self, values: FloatArray) -> FloatArray:
@@ -161,9 +165,9 @@ def integrals(values: FloatArray, begin: FloatArray, end: FloatArray) -> FloatAr
     """
     K = len(values)
     first, last = (np.minimum(places.astype(np.int32), K - 1) for places in (begin, end))
-    between = np.zeros((K, K, values.shape[1]))  # of the periods between two
-    for k in range(K - 2):
-        between[k, k + 2 :] = np.cumsum(values[k + 1 : -1], axis=0)
+    later = np.triu(np.ones((K, K)), 1)[..., None]
+    sums = np.cumsum(np.where(later > 0, values, 0.0), axis=1)  # of the periods after one, up to another
+    between = np.concatenate([np.zeros((K, 1, values.shape[1])), sums[:, :-1]], axis=1)
     columns = values.T  # operations on a few numbers of each row would take longer than on each column
     found = columns.take(first, axis=1)
     found *= np.minimum(end, first + 1) - begin

@@ -68,8 +68,10 @@ class RowVectors:
             return vectors, row_lengths(vectors)
         of_time = self._of_time(block)
         assert isinstance(block.units, np.ndarray)
-        vectors = vectors + row_products(block.follow_up.means, of_time)
-        within = row_products(block.follow_up.spreads, (of_time @ of_time.T).reshape(-1, 1))[:, 0]
+        means = block.follow_up.means
+        spreads = block.follow_up.spreads_about(means)
+        vectors = vectors + row_products(means, of_time)
+        within = row_products(spreads, (of_time @ of_time.T).reshape(-1, 1))[:, 0]
         squares = row_lengths(vectors) ** 2 + within
         return vectors, np.sqrt(np.bincount(block.units, block.row_weights * squares)[block.units])
 
