@@ -17,7 +17,7 @@ from dpalgos.formula.person_rows import person_sample
 from dpalgos.models.families import family_class
 from dpalgos.result import Result
 from tasks.errors import SpecError
-from tasks.own_table.row_simulator import RowSimulator, matters_most, table_count
+from tasks.own_table.row_simulator import RowSimulator, SimulatedTable, matters_most, table_count
 from tasks.own_table.simulated_rows import simulated_table, simulator_of, simulator_of_times, with_tail
 from tasks.problems.reference_answer import reference_answer
 from tasks.release.request import ReleaseRequest
@@ -214,13 +214,15 @@ def simulate_release(request: ReleaseRequest, n_tables: int | None = None) -> Si
     n_classes = int(column(response).upper) + 1 if needs_classes else None
 
     def sample(n_units: int, rng: np.random.Generator) -> tuple[Sample, Mapping[str, float], float]:
-        # A person's follow-up is one row, also if the person is named by an id.
-        simulated = simulated_table(simulator, n_units, None if survival else table, rng)
+        if survival:
+            simulated = simulator.draw_persons(n_units, rng)
+        else:
+            simulated = simulated_table(simulator, n_units, table, rng)
         rows: Mapping[str, Any] = simulated.table
         users, weights = rows.get(table.user_id), rows.get(table.weights)
         y: np.ndarray | None
         if survival and request.by_formula:
-            of_persons = _person_sample(request.by_formula, simulated.rows, weights)
+            of_persons = _person_sample(request.by_formula, simulated, weights)
             return of_persons, simulated.drawn, simulated.weight
         is_derived = survival or request.by_group
         X, y = design.rows(derived.values(simulated.rows) if derived and is_derived else rows)
@@ -237,9 +239,10 @@ def simulate_release(request: ReleaseRequest, n_tables: int | None = None) -> Si
     return SimulatedRelease(request=request, simulator=simulator, samples=samples, drawn=drawn, weights=usual)
 
 
-def _person_sample(design: FormulaDesign, rows: Mapping[str, Any], weights: Any) -> Sample:
-    """Return the follow-up of persons with one row each; refuse if nothing can be estimated."""
-    codes: np.ndarray = np.arange(len(next(iter(rows.values()))))
+def _person_sample(design: FormulaDesign, simulated: SimulatedTable, weights: Any) -> Sample:
+    """Return the follow-up of persons; refuse if nothing can be estimated."""
+    rows, users = simulated.rows, simulated.users
+    codes: np.ndarray = np.arange(len(next(iter(rows.values())))) if users is None else users
     sample = Sample(**person_sample(design, rows, codes, row_weights=weights))
     has_event = (sample.response() > 0).astype(float)
     if not np.ptp(sample.X, axis=0).any() or not np.ptp(has_event):

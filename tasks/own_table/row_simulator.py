@@ -6,11 +6,15 @@ nothing is stated. A column of numbers has a beta distribution on its declared b
 response is log-uniform: bounds may be far wider than responses. Columns are joined by a Gaussian copula, rows
 of one user by a common part of it. Users' numbers of rows are geometric. The response depends on the
 standardized covariates. Curves, uneven scatter and longer tails are left out.
+
+Times to an event have a constant baseline hazard, and covariates multiply it. If the file has entry times and
+persons, a person has a row from each change of covariates to the next. Follow-up ends at the first event,
+except where all events of a person count.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import scipy
@@ -178,6 +182,8 @@ STUDIED = UsualTables(rate=(-1.0, 1.0), rare=0.0, explained={"": (-1.5, 1.0)}, l
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
+_HAZARD_SPREAD = np.pi / np.sqrt(6)  # of the logarithm of a cumulative hazard
+_MOST_EVENTS = 0.95  # share of persons with an event
 _SKEWED = 1.0  # least standard deviation of a skewed response's logarithm, if its own is not stated
 _MOST_SKEWED = 2.0  # largest over least standard deviation of a skewed response at its mean
 _NEAR_ZERO = 0.1  # of the upper bound
@@ -213,6 +219,7 @@ class SimulatedTable:
     rows: dict[str, Any]  # column → values (n,); of a formula, the declared columns
     table: dict[str, FloatArray]  # covariates, with indicators of categories; response and weights
     drawn: Mapping[str, float]
+    users: np.ndarray | None = None  # of each row, (n,), if users or persons are simulated
     weight: float = 1.0  # how usual it is; tables are drawn from a broader range than most real ones
 
 
@@ -287,6 +294,35 @@ class RowSimulator:
 
     def draw_users(self, n_users: int, rng: np.random.Generator) -> tuple[SimulatedTable, np.ndarray]:
         """Return synthetic rows of users, one after another, and the user of each, (n_rows,)."""
+        near, drawn = self._near_users(rng)
+        users = np.repeat(np.arange(n_users), rng.geometric(1 / drawn["rows_per_user"], n_users))
+        simulated = near.draw(len(users), users, rng)
+        return replace(simulated, drawn={**simulated.drawn, **drawn}), users
+
+    def draw_persons(self, n_persons: int, rng: np.random.Generator) -> SimulatedTable:
+        """Return synthetic rows of persons with times to an event; up to half leave before the longest time.
+
+        If persons have several rows, covariates change at random times.
+        """
+        followed = np.minimum(rng.uniform(1, 2) * rng.random(n_persons), 1.0)
+        if not self.of_users:
+            spans = _Spans(np.arange(n_persons), np.zeros(n_persons), followed, 1.0)
+            return self.draw(n_persons, None, rng, spans)
+        near, drawn = self._near_users(rng)
+        rows_each = drawn["rows_per_user"]
+        share = self._share_of_persons(self.guesses.means.get(self._event_name, 0.5), rows_each)
+        observed = 1.0 if self.times and self.times.all_events else 1 - share / 2
+        per_time = (rows_each - 1) / (followed.mean() * observed)
+        person = np.repeat(np.arange(n_persons), 1 + rng.poisson(per_time * followed))
+        is_first = np.diff(person, prepend=-1) > 0
+        begin = np.where(is_first, 0.0, rng.random(len(person)) * followed[person])
+        begin = begin[np.lexsort((begin, person))]
+        end = np.where(np.diff(person, append=n_persons) > 0, followed[person], np.append(begin[1:], 0.0))
+        simulated = near.draw(len(person), person, rng, _Spans(person, begin, end, rows_each))
+        return replace(simulated, drawn={**simulated.drawn, **drawn})
+
+    def _near_users(self, rng: np.random.Generator) -> tuple[Self, dict[str, float]]:
+        """Return a simulator of users whose rows are correlated nearly as guessed, and what was drawn."""
         guesses, (z, z_within) = self.guesses, rng.standard_normal(2)
         stated = guesses.model_fields_set
         rows_spread = _LOG_ROWS_PER_USER["rows_per_user" in stated]
@@ -294,14 +330,20 @@ class RowSimulator:
         per_user = 1 + (guesses.rows_per_user - 1) * float(np.exp(rows_spread * z))
         logit = scipy.special.logit(guesses.within_users) + within_spread * z_within
         within = float(scipy.special.expit(logit))
-        users = np.repeat(np.arange(n_users), rng.geometric(1 / per_user, n_users))
         near = replace(self, guesses=guesses.model_copy(update={"within_users": within}))
-        simulated = near.draw(len(users), users, rng)
-        drawn = {**simulated.drawn, "rows_per_user": per_user, "within_users": within}
-        return replace(simulated, drawn=drawn), users
+        return near, {"rows_per_user": per_user, "within_users": within}
 
-    def draw(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> SimulatedTable:
-        """Return synthetic rows; ``users`` (n_rows,) are their user ids, if any."""
+    def draw(
+        self,
+        n_rows: int,
+        users: np.ndarray | None,
+        rng: np.random.Generator,
+        spans: "_Spans | None" = None,
+    ) -> SimulatedTable:
+        """Return synthetic rows; ``users`` (n_rows,) are their user ids, if any.
+
+        ``spans`` are those of rows that are followed over time; rows after an event are left out.
+        """
         care = _LOG_CARE * rng.standard_normal()
         columns, correlation = self._latent(n_rows, users, rng)
         latent, drawn = iter(columns), {"correlation": correlation}
@@ -327,18 +369,20 @@ class RowSimulator:
             weight = self._weight(*moments)
             if self.family != "logistic":
                 drawn[f"std of {self.response}"] = moments[1]
-            values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
+            if spans is None:
+                values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
+            else:
+                kept, end, values, drawn["explained"] = self._events(spans, moments[0], table, rng)
+                rows, table = ({name: each[kept] for name, each in own.items()} for own in (rows, table))
+                rows |= self._times(spans.begin[kept], end)
+                users, n_rows = spans.person[kept], len(kept)
             table[self.response] = values
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
-            if self.times:
-                rows[self.times.time] = _times(self.times.periods, values, rng)
-                if self.times.start:  # all are followed from the first cut point
-                    rows[self.times.start] = np.full(len(values), self.times.periods[0])
         for name, column in self.weights.items():
             mean, std = self._moments(name, column, _POSITION, care, rng)
             drawn |= {f"mean of {name}": mean, f"std of {name}": std}
             table[name] = _beta(column, mean, std, rng.standard_normal(n_rows))
-        return SimulatedTable(rows=rows, table=table, drawn=drawn, weight=weight)
+        return SimulatedTable(rows=rows, table=table, drawn=drawn, users=users, weight=weight)
 
     def _latent(
         self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator
@@ -460,17 +504,10 @@ class RowSimulator:
         rng: np.random.Generator,
     ) -> tuple[FloatArray, float]:
         """Return responses, and the share of their variance that the covariates explain."""
-        offset: np.ndarray | float = covariates[self.offset] if self.offset else 0.0
-        covariates = {name: values for name, values in covariates.items() if name != self.offset}
-        X = np.column_stack(list(covariates.values()))
-        Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
-        index = Z @ self._effects(list(covariates), rng)
-        index /= max(float(np.std(index)), 1e-12)
-        odds = self.usual.explained.get(self.family, self.usual.explained[""])
-        if "explained" in self.guesses.model_fields_set:
-            odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
-        share, (mean, std) = scipy.special.expit(rng.normal(*odds)), moments
+        index, share = self._index(covariates, rng)
+        mean, std = moments
         u = _FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
+        offset: np.ndarray | float = covariates[self.offset] if self.offset else 0.0
         u = u + offset - np.mean(offset)
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
@@ -499,6 +536,58 @@ class RowSimulator:
             y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper)), float(share)
 
+    def _index(
+        self, covariates: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> tuple[FloatArray, float]:
+        """Return the standardized effects of covariates (n,), and the share of variance that they explain."""
+        covariates = {name: values for name, values in covariates.items() if name != self.offset}
+        X = np.column_stack(list(covariates.values()))
+        Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
+        index = Z @ self._effects(list(covariates), rng)
+        index /= max(float(np.std(index)), 1e-12)
+        odds = self.usual.explained.get(self.family, self.usual.explained[""])
+        if "explained" in self.guesses.model_fields_set:
+            odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
+        return index, float(scipy.special.expit(rng.normal(*odds)))
+
+    def _events(
+        self, spans: "_Spans", mean: float, covariates: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, FloatArray, FloatArray, float]:
+        """Return the rows that are kept, where they end, their events, and the share that is explained.
+
+        ``mean`` is the mean of the event over rows. The baseline hazard is constant.
+        """
+        assert self.times is not None
+        index, share = self._index(covariates, rng)
+        hazard = np.exp(_HAZARD_SPREAD * index * np.sqrt(share / (1 - share)))
+        hazard *= spans.end - spans.begin
+        counts_all = self.times.all_events
+        wanted = mean if counts_all else self._share_of_persons(mean, spans.rows_each)
+        own = hazard if counts_all else np.bincount(spans.person, hazard)
+        level = scipy.optimize.brentq(lambda b: wanted + np.expm1(-own * np.exp(b)).mean(), -40, 40)
+        part = rng.exponential(size=len(hazard)) / (hazard * np.exp(level))
+        is_event = part < 1
+        if counts_all:
+            return np.arange(len(hazard)), spans.end, is_event * 1.0, share
+        before = np.cumsum(is_event) - is_event
+        first = np.flatnonzero(np.diff(spans.person, prepend=-1))
+        kept = np.flatnonzero(before == before[first][spans.person])
+        at_event = spans.begin + np.minimum(part, 1.0) * (spans.end - spans.begin)
+        end = np.where(is_event, at_event, spans.end)
+        return kept, end[kept], is_event[kept] * 1.0, share
+
+    @staticmethod
+    def _share_of_persons(mean: float, rows_each: float) -> float:
+        """Return the share of persons with an event, by the mean of the event over rows."""
+        return min(mean * rows_each, _MOST_EVENTS)
+
+    def _times(self, begin: FloatArray, end: FloatArray) -> dict[str, FloatArray]:
+        """Return the columns of times of rows, from parts of the longest time."""
+        assert self.times is not None
+        first, *_, last = self.times.periods
+        names = {self.times.start: begin, self.times.time: end}
+        return {name: first + part * (last - first) for name, part in names.items() if name}
+
     def _uniforms(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> FloatArray:
         """Return uniform numbers (n_rows,), correlated for the rows of a user."""
         if users is None:
@@ -515,11 +604,13 @@ class RowSimulator:
         return np.asarray(np.sqrt(within) * common + np.sqrt(1 - within) * independent)
 
 
-def _times(periods: Sequence[float], event: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return times of persons: up to half leave before the longest time; events are at any time before."""
-    followed = np.minimum(rng.uniform(1, 2) * rng.random(len(event)), 1.0)
-    share = np.where(event > 0, followed * rng.random(len(event)), followed)
-    return np.asarray(periods[0] + share * (periods[-1] - periods[0]))
+class _Spans(NamedTuple):
+    """Rows of persons, one after another, from ``begin`` to ``end``, as parts of the longest time."""
+
+    person: np.ndarray
+    begin: FloatArray
+    end: FloatArray
+    rows_each: float  # mean number of rows of a person up to the first event
 
 
 def _beta(column: NumberColumn, mean: float, std: float, scores: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ def _weights_of(table: AnalystTable | None) -> dict[str, NumberColumn]:
 def simulator_of_times(
     times: SurvivalTime, covariates: Sequence[str], table: AnalystTable, guesses: Guesses
 ) -> RowSimulator:
-    """Return the simulator of persons with times to an event, by main effects of covariates on the event."""
+    """Return the simulator of persons with times to an event, by main effects of covariates on the hazard."""
     from tasks.own_table.row_simulator import STUDIED, RowSimulator
 
     weights = _weights_of(table)
@@ -118,6 +118,7 @@ def simulator_of_times(
         guesses=check_guesses(guesses, table.columns, [*weights]),
         times=times,
         weights=weights,
+        of_users=bool(table.user_id and times.start),
     )
 
 
