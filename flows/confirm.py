@@ -8,7 +8,7 @@ import typer
 
 from data.tables.queries import Query, confirm, is_confirmed
 from data.tables.sources import Source
-from flows.progress import say
+from flows.progress import say, visible
 from tasks.errors import SpecError
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
@@ -18,7 +18,7 @@ def agrees(question: str, refusal: str) -> bool:
     """Ask at a terminal or read the reply from a pipe; refuse if there is neither."""
     try:
         if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:
-            return typer.confirm(question, err=True)
+            return typer.confirm(visible(question), err=True)
     except (typer.Abort, OSError, ValueError):  # the end of what is piped in, or nothing to read from
         pass
     raise SpecError(refusal)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import category
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_BETWEEN_LINES, _SECONDS_OF_SILENCE = 5.0, 60.0
+_INVISIBLE = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])  # categories of Unicode
 _counts = {"stored": 0, "all": 0}  # of the blocks of the current run
 _run_began = time.monotonic()
 
@@ -111,10 +113,21 @@ def counter(what: str, unit: str) -> Callable[[int], None]:
     return show
 
 
+def visible(text: str) -> str:
+    """Return text whose control and invisible characters are escaped, except line feeds and tabs.
+
+    A name, a query or a record may come from somebody else. A terminal would obey such characters, and could
+    hide the rest of the text.
+    """
+    return "".join(
+        char if char in "\n\t" or category(char) not in _INVISIBLE else repr(char)[1:-1] for char in text
+    )
+
+
 def say(sentence: str) -> None:
     """Write one line to standard error; a closed stream does not stop the run."""
     with suppress(OSError):
-        print(sentence, file=sys.stderr, flush=True)
+        print(visible(sentence), file=sys.stderr, flush=True)
 
 
 def log_in_run(sentence: str) -> None:

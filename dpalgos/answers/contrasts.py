@@ -13,7 +13,7 @@ import scipy
 
 from dpalgos.answers.names import reading_of
 from dpalgos.errors import InputError
-from dpalgos.release.checks import check_labels
+from dpalgos.release.checks import LARGEST_VALUE, check_labels
 from dpalgos.typing import FloatArray
 
 
@@ -82,8 +82,11 @@ def _constraints(
             f"r_matrix must be like {f'{terms[0]} - 10 * {terms[-1]} = 0'!r}, of {', '.join(terms)}, or have "
             f"a weight for each, got {text}"
         ) from None
-    if not (len(R) and R.any(axis=1).all() and np.isfinite(np.column_stack([R, values])).all()):
-        raise InputError("r_matrix must have finite numbers, and no row of zeros, got other values")
+    if not (len(R) and R.any(axis=1).all() and (np.abs(np.column_stack([R, values])) <= LARGEST_VALUE).all()):
+        raise InputError(
+            f"r_matrix must have finite numbers of at most {LARGEST_VALUE:g}, and no row of zeros, got other "
+            "values"
+        )
     return R, values
 
 

@@ -37,7 +37,10 @@ def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> l
     helps = "Narrower public bounds, fewer columns, more rows or a larger ε would help."
     if hidden:
         coefficients = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
-        sentences.append(f"Privacy noise hides {coefficients}. {helps}")
+        omits = (
+            "Other intervals are for a model without what is hidden: if that has an effect, they may miss."
+        )
+        sentences.append(f"Privacy noise hides {coefficients}. {omits} {helps}")
     elif hidden is None and (unresolved := int(np.max(notes.get(UNRESOLVED, 0)))):
         directions = "a direction" if unresolved == 1 else f"{unresolved} directions"
         sentences.append(f"Privacy noise dominates {directions} of the columns. {helps}")
@@ -75,9 +78,9 @@ def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> l
     return sentences
 
 
-def warn_of_hidden(intervals: Interval | None, names: Sequence[str]) -> None:
+def warn_of_hidden(hidden: Sequence[str] | None) -> None:
     """Warn about coefficients that noise hides, by name."""
-    for caution in cautions({}, None if intervals is None else intervals.hidden(names)):
+    for caution in cautions({}, hidden):
         warn(caution, AccuracyWarning)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.code import (
     INTERCEPT,
@@ -313,9 +313,9 @@ def level_grid(design: FormulaDesign, name: str) -> tuple[tuple[Any, ...], dict[
     """
     used = {each: design.declared[each] for each in design.reading.right}
     levels = {each: one.levels for each, one in used.items() if isinstance(one, CategoryColumn)}
-    if name not in levels:
+    if not isinstance(name, str) or name not in levels:
         raise InputError(
-            f"name must be a category of the formula, one of {', '.join(levels) or 'none'}, got {name!r}"
+            f"name must be a category of the formula, one of {', '.join(levels) or 'none'}, got {shown(name)}"
         )
     others = list(product(*(levels[each] for each in levels if each != name)))
     grid = [(level, *other) for level in levels[name] for other in others]

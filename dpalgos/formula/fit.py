@@ -30,7 +30,7 @@ from dpalgos.formula.columns import (
 from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
 from dpalgos.goodness import binned, farthest, in_units
-from dpalgos.interval import warn_of_none
+from dpalgos.interval import Interval, warn_of_none
 from dpalgos.models.families import get_family
 from dpalgos.release.checks import (
     check_left_out,
@@ -108,6 +108,18 @@ class FormulaResult(Result):
     def coordinate_names(self) -> list[str]:
         """The names of the fitted columns."""
         return [*self.design.names, *([INTERCEPT] if self.design.constant else [])]
+
+    @property
+    def intervals_of_terms(self) -> Interval | None:
+        """The intervals of the terms with the reasons for missing ones; a term may combine columns."""
+        back = self.response_units[1] * self.design.back
+        return None if self.intervals is None else self.intervals.along(back, self.estimate[:, None])
+
+    @property
+    def hidden(self) -> list[str] | None:
+        """The names of terms that noise hides; None if no interval was computed."""
+        intervals = self.intervals_of_terms
+        return None if intervals is None else intervals.hidden(self.design.terms)
 
     def submodel(self, terms: Sequence[str] | str) -> ReleasedModel:
         """Return a model nested in this one, by a list of terms or a formula."""
@@ -359,9 +371,8 @@ def fit_design(
     if relation:
         plain = replace(plain, about=replace(plain.about, unit=ROW_OF_PERSON))
     result = result_type(**vars(plain), design=design, response_units=units)
-    columns = result.coordinate_names
-    warn_of_hidden(result.intervals, columns)
-    warn_of_none(result.coefficients().interval, result.intervals, columns)
+    warn_of_hidden(result.hidden)
+    warn_of_none(result.coefficients().interval, result.intervals_of_terms, design.terms)
     return result
 
 

@@ -196,11 +196,13 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         clipped_cells: Callable[[], IntArray] | None = None,
         user_ids: object = None,
         weights: object = None,
+        back: FloatArray | None = None,
         **settings: Any,
     ) -> Result:
         """Return the estimator's result and keep its cost.
 
-        For an interval, ``clipped_cells`` returns the cells of X and y that were clipped to a bound.
+        For an interval, ``clipped_cells`` returns the cells of X and y that were clipped to a bound. The
+        rows of ``back`` (k, d) are the shown coefficients, by default those of the estimate.
         """
         check_callers(has_weights=weights is not None)
         estimator = get_estimator(self._estimator)
@@ -229,9 +231,12 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             ]
             self._interval_about = " ".join(filter(None, sentences))
             names = [*self._names(), "intercept"][: len(result.estimate)]
+            limits = result.interval
+            if back is not None:
+                intervals, limits = intervals.along(back, result.estimate[:, None]), result.along(back)[1]
             self._interval_note = why_none(intervals.codes, names)
-            warn_of_hidden(intervals, names)
-            warn_of_none(result.interval, intervals, names)
+            warn_of_hidden(intervals.hidden(names))
+            warn_of_none(limits, intervals, names)
         return result
 
     def _names(self) -> list[str]:

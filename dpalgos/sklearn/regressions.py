@@ -70,17 +70,17 @@ class _LinearPredictor(UnitModel):
             settings["intercept"] = True
         if self._family:
             settings["family"] = self._family
-        result = self._released(rows, declared, moved, **settings)
+        unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
+        self._back = np.diag(np.append(unit / units.scale, unit)[: rows.shape[1]])
+        if self.fit_intercept:
+            self._back[-1, :-1] = -unit * units.center / units.scale
+        result = self._released(rows, declared, moved, back=self._back, **settings)
         coef = result.estimate  # in public units, the intercept last
         self._response = response
-        unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
         self._coef = np.asarray((unit * coef[: X.shape[1]].T / units.scale).T)
         at_centers = (self._coef.T * units.center).T.sum(axis=0)
         self._intercept = unit * coef[-1] + center - at_centers if self.fit_intercept else 0.0
-        self._back = np.diag(np.append(unit / units.scale, unit)[: len(coef)])
-        if self.fit_intercept:
-            self._back[-1, :-1] = -unit * units.center / units.scale
         self._shift = center * (np.arange(len(self._back)) == X.shape[1])
         if self.interval_ is not None:
             limits = result.along(self._back)[1]

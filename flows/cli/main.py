@@ -49,6 +49,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MENDABLE = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _MENDABLE |= {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 _CTRL_C = 130  # what the parser makes of it
+_CONTINUES = "finished blocks are stored, run the same command again to continue"
+_CHARGES = ["release"], ["protocol"]  # commands that may have charged a budget
+_CHARGED = "run the same command again: without --again no question is charged twice"
 
 
 def main() -> None:
@@ -73,7 +76,7 @@ def main() -> None:
         status = _CTRL_C
     if status == _CTRL_C:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
-        say("\ndpcost: interrupted; finished blocks are stored, run the same command again to continue")
+        say(f"\ndpcost: interrupted; {_CHARGED if sys.argv[1:2] in _CHARGES else _CONTINUES}")
         status = 1
     sys.exit(status)
 

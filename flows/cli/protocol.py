@@ -10,6 +10,7 @@ import typer
 
 from data.store.folders import home
 from flows.cli.options import Yes, argument, flag, help_without_command, option
+from flows.progress import visible
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def release(
         paragraphs = run_recorded(
             partial(protocol, str(file), str(folder), again, plan.digest, return_state=True)
         )
-    typer.echo("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text())
+    typer.echo(visible("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text()))
     say(str(folder / PAGES[0]))
 
 

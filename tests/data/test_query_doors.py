@@ -11,6 +11,7 @@ from data.formats.canonical import canonical_cells
 from data.tables.queries import confirm, is_confirmed
 from data.tables.reading import opened_table
 from data.tables.sources import source_of
+from flows.confirm import confirm_query_of
 from tests.builders import refused
 from tests.own_processes import private_postgres
 
@@ -217,3 +218,15 @@ def test_a_query_that_a_person_types_is_confirmed_by_that(command_line, tmp_path
     assert is_confirmed(source_of(address, tmp_path))
     status, _, err = command_line("check", "typed.toml")
     assert (status, "confirm" in err) == (2, False), err
+
+
+def test_the_question_whether_a_query_may_run_hides_none_of_it(tmp_path, monkeypatch):
+    """A terminal obeys control characters: a person could confirm another query than the one that runs."""
+    text = "SELECT x FROM t /*\x1b[2K\x1b[1A\x9b2K\u202e\u200b\u2028*/"
+    source = source_of(f"sqlite:people.sqlite?query={text}", tmp_path)
+    shown = []
+    monkeypatch.setattr("flows.confirm.agrees", lambda *_: True)
+    monkeypatch.setattr("builtins.print", lambda sentence, **_: shown.append(sentence))
+    confirm_query_of(tmp_path / "study.toml", source)
+    (sentence,) = shown
+    assert r"SELECT x FROM t /*\x1b[2K\x1b[1A\x9b2K\u202e\u200b\u2028*/" in sentence

@@ -572,3 +572,47 @@ def test_a_caution_about_noise_names_the_coefficients_that_it_hides():
     assert wide.diagnostics["unresolved_directions"].max() >= 1
     assert wide.conf_int().loc["x"].notna().all()
     assert wide.cautions == []
+
+
+def test_a_caution_about_noise_names_no_term_that_has_an_interval():
+    """The fitted columns of an interaction with a rare level are others than its terms."""
+    rng, n = np.random.default_rng(7), 4000
+    g = rng.choice(["a", "b", "c"], n, p=[0.6, 0.398, 0.002])
+    frame = pd.DataFrame({"x": rng.uniform(0, 10, n), "g": g})
+    frame["y"] = 2 + 0.4 * frame.x + rng.normal(0, 1, n)
+    declared = {"bounds": {"x": (0, 10), "y": (-10, 15)}, "levels": {"g": ["a", "b", "c"]}}
+    result = formula.ols("y ~ x * g", frame, **declared, epsilon=1.0, delta=1e-6, random_state=1)
+    limits = result.conf_int()
+    assert result.hidden == list(limits.index[limits.isna().any(axis=1)])
+    assert set(result.hidden).isdisjoint({"x", "Intercept"})
+    assert "of g[T.b], g[T.c], x:g[T.b], x:g[T.c]." in result.cautions[0]
+
+
+@pytest.mark.parametrize("fit", [formula.ols, formula.logit])
+def test_next_to_a_hidden_column_intervals_are_for_a_model_without_it(fit):
+    """A confounder in bounds that are much too wide: the caution says what the other interval covers."""
+
+    def rows(n, rng):
+        x = 2 * rng.standard_normal(n).clip(-2.4, 2.4)
+        z = (0.35 * x + 0.7 * rng.standard_normal(n)).clip(-4, 4)
+        y = 0.4 * x - z + rng.logistic(size=n)
+        return pd.DataFrame({"x": 5 + x, "z": z, "y": y if fit is formula.ols else (y > 0).astype(int)})
+
+    many = rows(200_000, np.random.default_rng(0))
+    kind = {} if fit is formula.ols else {"family": "logistic"}
+    name = "ols" if fit is formula.ols else "glm"
+    X = np.column_stack([many.z, np.ones(len(many))])
+    without = dpalgos.estimate(
+        name, X, many.y.to_numpy(float), **kind, rng=np.random.default_rng(0)
+    ).estimate[0]
+    bounds = {"x": (0, 100_000), "z": (-4, 4), **({"y": (-20, 20)} if fit is formula.ols else {})}
+    n_covered = 0
+    for seed in range(8):
+        frame = rows(4000, np.random.default_rng(seed + 1))
+        result = fit("y ~ x + z", frame, bounds=bounds, epsilon=1.0, delta=1e-6, random_state=seed)
+        assert result.hidden == ["x"]
+        assert "Other intervals are for a model without what is hidden" in result.cautions[0]
+        low, high = result.conf_int().loc["z"]
+        assert not low <= -1 <= high
+        n_covered += low <= without <= high
+    assert n_covered >= 7

@@ -7,6 +7,7 @@ import pytest
 
 from dpalgos.audit import lower_bound
 from dpalgos.audit.lower_bound import audit_estimator
+from flows.cli.main import main
 
 
 def test_ingest_again_takes_what_the_mirror_has_now(command_line, home, tmp_path, monkeypatch):
@@ -38,6 +39,19 @@ def test_an_error_within_shows_its_place_and_never_its_message(command_line, mon
     status, out, err = command_line("studies")
     assert (status, out, named in err) == (1, "", True)
     assert "42.5" not in err + "".join(path.read_text() for path in home.glob("faults.log"))
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [("release", "no question is charged twice"), ("ledger", "finished blocks are stored")],
+)
+def test_ctrl_c_says_what_the_command_leaves(monkeypatch, home, capsys, command, named):
+    monkeypatch.setattr("sys.argv", ["dpcost", command])
+    monkeypatch.setattr("flows.cli.main.app", lambda **_: by_ctrl_c())
+    monkeypatch.setattr("flows.cli.main.signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code, named in capsys.readouterr().err) == (1, True)
 
 
 @pytest.fixture

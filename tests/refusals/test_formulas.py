@@ -10,6 +10,7 @@ import pytest
 
 import dpalgos.formula as private
 from dpalgos import InputError
+from dpalgos.answers.contrasts import constraints_of
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
@@ -99,6 +100,8 @@ ROWS = [
     (InputError, "person_weight", lambda: private.phreg("Surv(days, smoker) ~ age", people(), bounds=BOUNDS, person_weight="equal", epsilon=1, delta=1e-6)),
     *[(InputError, name, lambda name=name, value=value: fit().bin_fit(people(), epsilon=1, delta=1e-6, **{name: value})) for name, value in (("residual_bound", 0), ("residual_bound", "a"), ("replicates", 2), ("coef", 1))],
     (InputError, "interval", lambda: fit().marginal_means("region", interval=None)),
+    (InputError, "name must be a category", lambda: fit().marginal_means(["region"])),
+    (InputError, "r_matrix must have finite numbers", lambda: constraints_of([1e300, 0.0], ["x", "z"])),
     (InputError, "region", lambda: fit(levels={"region": ["n", "x"]})),
     (InputError, "age", lambda: fit(levels={"age": ["a", "b"]})),
     (InputError, "height", lambda: fit(center={"height": 1.0})),
