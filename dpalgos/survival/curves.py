@@ -37,8 +37,10 @@ are s from sampling (Greenwood) and e from noise. The limits of H are those of M
 
 Without noise, these are the limits of the complementary log-log transform. H is at least that of one event in
 the first period. s² is Greenwood's sum plus 1/m_k², the variance of one event in the last period: without it,
-a period without events would add no error. S cannot rise: an upper limit is at most that at each cut point
-before. A lower one is extended to the smallest before it.
+a period without events would add no error. With few events, s/H is large. Then the upper limit of H is the
+gamma limit of Fay & Feuer (1997): the quantile of a gamma law with the mean and the variance of H and one
+event more in the last period. S cannot rise: an upper limit is at most that at each cut point before. A lower
+one is extended to the smallest before it.
 
 A curve ends before the first period in which m_k is below 10, or below six standard deviations τ of the noise
 of n_k. Noise takes part in that choice: a period with m = 5τ is shown if noise adds more than τ. It then adds
@@ -249,8 +251,17 @@ class _LifeTable:
         H, noise = -np.log(self.survival), np.maximum(np.diag(self.noise_of_cumulative), 0.0)
         sampling = np.cumsum(self.greenwood) + 1 / self.exposed**2  # with one event more
         least = np.maximum(H, 1 / max(self.at_risk[0], 1.0))  # one event in the first period
-        relative = np.sqrt(sampling) / least
-        return np.asarray(H + np.sign(z) * np.sqrt((least * np.expm1(z * relative)) ** 2 + z**2 * noise))
+        excess = least * np.expm1(z * np.sqrt(sampling) / least)
+        if z > 0:
+            excess = np.minimum(excess, self._gamma_limit(H, z) - H)
+        return np.asarray(H + np.sign(z) * np.sqrt(excess**2 + z**2 * noise))
+
+    def _gamma_limit(self, H: FloatArray, z: float) -> FloatArray:
+        """Return the upper limit of H, (K,), of weighted Poisson counts: the law of H with one event more."""
+        weight = np.maximum.accumulate(1 / self.exposed)  # of an event in the last period
+        mean, variance = H + weight, np.cumsum(self.greenwood) + weight**2
+        share = float(scipy.special.ndtr(z))
+        return np.asarray(scipy.special.gammaincinv(mean**2 / variance, share) * variance / mean)
 
     def restricted_mean(self, n_periods: int) -> tuple[float, float]:
         """Return the mean time from the first cut point to the end of a period, and its variance."""

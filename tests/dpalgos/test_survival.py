@@ -1267,3 +1267,17 @@ def test_other_regressions_refuse_a_time_and_curves_refuse_covariates():
     refused(lambda: result.predict(frame), dpalgos.InputError, "survival")
     refused(lambda: result.survival(at=frame[:0]), dpalgos.InputError, "at must")
     refused(lambda: result.submodel(None), dpalgos.InputError, "terms")
+
+
+@pytest.mark.parametrize("n_events", [0, 1, 5])
+def test_with_few_events_the_lower_limit_is_near_and_no_budget_widens_it(n_events):
+    """The limit is relative to H, which is next to 0: without events, it was 0.008 for a curve at 1."""
+    rng, n = np.random.default_rng(3), 2000
+    died = np.isin(np.arange(n), rng.choice(n, n_events, replace=False))
+    frame = pd.DataFrame({"t": rng.uniform(0, 8, n).clip(0, 5), "died": died.astype(int)})
+    ask = {"bounds": {"t": (0, 5)}, "delta": 1e-6, "random_state": 1}
+    curves = {eps: survival("Surv(t, died) ~ 1", frame, epsilon=eps, **ask).frame() for eps in (1.0, 1e6)}
+    low = {eps: each.ci_low.to_numpy() for eps, each in curves.items()}
+    assert (low[1e6] >= low[1.0]).all()
+    at_risk = curves[1e6].at_risk.to_numpy()
+    assert (1 - low[1e6] <= 8 * (1 + n_events) / at_risk).all()
