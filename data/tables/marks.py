@@ -78,8 +78,8 @@ class FileMarks:
 
     def is_unclear(self, name: str) -> bool:
         """Return whether the numbers of a column have two readings, or other marks than the declared ones."""
-        marked = [found for mark in ".," if (found := self._kinds.get((name, mark)))]
-        return name in self._unclear or len(marked) > 1 or any(False not in found for found in marked)
+        by_mark = [kinds for mark in ".," if (kinds := self._kinds.get((name, mark)))]
+        return name in self._unclear or len(by_mark) > 1 or any(False not in kinds for kinds in by_mark)
 
     def refuse_unclear(self, path: Source, names: Iterable[str]) -> None:
         if any(map(self.is_unclear, names)):
