@@ -3,9 +3,10 @@
 Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each synthetic
 table follows a distribution of its own. It is drawn near to stated guesses, and from a broad range where
 nothing is stated. A column of numbers has a beta distribution on its declared bounds. The spread of a
-response is log-uniform: bounds may be far wider than responses. Columns are joined by a Gaussian copula, rows
-of one user by a common part of it. Users' numbers of rows are geometric. The response depends on the
-standardized covariates. Curves, uneven scatter and longer tails are left out.
+response is log-uniform: bounds may be far wider than responses. Tables with a usual spread have a larger
+weight. Columns are joined by a Gaussian copula, rows of one user by a common part of it. Users' numbers of
+rows are geometric. The response depends on the standardized covariates. Curves, uneven scatter and longer
+tails are left out.
 
 Times to an event have a constant baseline hazard, and covariates multiply it. If the file has entry times and
 persons, a person has a row from each change of covariates to the next. Follow-up ends at the first event,
