@@ -79,6 +79,7 @@ _FEWEST = 10.0  # persons at risk of a period that is shown
 _AT_END = 1.5  # standard deviations; the mean of a normal variable above its 84 % quantile
 _NEARLY_ALL = 0.95  # of the persons, at which units are in doubt
 _LARGEST_LOG = 8.0  # of a hazard ratio
+_LARGEST_EXCESS = 50.0  # logarithm of a factor, beyond which survival is 0
 _LARGEST_EARLY = 0.45  # of a period
 
 
@@ -251,7 +252,7 @@ class _LifeTable:
         H, noise = -np.log(self.survival), np.maximum(np.diag(self.noise_of_cumulative), 0.0)
         sampling = np.cumsum(self.greenwood) + 1 / self.exposed**2  # with one event more
         least = np.maximum(H, 1 / max(self.at_risk[0], 1.0))  # one event in the first period
-        excess = least * np.expm1(z * np.sqrt(sampling) / least)
+        excess = least * np.expm1(np.minimum(z * np.sqrt(sampling) / least, _LARGEST_EXCESS))
         if z > 0:
             excess = np.minimum(excess, self._gamma_limit(H, z) - H)
         return np.asarray(H + np.sign(z) * np.sqrt(excess**2 + z**2 * noise))

@@ -30,6 +30,7 @@ _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what synthetic tables leave out of real ones
 _MOST_STEPS = 29  # up to 16,384 times as much
 _BEYOND = 1.0  # signs of a real table beyond those of synthetic ones; chosen on the tables of the bench
+_LEAST_WIDTH = 1e-300  # where a curve has reached 0, its limits are equal
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,7 +91,7 @@ class SimulatedRelease:
             ends=range_ends,
             terms=tuple((name, *each) for name, each in in_file.items()),
             intervals=middle_and_ends(np.isfinite(widths).sum(axis=1)),
-            guess=matters_most(self.drawn, np.log(widths).mean(axis=1)),
+            guess=matters_most(self.drawn, np.log(np.maximum(widths, _LEAST_WIDTH)).mean(axis=1)),
             signs=(signs, max(least - beyond, 0.0), min(most + beyond, float(widths.shape[1]))),
             none=1.0 if np.isnan(middle).all() else none,
         )

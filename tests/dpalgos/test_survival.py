@@ -1281,3 +1281,12 @@ def test_with_few_events_the_lower_limit_is_near_and_no_budget_widens_it(n_event
     assert (low[1e6] >= low[1.0]).all()
     at_risk = curves[1e6].at_risk.to_numpy()
     assert (1 - low[1e6] <= 8 * (1 + n_events) / at_risk).all()
+
+
+def test_limits_are_numbers_where_nobody_is_left():
+    """The logarithm of the lower limit overflowed if all persons of a large table leave early."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"t": rng.uniform(0, 1, 9000), "died": 0})
+    with np.errstate(all="raise"):
+        curve = survival("Surv(t, died) ~ 1", frame, epsilon=1, bounds={"t": (0, 5)}, delta=1e-6).frame()
+    assert curve.ci_low.dropna().between(0, 1).all()

@@ -63,7 +63,9 @@ def files(tmp_path, home, monkeypatch):
         study = initialized(tmp_path / name, table, bounds=bounds, name=name, **public)
         if name == "mine":
             edited(study, "upper = 5", "upper = 5\nperiods = [0, 1, 2.5, 5]")
-            guesses = "\n[guesses]\nmean = { died = 0.5 }\nstd = { age = 12.0 }\n"
+            guesses = (
+                "\n[guesses]\nshares = { arm = [0.5, 0.5] }\nmean = { died = 0.5 }\nstd = { age = 12.0 }\n"
+            )
             study.write_text(study.read_text() + guesses)
         plans.append(tmp_path / name / "plan.toml")
         plans[-1].write_text({"mine": PERSONS, "visits": VISITS}[name])
