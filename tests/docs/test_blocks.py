@@ -117,9 +117,13 @@ def test_every_command_exists(path):
 @pytest.mark.server
 @pytest.mark.parametrize("path", having("console"))
 def test_shell_blocks_run(path, folder):
-    dpcost, editor = (Path(__file__).with_name(f"{name}.sh").read_text() for name in ("dpcost", "editor"))
+    here = Path(__file__)
+    dpcost, editor, python = (
+        here.with_name(f"{name}.sh").read_text() for name in ("dpcost", "editor", "python")
+    )
     scripts = {f"bin/{name}": "#!/bin/sh\nexit 0\n" for name in ELSEWHERE} | {"my_file.py": MECHANISM}
     scripts |= {".venv/bin/dpcost": dpcost, "bin/dpcost": dpcost, "bin/editor": editor}
+    scripts |= {"bin/python": python}
     for name, text in scripts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
