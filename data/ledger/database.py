@@ -133,6 +133,7 @@ class Database(ABC):
 
 
 def lock_digest(dataset: str) -> bytes:
+    """Return the digest that names the lock of a dataset's releases."""
     return hashlib.sha256(dataset.encode()).digest()
 
 

@@ -8,12 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from data.errors import nearest_name
 from data.store.folders import atomic_write
 from data.store.output_files import check_outputs
-from flows.cli.options import Force, argument, option, parser_of, rendered, toml
+from flows.cli.options import Force, argument, echo, option, parser_of, rendered, toml
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -128,7 +126,7 @@ def init(
     needed = _needed_epsilon(users, len(columns)) if users and values["has_interval"] else 0.0
     whole = "" if family or schema.get(response) != "whole number" else response
     about = {"study": files[0], "n_columns": len(schema), "whole_numbers": whole, "needed": needed}
-    typer.echo(rendered("written.txt.jinja", **values, **about))
+    echo(rendered("written.txt.jinja", **values, **about))
 
 
 def _size_values(source: "Source", n_rows: int, users: int | None) -> dict[str, Any]:
@@ -318,14 +316,14 @@ def check(
         confirm_query_of(file, table.source)
         if isinstance(table.source, Query) or ((file_path := file_of(table.source)) and file_path.exists()):
             require_clusters(table.source, table)
-    typer.echo(f"{file}: complete and valid; no row was read")
+    echo(f"{file}: complete and valid; no row was read")
     columns = table.columns if table else ()
     if codes := [
         f"{column.name}: {codes_outside}" for column in columns if (codes_outside := column.cut_codes())
     ]:
         more = [f"and of {len(codes) - MOST_FAULTS} more columns"] * (len(codes) > MOST_FAULTS)
         codes_by_column = "; ".join([*codes[:MOST_FAULTS], *more])
-        typer.echo(
+        echo(
             f"common codes for missing values are outside the bounds of {codes_by_column}; "
             'if the codebook lists them, write e.g. missing = ["99"] below the column'
         )

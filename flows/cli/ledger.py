@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from data.store.folders import home, is_in_memory
-from flows.cli.options import AsJson, Epsilon, argument, flag, help_without_command, option, rendered, show
+from flows.cli.options import (
+    AsJson,
+    Epsilon,
+    argument,
+    echo,
+    flag,
+    help_without_command,
+    option,
+    rendered,
+    show,
+)
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
@@ -39,12 +49,12 @@ def ledger_open(
 
     ledger = open_ledger(home())
     budget = ledger.open_dataset(name, epsilon, delta, unit)
-    typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
+    echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
     if budget.unit:
-        typer.echo(f"it protects each person by {budget.unit}, in all tables with that column together")
+        echo(f"it protects each person by {budget.unit}, in all tables with that column together")
     if ledger.location.startswith(str(home().resolve())) and is_in_memory(home()):
-        typer.echo(f"note: {ledger.location} is in memory: a restart loses the charges; move DPCOST_HOME")
-    typer.echo(_COPIES)
+        echo(f"note: {ledger.location} is in memory: a restart loses the charges; move DPCOST_HOME")
+    echo(_COPIES)
 
 
 @ledger_app.command("show")
@@ -75,7 +85,7 @@ def ledger_give_back(
     """Give back the reserve of a question of a plan, unless its noise may have been drawn."""
     from tasks.release.spending import give_back
 
-    typer.echo(give_back(name, reserve))
+    echo(give_back(name, reserve))
 
 
 @ledger_app.command("backup")

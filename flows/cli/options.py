@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from data.errors import nearest_name
+from flows.progress import visible
 from tasks import SpecError
 from tasks.run_options import PROFILES, RunOptions
 
@@ -119,7 +120,12 @@ def show(content: Any, text: str | Iterable[str], as_json: bool) -> None:
     elif not isinstance(text, str):
         text = "\n".join(text)
     if text:
-        typer.echo(text)
+        echo(text)
+
+
+def echo(text: str, *, nl: bool = True) -> None:
+    """Print text to standard output; control characters of names, queries and records are escaped."""
+    typer.echo(visible(text), nl=nl)
 
 
 def rendered(template: str, **context: Any) -> str:

@@ -5,9 +5,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from flows.cli.options import argument, flag, option
+from flows.cli.options import argument, echo, flag, option
 from tasks import SpecError
 
 
@@ -29,7 +27,7 @@ def open_page(
     if file:
         _confirm_query(file, Path.cwd())
     has_screen = sys.platform in ("darwin", "win32") or {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
-    serve(file, Path.cwd(), port, typer.echo, open_browser=bool(has_screen) and not no_browser)
+    serve(file, Path.cwd(), port, echo, open_browser=bool(has_screen) and not no_browser)
 
 
 def _confirm_query(file: str, folder: Path) -> None:

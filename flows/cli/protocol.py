@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from data.store.folders import home
-from flows.cli.options import Yes, argument, flag, help_without_command, option
-from flows.progress import visible
+from flows.cli.options import Yes, argument, echo, flag, help_without_command, option
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -25,11 +24,11 @@ PlanArgument = Annotated[Path, argument("FILE", "TOML file with [plan], [[questi
 @protocol_app.command("check")
 def check(file: PlanArgument) -> None:
     """Forecast the half-widths of a plan and split its budget; reads no data."""
-    prepared, account = _prepared(file, typer.echo)
+    prepared, account = _prepared(file, echo)
     plan = prepared.plan.plan
     if account is None:
         budget = f"--epsilon {plan.epsilon:g} --delta {plan.delta:g}"
-        typer.echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
+        echo(f"before the release, run: dpcost ledger open {shlex.quote(plan.dataset)} {budget}")
 
 
 protocol_app.command("advise", hidden=True)(check)
@@ -88,7 +87,7 @@ def release(
         paragraphs = run_recorded(
             partial(protocol, str(file), str(folder), again, plan.digest, return_state=True)
         )
-    typer.echo(visible("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text()))
+    echo("\n\n".join(paragraphs) if methods else (folder / PAGES[1]).read_text())
     say(str(folder / PAGES[0]))
 
 

@@ -10,7 +10,7 @@ import typer
 from data.store.folders import REPORTS, atomic_write
 from data.store.output_files import check_outputs, files_named_by
 from flows.cli import options
-from flows.progress import say, visible
+from flows.progress import say
 from tasks import SpecError
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def submodel(
     from tasks.report.coefficients import nested_record, read_record, released_model, text_of
 
     content = read_record(record)
-    typer.echo(visible(text_of([nested_record(content, formula)])), nl=False)
+    options.echo(text_of([nested_record(content, formula)]), nl=False)
     model = submodel_by_formula(released_model(content), formula)
     for hypothesis in test or ():
-        typer.echo(visible(f"\n{model.t_test(hypothesis)}"))
+        options.echo(f"\n{model.t_test(hypothesis)}")
 
 
 def table(
@@ -78,11 +78,11 @@ def table(
     if by:
         contents = [coefficients.record_by_group(each, by) for each in contents]
     if methods:
-        typer.echo(visible(methods_of(contents)))
+        options.echo(methods_of(contents))
         return
     if out:
         coefficients.write_table(contents, out)
-    typer.echo(visible(str(out) if out else coefficients.text_of(contents)), nl=bool(out))
+    options.echo(str(out) if out else coefficients.text_of(contents), nl=bool(out))
 
 
 def _inches(text: str) -> float:
@@ -139,7 +139,7 @@ def figure(
         say(f"note: {warning}")
     for file, content in zip(files, contents, strict=True):
         atomic_write(file, content)
-    typer.echo(", ".join(map(str, files)))
+    options.echo(", ".join(map(str, files)))
 
 
 def _curves_of(record: Path) -> "SurvivalCurves":

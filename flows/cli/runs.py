@@ -43,7 +43,7 @@ def run(
     index = launch(studies, run_options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]]))
     if is_judged:
         print_headline(write_scorecard(run_options.reports.resolve()))
-    typer.echo(index)
+    options.echo(str(index))
 
 
 def rerun(
@@ -64,7 +64,7 @@ def rerun(
 
     reports = Path(out or REPORTS).resolve()
     run_options, command = rerun_options(study, task, cell, reports, out=out, offline=offline)
-    typer.echo(launch([study], run_options, command=command, again=Again(task, cell)))
+    options.echo(str(launch([study], run_options, command=command, again=Again(task, cell))))
 
 
 def ingest(
@@ -85,7 +85,7 @@ def ingest(
     for table in tables:
         rows = f"{table.n_rows:,} of {table.rows_read:,} rows"
         repaired = dropped_rows(table) or "no row dropped"
-        typer.echo(f"{table.name}: {rows}, {table.data_source}, {repaired} → {table.path}")
+        options.echo(f"{table.name}: {rows}, {table.data_source}, {repaired} → {table.path}")
         for reason in table.reasons:
             say(f"  {reason}")
 
@@ -104,7 +104,7 @@ def report(
 
     check_index(Path(out or REPORTS))
     index, rebuilt = rebuild_reports(studies, out)
-    typer.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
+    options.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
 
 
 def compare(
@@ -170,4 +170,4 @@ def cache_prune(
 
     with exclusive_run(home()):
         removed, freed = prune(home(), Path(out or REPORTS), everything=everything, days=days)
-    typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")
+    options.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

@@ -293,12 +293,12 @@ class RowSimulator:
                 unknown.append(f"{entry} of {listed}")
         return tuple(unknown)
 
-    def draw_users(self, n_users: int, rng: np.random.Generator) -> tuple[SimulatedTable, np.ndarray]:
-        """Return synthetic rows of users, one after another, and the user of each, (n_rows,)."""
+    def draw_users(self, n_users: int, rng: np.random.Generator) -> SimulatedTable:
+        """Return synthetic rows of users, one after another."""
         near, drawn = self._near_users(rng)
         users = np.repeat(np.arange(n_users), rng.geometric(1 / drawn["rows_per_user"], n_users))
         simulated = near.draw(len(users), users, rng)
-        return replace(simulated, drawn={**simulated.drawn, **drawn}), users
+        return replace(simulated, drawn={**simulated.drawn, **drawn})
 
     def draw_persons(self, n_persons: int, rng: np.random.Generator) -> SimulatedTable:
         """Return synthetic rows of persons with times to an event; up to half leave before the longest time.

@@ -128,5 +128,6 @@ def simulated_table(
     """Return synthetic rows of so many rows or users of a table, one user after another."""
     if table is None or not table.user_id:
         return simulator.draw(n_units, None, rng)
-    simulated, users = simulator.draw_users(n_units, rng)
-    return replace(simulated, table={**simulated.table, table.user_id: users})
+    simulated = simulator.draw_users(n_units, rng)
+    assert simulated.users is not None
+    return replace(simulated, table={**simulated.table, table.user_id: simulated.users})

@@ -61,8 +61,9 @@ class PlannedRelease:
     @property
     def question_of_3_0(self) -> Question:
         """The same question, as version 3.0 identified it."""
-        request = self.request.estimator, self.params, self.request.design
-        return replace(self.question, parameters=question_parameters(*request, as_in_3_0=True))
+        estimator, design = self.request.estimator, self.request.design
+        parameters = question_parameters(estimator, self.params, design, as_in_3_0=True)
+        return replace(self.question, parameters=parameters)
 
     @property
     def offset(self) -> str:
