@@ -13,6 +13,7 @@ persons, a person has a row from each change of covariates to the next. Follow-u
 except where all events of a person count.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
@@ -190,6 +191,11 @@ _MOST_SKEWED = 2.0  # largest over least standard deviation of a skewed response
 _NEAR_ZERO = 0.1  # of the upper bound
 
 
+def _smallest_skewed_std(mean: float) -> float:
+    """Return the smallest standard deviation of a skewed response, by its mean above the lower bound."""
+    return mean * float(np.sqrt(np.expm1(_SKEWED**2)))
+
+
 def table_count(count: int, n_rows: int) -> int:
     """Return how many tables to simulate: fewer if they have many rows."""
     return min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_rows))
@@ -263,9 +269,12 @@ class RowSimulator:
 
     @property
     def _is_skewed(self) -> bool:
-        """Whether a linear response has a long upper tail: stated, on a wide range of positive numbers."""
+        """Whether a linear response has a long upper tail: of positive numbers whose mean permits it."""
         column = self.response_column
-        return bool(self.guesses.skewed and column and 0 <= column.lower <= _NEAR_ZERO * column.upper)
+        if not (self.guesses.skewed and column and 0 <= column.lower <= _NEAR_ZERO * column.upper):
+            return False
+        mean = self.guesses.means.get(self.response, column.lower) - column.lower
+        return _smallest_skewed_std(mean) <= _WIDEST * math.sqrt(mean * (column.upper - column.lower - mean))
 
     def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
@@ -474,7 +483,7 @@ class RowSimulator:
     def _std_limits(self, mean: float, most: float) -> tuple[float, float]:
         """Return the smallest and largest standard deviation of a response, by its mean above the bound."""
         if self._is_skewed:
-            least = mean * float(np.sqrt(np.expm1(_SKEWED**2)))
+            least = _smallest_skewed_std(mean)
             return least, min(_MOST_SKEWED * least, _WIDEST * most)
         return float(np.sqrt(mean)) if self.family == "poisson" else 0.0, _WIDEST * most
 

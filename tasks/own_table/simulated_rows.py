@@ -88,8 +88,8 @@ def simulator_of(
 def with_tail(guesses: Guesses, targets: Iterable[object]) -> Guesses:
     """Return guesses for intervals of some targets.
 
-    If least squares' coefficients are covered, positive responses are taken to have a long tail, unless the
-    owner states that they have none.
+    If least squares' coefficients are covered, positive responses are taken to have a long tail. The owner
+    may state that they have none, or a mean that is too high for it.
     """
     is_skewed = any(target not in (None, "", ROBUST) for target in targets)
     stated = "skewed" in guesses.model_fields_set

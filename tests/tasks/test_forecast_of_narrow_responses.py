@@ -49,6 +49,14 @@ def test_a_guess_of_the_spread_is_that_of_skewed_responses(tmp_path, mean):
     assert np.median([table["y"].std() for table in tables]) == pytest.approx(20, rel=0.3)
 
 
+def test_no_long_tail_is_assumed_of_a_mean_near_the_upper_bound(tmp_path):
+    study = initialized(tmp_path, years(9).round(4), bounds=BOUNDS, formula="y ~ x + z")
+    options = {"bounds": BOUNDS, "random_state": 0, "interval_target": "least squares", **BUDGET}
+    limits = formula.ols("y ~ x + z", years(0), **options).conf_int()
+    for term, low, _, high in forecast_release(requested(study, "mean.y = 1900\n")).terms:
+        assert low < np.ptp(limits.loc[term]) / 2 < high
+
+
 def test_without_a_guess_the_middle_is_that_of_a_usual_response(tmp_path):
     def usual(seed):  # its standard deviation is 28% of the largest that its bounds allow
         frame = years(seed)
