@@ -195,7 +195,7 @@ def _database(home: Path) -> str:
 def bound_host(listening: socket.socket) -> str:
     """Return the address of a socket of this process, as written in a URL."""
     host = str(listening.getsockname()[0])
-    return in_url(loopback() if host in ("0.0.0.0", "::") else host)
+    return in_url({"0.0.0.0": HOST, "::": "::1"}.get(host, host))
 
 
 def in_url(host: str) -> str:
