@@ -578,7 +578,7 @@ def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
     assert "its database postgresql+asyncpg://" in said
 
 
-AT_ONCE = 4  # as docs/operations.md says
+AT_ONCE = 4  # commands that use one server
 
 
 @pytest.mark.slow
