@@ -89,7 +89,10 @@ def regression(kind: str, r: Any, t: Table, epsilon: float, seed: int) -> Iterat
     log_days = np.log(t.frame.days[where.index].to_numpy()) if has_offset else 0.0
     eta, sd = fit.at(where)
     predicted = fit.family.link(result.predict(t.frame.loc[where.index], interval=0.95))
-    yield from pairs("predict", predicted, eta + log_days, sd, **widths)
+    wanted = fit.family.link(
+        fit.family.link.inverse(eta + log_days)
+    )  # a share is never nearer to 0 than 1e-16
+    yield from pairs("predict", predicted, wanted, sd, **widths)
     if not has_offset:
         middle = {name: float(np.mean(t.bounds[name])) for name in ("x", "z")} | t.units.get("center", {})
         at = named(t, pd.DataFrame({"g": t.levels["g"], **middle}))

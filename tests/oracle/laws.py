@@ -58,13 +58,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limit:
-    """A stated limit of some estimates: errors in standard errors or absolute, widths, and coverage."""
+    """A stated limit of some estimates: errors in standard errors or absolute, widths, and coverage.
+
+    With ``covers``, the interval allows for the difference; with ``misses``, noise may hide it at ε = 3.
+    """
 
     tolerance: float = TOLERANCE
     within: float = 0.0
     narrowest: float = NARROWEST
     widest: float = WIDEST
     covers: bool = False
+    misses: bool = False
 
 
 Door = Callable[[Any, Table, float, int], Iterator[Pair]]
@@ -130,7 +134,7 @@ def moderate_faults(ask: Callable[[int], Outcome], limit_of: LimitOf) -> dict[st
         if outcome.refused:
             return {}
         for pair in [] if outcome.cautions else outcome.pairs:
-            if np.isfinite([pair.got, pair.half, pair.want]).all():
+            if np.isfinite([pair.got, pair.half, pair.want]).all() and not limit_of(pair).misses:
                 by_name[pair.name].append(pair)
         if seed + 1 == BATCH and all(_is_clear(found) for found in by_name.values()):
             return {}
