@@ -194,6 +194,8 @@ def _internal(error: Exception) -> str:
     from tasks.errors import without_message
 
     fault = without_message(error)
+    if fault.in_plugin:
+        return f"{fault}, which is a plugin; correct that file"
     try:
         log = home() / "faults.log"
         with log.open("a") as file:

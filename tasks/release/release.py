@@ -25,10 +25,12 @@ from dpalgos.answers.stored import plain_model
 from dpalgos.coefficients import HAZARD
 from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.record import cautions
+from dpalgos.errors import BrokenEstimator, InputError
 from dpalgos.formula.nested import signature_of
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, release_plan
 from dpalgos.interval import why_none
+from dpalgos.plugins import origin_of
 from dpalgos.result import Result
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
@@ -39,6 +41,7 @@ from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET
 
 PLAN_FACTS = {"reserve", "plan", "file", "forecast"}  # of a question of a registered plan
+OUTSIDE = "The estimator is {}. Its guarantee is a claim of this file, which dpcost has not tested."
 _log = logging.getLogger(__name__)
 
 
@@ -272,8 +275,8 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     units = plan.request.units
     try:
         drawn = draw_release(plan.drawing, plan.sample)
-    except DataError as error:
-        raise DataError(
+    except (DataError, InputError, BrokenEstimator) as error:
+        raise type(error)(
             f"{error}; what was charged stays spent, since noise may have been drawn: to pay once more, add "
             "--again"
         ) from None
@@ -294,7 +297,8 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         model = released_model(drawn, plan.request, plan.offset)
         content = plain_model(model) if model else None
         answer |= {"released_model": content} if content else {}
-    sentences = cautions(drawn.diagnostics, hidden)
+    origin = origin_of(plan.request.estimator.module)
+    sentences = [*([OUTSIDE.format(origin)] if origin else []), *cautions(drawn.diagnostics, hidden)]
     return answer | ({"cautions": sentences} if sentences else {})
 
 
