@@ -14,6 +14,7 @@ except one, could test a guess of the last row against it.
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,10 +200,11 @@ def _earlier(released: StoredRelease) -> Iterator[Charge]:
     """
     own = released.charge
     plan = _plan_of(own)
-    for each in released.account.charges:
+    # By their order in the chain: the clock may have been set back.
+    for each in takewhile(lambda each: each.id != own.id, released.account.charges):
         is_of_plan = bool(own.reserve) and _plan_of(each) == plan
         is_drawn = each.state in (PENDING, RELEASED) and each.question.identity != own.question.identity
-        if is_drawn and each.charged <= own.charged and not is_of_plan:
+        if is_drawn and not is_of_plan:
             yield each
 
 
