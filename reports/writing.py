@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 from data.results.table import with_form
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
+_INVISIBLE = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])  # categories of Unicode
 _PLURALS = {"person": "people"}
 
 
@@ -217,8 +219,22 @@ def render_lines(macro: str, **values: Any) -> list[str]:
     return [line.strip() for line in getattr(_sentences(), macro)(**values).splitlines() if line.strip()]
 
 
+def visible(text: str) -> str:
+    """Return text whose control and invisible characters are escaped, except line feeds and tabs.
+
+    A name, a query or a record may come from somebody else. A terminal would obey such characters, and they
+    could hide or turn around the rest of a text or a page.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char in "\n\t" or category(char) not in _INVISIBLE else repr(char)[1:-1] for char in text
+    )
+
+
 def spreadsheet_text(value: Any) -> Any:
     """Return a cell of a CSV file; a text that a spreadsheet would execute gets an apostrophe in front."""
-    if isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d.,eE+\- \[\]();%*]*$)", value):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    is_formula = re.match(r"[=@\t\r]|[+-](?![\d.,eE+\- \[\]();%*]*$)", value)
+    return "'" * bool(is_formula) + visible(value)

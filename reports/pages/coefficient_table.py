@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
-from reports.writing import interval_text, num, num_in, spreadsheet_text, words
+from reports.writing import interval_text, num, num_in, spreadsheet_text, visible, words
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
@@ -185,7 +185,7 @@ def p_text(value: float) -> str:
 
 def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     """Return the table in one of `FORMATS`."""
-    table = table_of(models)
+    table = _visible(table_of(models))
     if ending == "docx":
         return _docx(table)
     if ending == "csv":
@@ -193,6 +193,13 @@ def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     if ending in ("html", "md"):
         return render_table(table, "html" if ending == "html" else "markdown").encode()
     return (_latex(table) if ending == "tex" else text_of_table(table)).encode()
+
+
+def _visible(table: PageTable) -> PageTable:
+    """Return a table without control and invisible characters: names may come from somebody else."""
+    rows = [[replace(cell, text=visible(cell.text)) for cell in row] for row in table.cells]
+    columns, notes = ([*map(visible, each)] for each in (table.columns, table.notes))
+    return replace(table, rows=rows, columns=columns, notes=notes, caption=visible(table.caption))
 
 
 def _frame(table: PageTable) -> pd.DataFrame:
