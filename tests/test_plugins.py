@@ -1,5 +1,6 @@
 """Plugins in their folders and from outside: found, seen by keys, marked on pages, named with faults."""
 
+import json
 import os
 import subprocess
 import sys
@@ -122,11 +123,14 @@ def _release(folder: Path, plugin: Path, *others: str) -> "subprocess.CompletedP
 
 
 def test_a_release_by_a_plugin_names_its_file_in_print_and_in_its_record(tmp_path):
-    done = _release(tmp_path, HASTY_MEAN, "--record", "record")
+    done = _release(tmp_path, HASTY_MEAN, "--record", "record", "--table", "table.md")
     claim = "Its guarantee is a claim of this file, which dpcost has not tested."
     for text in (done.stdout, *(file.read_text() for file in sorted((tmp_path / "record").iterdir()))):
         assert "hasty_mean.py, sha256 " in text
         assert claim in text
+    release = json.loads((tmp_path / "record" / "release.json").read_text())["release"]
+    assert claim in release["methods"]
+    assert claim in (tmp_path / "table.md").read_text()
 
 
 def test_a_faulty_plugin_is_named_by_the_command_that_uses_it(tmp_path):

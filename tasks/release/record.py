@@ -30,7 +30,7 @@ from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
 from tasks.release.faults import is_bound
-from tasks.release.release import StoredRelease
+from tasks.release.release import StoredRelease, outside_claim
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import spent_of
 
@@ -92,6 +92,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         _fixed_when(releases),
         f"The estimates are differentially private for each {unit} at {epsilon}: "
         f"neighboring data are {REPLACED[relation]}.",
+        *dict.fromkeys(each.get("outside", "") for each in releases),
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
         f"All releases from these data spend ε = {ledger['epsilon_spent']:.3g} of a total of "
         f"{ledger['epsilon_budget']:g} at δ = {ledger['delta_budget']:g}.",
@@ -124,7 +125,8 @@ def _estimator(release: Mapping[str, Any]) -> str:
     """Return the estimator with what to cite: a paper, or this program."""
     estimator, version = get_estimator(release["estimator"]), release["software"]["dpcost"]
     paper = estimator.reference.removeprefix("ours").removeprefix("; ")
-    return f"{estimator.title} ({'; '.join(filter(None, [f'dpcost {version}', paper]))})"
+    program = "" if release.get("outside") else f"dpcost {version}"
+    return f"{estimator.title} ({'; '.join(filter(None, [program, paper]))})"
 
 
 def _estimated(release: Mapping[str, Any]) -> str:
@@ -181,6 +183,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
             **spent,
             "head": released.account.head,
         },
+        **({"outside": claim} if (claim := outside_claim(estimator)) else {}),
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],

@@ -22,6 +22,7 @@ from dpalgos import Sample
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
+from dpalgos.catalog import Estimator
 from dpalgos.coefficients import HAZARD
 from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.record import cautions
@@ -41,7 +42,6 @@ from tasks.release.spending import event_entries, require_unit, room_in
 from tasks.study.estimators import OFFSET
 
 PLAN_FACTS = {"reserve", "plan", "file", "forecast"}  # of a question of a registered plan
-OUTSIDE = "The estimator is {}. Its guarantee is a claim of this file, which dpcost has not tested."
 _log = logging.getLogger(__name__)
 
 
@@ -297,9 +297,15 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         model = released_model(drawn, plan.request, plan.offset)
         content = plain_model(model) if model else None
         answer |= {"released_model": content} if content else {}
-    origin = origin_of(plan.request.estimator.module)
-    sentences = [*([OUTSIDE.format(origin)] if origin else []), *cautions(drawn.diagnostics, hidden)]
+    sentences = [*filter(None, [outside_claim(plan.request.estimator)]), *cautions(drawn.diagnostics, hidden)]
     return answer | ({"cautions": sentences} if sentences else {})
+
+
+def outside_claim(estimator: Estimator) -> str:
+    """Return the caution about an external estimator; empty for one of the project."""
+    origin = origin_of(estimator.module)
+    claim = "Its guarantee is a claim of this file, which dpcost has not tested."
+    return f"The estimator is {origin}. {claim}" if origin else ""
 
 
 def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> ReleasedModel | None:
