@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -185,7 +185,7 @@ def p_text(value: float) -> str:
 
 def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     """Return the table in one of `FORMATS`."""
-    table = _visible(table_of(models))
+    table = _with_texts(table_of(models), visible)  # names may come from somebody else
     if ending == "docx":
         return _docx(table)
     if ending == "csv":
@@ -195,11 +195,11 @@ def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     return (_latex(table) if ending == "tex" else text_of_table(table)).encode()
 
 
-def _visible(table: PageTable) -> PageTable:
-    """Return a table without control and invisible characters: names may come from somebody else."""
-    rows = [[replace(cell, text=visible(cell.text)) for cell in row] for row in table.cells]
-    columns, notes = ([*map(visible, each)] for each in (table.columns, table.notes))
-    return replace(table, rows=rows, columns=columns, notes=notes, caption=visible(table.caption))
+def _with_texts(table: PageTable, change: Callable[[str], str]) -> PageTable:
+    """Return a table with each of its texts changed."""
+    rows = [[replace(cell, text=change(cell.text)) for cell in row] for row in table.cells]
+    columns, notes = ([*map(change, each)] for each in (table.columns, table.notes))
+    return replace(table, rows=rows, columns=columns, notes=notes, caption=change(table.caption))
 
 
 def _frame(table: PageTable) -> pd.DataFrame:
@@ -226,15 +226,15 @@ def _csv(models: Sequence[ResultColumn]) -> bytes:
 
 
 def _latex(table: PageTable) -> str:
+    table = _with_texts(table, lambda text: text.translate(_ESCAPED))
     text = _frame(table).to_latex(
-        header=[each.translate(_ESCAPED) for each in table.columns[1:]],
-        escape=True,
+        escape=False,
         column_format="l" + "r" * (len(table.columns) - 1),
-        caption=table.caption.translate(_ESCAPED) or None,
+        caption=table.caption or None,
         position="htbp",
     )
     text = re.sub(r"(?m)^(?=[\[*])", "{}", text)  # or the line above would take it for its option
-    notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in table.notes]
+    notes = [rf"\\{{\footnotesize {each}\par}}" for each in table.notes]
     text = text.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
     return f"% needs \\usepackage{{booktabs}}\n{text}".translate(_TEX)
 
