@@ -9,7 +9,7 @@ import typer
 from data.tables.queries import Query, confirm, is_confirmed
 from data.tables.sources import Source
 from flows.progress import say
-from reports.writing import visible
+from reports.visible import visible
 from tasks.errors import SpecError
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in

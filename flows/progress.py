@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reports.writing import visible
+from reports.visible import visible
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture

@@ -16,7 +16,8 @@ from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 
 from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, banner, vega_library
-from reports.writing import environment, visible
+from reports.visible import visible
+from reports.writing import environment
 
 SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
 _SKELETONS = {"html": ("page.html.jinja", "html.jinja"), "markdown": ("page.md.jinja", "markdown.jinja")}

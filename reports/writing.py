@@ -11,15 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from unicodedata import category
 
 from data.results.table import with_form
+from reports.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
-_INVISIBLE = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])  # categories of Unicode
 _PLURALS = {"person": "people"}
 
 
@@ -217,19 +216,6 @@ def render_sentence(macro: str, **values: Any) -> str:
 def render_lines(macro: str, **values: Any) -> list[str]:
     """Return the sentences that a macro writes, a line each."""
     return [line.strip() for line in getattr(_sentences(), macro)(**values).splitlines() if line.strip()]
-
-
-def visible(text: str) -> str:
-    """Return text whose control and invisible characters are escaped, except line feeds and tabs.
-
-    A name, a query or a record may come from somebody else. A terminal would obey such characters, and they
-    could hide or turn around the rest of a text or a page.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char in "\n\t" or category(char) not in _INVISIBLE else repr(char)[1:-1] for char in text
-    )
 
 
 def spreadsheet_text(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from reports import palette
-from reports.writing import visible
+from reports.visible import visible
 
 Chart = dict[str, Any]
 

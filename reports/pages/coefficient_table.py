@@ -12,7 +12,8 @@ import pandas as pd
 
 from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
-from reports.writing import interval_text, num, num_in, spreadsheet_text, visible, words
+from reports.visible import visible
+from reports.writing import interval_text, num, num_in, spreadsheet_text, words
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
