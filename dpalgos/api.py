@@ -1,7 +1,8 @@
 """`estimate`: the function that runs every estimator."""
 
 import math
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,14 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.coefficients import SEEDED
 from dpalgos.core.record import Record, cautions
 from dpalgos.core.spend import Spend
-from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning, warn
+from dpalgos.errors import (
+    AccuracyWarning,
+    BrokenEstimator,
+    InputError,
+    PrivacyWarning,
+    SeededNoiseWarning,
+    warn,
+)
 from dpalgos.release.checks import check_how_many, check_labels, check_same_order
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.result import AnswerFacts, Result
@@ -219,7 +227,17 @@ def run_estimator(estimator: Estimator, sample: Sample, params: "AnyEstimator", 
         one = params.run(sample.derived(n_replicates=1), spend)
         return np.repeat(one, sample.n_replicates, axis=-1)
     of_means = estimator.relation is Relation.USER and estimator.averages_people
-    return params.run(sample, spend, of_means=of_means)
+    with naming(estimator):
+        return params.run(sample, spend, of_means=of_means)
+
+
+@contextmanager
+def naming(estimator: Estimator) -> Iterator[None]:
+    """Add the estimator's name to the message of a rule that its code breaks."""
+    try:
+        yield
+    except BrokenEstimator as error:
+        raise BrokenEstimator(f"{estimator.name}: {error}") from None
 
 
 def check_number_of_users(estimator: Estimator, n_users: int) -> None:

@@ -16,12 +16,12 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.api import build_params, check_number_of_users, result_of, run_estimator
+from dpalgos.api import build_params, check_number_of_users, naming, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.core.estimator import AnyEstimator, UnitEstimator
+from dpalgos.core.estimator import AnyEstimator, UnitEstimator, checked_plan
 from dpalgos.core.hardened_noise import SecureSpend, check_grid, no_sampler, safe_event
 from dpalgos.core.plans import planned_events, quantity
-from dpalgos.errors import InputError
+from dpalgos.errors import BrokenEstimator, InputError
 from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamRefused
 from dpalgos.rows.sample import Sample
@@ -95,7 +95,14 @@ def _safe_events(
         check_number_of_users(estimator, n)
     if streamed and (params.in_memory or (is_of_people and estimator.averages_people)):
         raise StreamRefused
-    plan, relation = params.plan(n, n_features), estimator.relation or Relation.CENTRAL
+    relation = estimator.relation or Relation.CENTRAL
+    with naming(estimator):
+        plan = checked_plan(params.plan(n, n_features))
+        if not plan:
+            raise BrokenEstimator(
+                f"plan must have a release for {n} rows, got none: the estimate would "
+                "have no noise, or use no row; return a slot for each number that fit takes from rows"
+            )
     for label, slot in plan.items():
         if not slot.has_exact_sampler:
             raise no_sampler(quantity(label), slot.instead)

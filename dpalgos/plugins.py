@@ -4,6 +4,7 @@ External plugins are the files that ``DPCOST_WITH`` names, and modules of packag
 group ``dpcost.plugins``. A broken plugin is skipped and reported.
 """
 
+import hashlib
 import importlib
 import importlib.util
 import logging
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import ModuleType
 
 FILES = "DPCOST_WITH"  # paths separated as in PATH
@@ -71,6 +72,20 @@ def outside_plugins() -> Plugins:
         except BaseException as error:
             broken[point.module] = report_broken_plugin(point.value, error)
     return Plugins(modules, broken)
+
+
+def outside_files() -> dict[str, str]:
+    """Return the file of each external plugin by the name of its module."""
+    return {name: str(module.__file__) for name, module in outside_plugins().modules.items()}
+
+
+def origin_of(module: str) -> str:
+    """Say which file an external module is in; empty for a module of the project."""
+    file = outside_files().get(module)
+    if file is None:
+        return ""
+    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return f"from outside dpcost: {PurePath(file).name}, sha256 {digest[:12]}"
 
 
 def _module_of(path: str) -> ModuleType:

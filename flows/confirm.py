@@ -8,7 +8,8 @@ import typer
 
 from data.tables.queries import Query, confirm, is_confirmed
 from data.tables.sources import Source
-from flows.progress import say, visible
+from flows.progress import say
+from reports.visible import visible
 from tasks.errors import SpecError
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
-from unicodedata import category
+
+from reports.visible import visible
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_BETWEEN_LINES, _SECONDS_OF_SILENCE = 5.0, 60.0
-_INVISIBLE = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])  # categories of Unicode
 _counts = {"stored": 0, "all": 0}  # of the blocks of the current run
 _run_began = time.monotonic()
 
@@ -111,17 +111,6 @@ def counter(what: str, unit: str) -> Callable[[int], None]:
             say(f"{what}: {count:,} {unit}")
 
     return show
-
-
-def visible(text: str) -> str:
-    """Return text whose control and invisible characters are escaped, except line feeds and tabs.
-
-    A name, a query or a record may come from somebody else. A terminal would obey such characters, and could
-    hide the rest of the text.
-    """
-    return "".join(
-        char if char in "\n\t" or category(char) not in _INVISIBLE else repr(char)[1:-1] for char in text
-    )
 
 
 def say(sentence: str) -> None:

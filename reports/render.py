@@ -16,6 +16,7 @@ from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 
 from reports.charts.drawing import CONFIG, SMALLEST, Chart, Picture, banner, vega_library
+from reports.visible import visible
 from reports.writing import environment
 
 SCRIPT = "pages.js"  # what pages run, a file next to the folders of reports
@@ -125,7 +126,10 @@ def page_script() -> bytes:
 @cache
 def _environment(markup: str) -> Environment:
     """Return the environment: HTML is escaped unless marked safe, Markdown by the filter `text`."""
-    env = environment(autoescape=markup == "html")
+    env = environment(
+        autoescape=markup == "html",
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
     env.filters.update(text=page_text if markup == "html" else markdown_text, href=safe_href, banner=banner)
     env.filters["pretty"] = lambda value: json.dumps(value, indent=1, ensure_ascii=False)
     env.globals.update(drawn=_drawn, Table=PageTable)
@@ -144,13 +148,13 @@ def _drawn(picture: Picture) -> Markup:
 
 def markdown_text(text: object) -> str:
     """Escape text for Markdown, table cells included."""
-    safe = html.escape(" ".join(str(text).split()), quote=False)
+    safe = html.escape(visible(" ".join(str(text).split())), quote=False)
     return re.sub(r"([|*\[\]`\\])", r"\\\1", safe)
 
 
 def page_text(text: object) -> Markup:
     """Escape text for HTML; "ε = 0.5" and "10 %" stay on one line."""
-    joined = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", str(escape(text)).strip())
+    joined = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", visible(str(escape(text)).strip()))
     return Markup(re.sub(r"(?<=\d) (?=%)", "\u00a0", joined))
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from data.results.table import with_form
+from reports.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -219,6 +220,7 @@ def render_lines(macro: str, **values: Any) -> list[str]:
 
 def spreadsheet_text(value: Any) -> Any:
     """Return a cell of a CSV file; a text that a spreadsheet would execute gets an apostrophe in front."""
-    if isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d.,eE+\- \[\]();%*]*$)", value):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    is_formula = re.match(r"[=@\t\r]|[+-](?![\d.,eE+\- \[\]();%*]*$)", value)
+    return "'" * bool(is_formula) + visible(value)

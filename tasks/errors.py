@@ -14,6 +14,7 @@ from data.errors import DataError
 from data.store.folders import PROJECT_ROOT
 from dpalgos import InputError
 from dpalgos.errors import BrokenEstimator
+from dpalgos.plugins import outside_files
 from tasks import SpecError as SpecError
 
 NO_MEMORY = (
@@ -34,9 +35,9 @@ def require_once(what: str, values: Iterable[object], remedy: str = "take one ou
 class Fault(RuntimeError):
     """An error that nobody foresaw: its type, its place and the frames that led there, outermost first."""
 
-    def __init__(self, message: str, frames: tuple[str, ...] = ()) -> None:
-        super().__init__(message, frames)
-        self.frames = frames
+    def __init__(self, message: str, frames: tuple[str, ...] = (), in_plugin: bool = False) -> None:
+        super().__init__(message, frames, in_plugin)
+        self.frames, self.in_plugin = frames, in_plugin
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -47,8 +48,10 @@ def without_message(error: BaseException) -> Fault:
         return error
     frames = tuple(_place(frame) for frame in traceback.extract_tb(error.__traceback__))
     ours = [frame for frame in frames if not frame.startswith("/")]
-    where = (ours or frames or ("an unknown place",))[-1]
-    return Fault(f"{type(error).__name__} in {where}", frames)
+    plugins = tuple(f"{_short(file)}:" for file in outside_files().values())
+    theirs = [frame for frame in frames if plugins and frame.startswith(plugins)]
+    where = (theirs or ours or frames or ("an unknown place",))[-1]
+    return Fault(f"{type(error).__name__} in {where}", frames, bool(theirs))
 
 
 def guarded(function: Callable[P, T]) -> Callable[P, T]:
@@ -73,7 +76,9 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _place(frame: traceback.FrameSummary) -> str:
-    file = frame.filename
-    if file.startswith(f"{PROJECT_ROOT}/") and "site-packages" not in file:
-        file = file.removeprefix(f"{PROJECT_ROOT}/")
-    return f"{file}:{frame.lineno} ({frame.name})"
+    return f"{_short(frame.filename)}:{frame.lineno} ({frame.name})"
+
+
+def _short(file: str) -> str:
+    """Return a file of the project relative to its root."""
+    return file if "site-packages" in file else file.removeprefix(f"{PROJECT_ROOT}/")

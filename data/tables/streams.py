@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.errors import DataError
+from data.errors import DataError, StoreError
 from data.formats.row_groups import read_ahead
 from data.store.folders import home, private_folder
 from data.tables.reading import Numbers, PartReader, Watch
@@ -127,8 +127,14 @@ class _Spool:
     """Numbers in a private file that has no name, and ends with the process."""
 
     def __init__(self) -> None:
-        self._folder = private_folder(home())
-        self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 (as long as the table)
+        try:
+            self._folder = private_folder(home())
+            self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 (as long as the table)
+        except OSError as error:
+            raise StoreError(
+                f"the folder {home()} must be writable, since numbers of a table are kept there while it is "
+                f"read ({error.strerror}); allow it, or set DPCOST_HOME to another folder"
+            ) from None
         self._names: list[str] = []
         self._lengths: list[int] = []
 

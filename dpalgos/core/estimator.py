@@ -131,7 +131,7 @@ class AnyEstimator(ABC):
         sample = sample if is_batch else sample.for_replicate(0)
         sample = sample.means_of_users() if of_means else self.with_units(sample)
         rows = Rows.of_sample(sample, is_batch=is_batch)
-        spend.start(_checked_plan(self.plan(rows.n, rows.d)), self.lemmas, is_batch=is_batch)
+        spend.start(checked_plan(self.plan(rows.n, rows.d)), self.lemmas, is_batch=is_batch)
         estimate = self.fit(rows, spend)
         spend.check_complete()
         if not isinstance(estimate, np.ndarray | np.generic):
@@ -160,7 +160,7 @@ class AnyEstimator(ABC):
         }
 
 
-def _checked_plan(plan: object) -> Plan:
+def checked_plan(plan: object) -> Plan:
     """Return a plan; refuse what is none."""
     if not isinstance(plan, Mapping) or not all(isinstance(each, Event) for each in plan.values()):
         content = (

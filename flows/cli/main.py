@@ -193,12 +193,14 @@ def _internal(error: Exception) -> str:
     """Log an unexpected error without its message, and return what the user can do."""
     from tasks.errors import without_message
 
-    fault = without_message(error)
+    fault, charged = without_message(error), f". Then {_CHARGED}" if sys.argv[1:2] in _CHARGES else ""
+    if fault.in_plugin:
+        return f"{fault}, which is a plugin; correct that file{charged}"
     try:
         log = home() / "faults.log"
         with log.open("a") as file:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             print(now, fault, *fault.frames, sep="\n  ", file=file)
     except (OSError, StoreError):
-        return f"internal error, {fault}; please report it"
-    return f"internal error, {fault}; please report it with the last entry of {log}"
+        return f"internal error, {fault}; please report it{charged}"
+    return f"internal error, {fault}; please report it with the last entry of {log}{charged}"

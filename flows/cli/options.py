@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from data.errors import nearest_name
-from flows.progress import visible
+from reports.visible import visible
 from tasks import SpecError
 from tasks.run_options import PROFILES, RunOptions
 

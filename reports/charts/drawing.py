@@ -12,6 +12,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from reports import palette
+from reports.visible import visible
 
 Chart = dict[str, Any]
 
@@ -83,12 +84,22 @@ def banner(data_source: str) -> str:
     return "STAND-IN DATA: simulated, not the real dataset" if data_source == "stand-in" else ""
 
 
+def with_visible_names(part: Any) -> Any:
+    """Return a chart whose texts have no control characters, which no picture can hold."""
+    if isinstance(part, Mapping):
+        return {name: with_visible_names(each) for name, each in part.items()}
+    if isinstance(part, list | tuple):
+        return [*map(with_visible_names, part)]
+    return visible(part) if isinstance(part, str) else part
+
+
 def draw_chart(
     chart: Chart, name: str, description: str, data_source: str, *, title: str = "", png: bool = True
 ) -> Picture:
     """Return a chart as a picture; on a stand-in it and its description carry the warning."""
     import vl_convert  # what draws is loaded where something is drawn: most runs have their pages already
 
+    name, description, title = map(visible, (name, description, title))
     if warning := banner(data_source):
         description = f"{warning}. {description}"
     if above := [*filter(None, [*warning.split(": "), title])]:  # in a line, a card would cut it
@@ -101,7 +112,7 @@ def draw_chart(
             **color,
         }
         chart = {**chart, "title": warning_title}
-    svg = vl_convert.vegalite_to_svg(chart, config=CONFIG, allowed_base_urls=[])
+    svg = vl_convert.vegalite_to_svg(with_visible_names(chart), config=CONFIG, allowed_base_urls=[])
     accessible = f' role="img"><title>{escape(name)}</title><desc>{escape(description)}</desc>'
     svg = svg.replace(">", accessible, 1)
     width = float(svg.partition(' width="')[2].partition('"')[0])

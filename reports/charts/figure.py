@@ -14,7 +14,7 @@ from data.errors import DataError
 from data.results.summary import summarize
 from dpalgos.survival.curves import SurvivalCurves
 from reports.cells import errors_of, settings_of
-from reports.charts.drawing import CONFIG, Chart
+from reports.charts.drawing import CONFIG, Chart, with_visible_names
 from reports.charts.lines import LINE_HEIGHT
 from reports.charts.study import StudyChart
 from reports.charts.survival import survival_chart
@@ -82,7 +82,7 @@ def _in_format(chart_of: Callable[[float], Chart], form: Format, width: float) -
         if title := chart.get("title"):  # above the plot and what stands next to it
             lines = textwrap.wrap(title["text"], round(limit / _PER_CHARACTER))
             chart = {**chart, "title": {**title, "text": lines, "fontSize": 9, "limit": limit}}
-        svg = vl_convert.vegalite_to_svg(chart, config=config, allowed_base_urls=[])
+        svg = vl_convert.vegalite_to_svg(with_visible_names(chart), config=config, allowed_base_urls=[])
         size = _SIZE.search(svg)
         assert size
         return svg, float(size[1]), float(size[2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from dpalgos.formula.code import INTERCEPT
 from reports.render import PageTable, render_table
+from reports.visible import visible
 from reports.writing import interval_text, num, num_in, spreadsheet_text, words
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
@@ -185,7 +186,7 @@ def p_text(value: float) -> str:
 
 def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     """Return the table in one of `FORMATS`."""
-    table = table_of(models)
+    table = _with_texts(table_of(models), visible)  # names may come from somebody else
     if ending == "docx":
         return _docx(table)
     if ending == "csv":
@@ -193,6 +194,13 @@ def render_coefficients(models: Sequence[ResultColumn], ending: str) -> bytes:
     if ending in ("html", "md"):
         return render_table(table, "html" if ending == "html" else "markdown").encode()
     return (_latex(table) if ending == "tex" else text_of_table(table)).encode()
+
+
+def _with_texts(table: PageTable, change: Callable[[str], str]) -> PageTable:
+    """Return a table with each of its texts changed."""
+    rows = [[replace(cell, text=change(cell.text)) for cell in row] for row in table.cells]
+    columns, notes = ([*map(change, each)] for each in (table.columns, table.notes))
+    return replace(table, rows=rows, columns=columns, notes=notes, caption=change(table.caption))
 
 
 def _frame(table: PageTable) -> pd.DataFrame:
@@ -219,15 +227,15 @@ def _csv(models: Sequence[ResultColumn]) -> bytes:
 
 
 def _latex(table: PageTable) -> str:
+    table = _with_texts(table, lambda text: text.translate(_ESCAPED))
     text = _frame(table).to_latex(
-        header=[each.translate(_ESCAPED) for each in table.columns[1:]],
-        escape=True,
+        escape=False,
         column_format="l" + "r" * (len(table.columns) - 1),
-        caption=table.caption.translate(_ESCAPED) or None,
+        caption=table.caption or None,
         position="htbp",
     )
     text = re.sub(r"(?m)^(?=[\[*])", "{}", text)  # or the line above would take it for its option
-    notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in table.notes]
+    notes = [rf"\\{{\footnotesize {each}\par}}" for each in table.notes]
     text = text.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
     return f"% needs \\usepackage{{booktabs}}\n{text}".translate(_TEX)
 

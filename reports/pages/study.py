@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,10 +12,9 @@ import pandas as pd
 
 from data.results.summary import summarize, summary_csv
 from data.results.table import LIMIT
-from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
-from dpalgos.plugins import outside_plugins
+from dpalgos.plugins import origin_of
 from reports.cells import Row, cells_of, comma, errors_of, panels_of, repetitions
 from reports.charts.drawing import Picture, banner
 from reports.error_table import failures_of
@@ -147,18 +145,9 @@ def _about(entry: Estimator) -> tuple[str, ...]:
     return (
         f"{entry.title} ({entry.name})",
         entry.summary,
-        origin_of(entry) or entry.reference,
+        origin_of(entry.module) or entry.reference,
         ", ".join(filter(None, (*public, entry.public))) or "nothing",
     )
-
-
-def origin_of(entry: Estimator) -> str:
-    """Say which file an estimator from outside is in; empty for one of the project."""
-    module = outside_plugins().modules.get(entry.module)
-    if module is None:
-        return ""
-    file = Path(str(module.__file__))
-    return f"from outside dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
 
 
 def guarantees(page: StudyPage) -> dict[tuple[str, str, str], list[str]]:

@@ -174,8 +174,13 @@ def _check_tables(path: Path, plan: QuestionSet) -> None:
     names = [*(table.out for table in plan.tables), *(each.name for each in plan.questions)]
     for name in names[: len(plan.tables)]:
         table_format(Path(name), "out")
-        if Path(name).name != name or names.count(name) > 1 or name in PAGES:
+        if Path(name).name != name:
             raise SpecError(f"{path.name}: out of a table must be a file name without a folder, got {name!r}")
+        if names.count(name) > 1 or name in PAGES:
+            raise SpecError(
+                f"{path.name}: out of a table must differ from {words(PAGES)}, other tables and questions, "
+                f"got {name!r}; choose another name"
+            )
 
 
 def request_of(path: Path, plan: QuestionSet, question: PlanQuestion, own: OwnData) -> ReleaseRequest:

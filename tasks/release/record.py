@@ -14,6 +14,7 @@ except one, could test a guess of the last row against it.
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from reports.writing import words
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import AnalystTable, fitted_columns
 from tasks.release.faults import is_bound
-from tasks.release.release import StoredRelease
+from tasks.release.release import StoredRelease, outside_claim
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import spent_of
 
@@ -91,6 +92,7 @@ def methods_of(records: Sequence[Mapping[str, Any]]) -> str:
         _fixed_when(releases),
         f"The estimates are differentially private for each {unit} at {epsilon}: "
         f"neighboring data are {REPLACED[relation]}.",
+        *dict.fromkeys(each.get("outside", "") for each in releases),
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
         f"All releases from these data spend ε = {ledger['epsilon_spent']:.3g} of a total of "
         f"{ledger['epsilon_budget']:g} at δ = {ledger['delta_budget']:g}.",
@@ -123,7 +125,8 @@ def _estimator(release: Mapping[str, Any]) -> str:
     """Return the estimator with what to cite: a paper, or this program."""
     estimator, version = get_estimator(release["estimator"]), release["software"]["dpcost"]
     paper = estimator.reference.removeprefix("ours").removeprefix("; ")
-    return f"{estimator.title} ({'; '.join(filter(None, [f'dpcost {version}', paper]))})"
+    program = "" if release.get("outside") else f"dpcost {version}"
+    return f"{estimator.title} ({'; '.join(filter(None, [program, paper]))})"
 
 
 def _estimated(release: Mapping[str, Any]) -> str:
@@ -180,6 +183,7 @@ def record_of(released: StoredRelease) -> dict[str, Any]:
             **spent,
             "head": released.account.head,
         },
+        **({"outside": claim} if (claim := outside_claim(estimator)) else {}),
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
@@ -199,10 +203,11 @@ def _earlier(released: StoredRelease) -> Iterator[Charge]:
     """
     own = released.charge
     plan = _plan_of(own)
-    for each in released.account.charges:
+    # By their order in the chain: the clock may have been set back.
+    for each in takewhile(lambda each: each.id != own.id, released.account.charges):
         is_of_plan = bool(own.reserve) and _plan_of(each) == plan
         is_drawn = each.state in (PENDING, RELEASED) and each.question.identity != own.question.identity
-        if is_drawn and each.charged <= own.charged and not is_of_plan:
+        if is_drawn and not is_of_plan:
             yield each
 
 

@@ -22,13 +22,16 @@ from dpalgos import Sample
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
+from dpalgos.catalog import Estimator
 from dpalgos.coefficients import HAZARD
 from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.record import cautions
+from dpalgos.errors import BrokenEstimator, InputError
 from dpalgos.formula.nested import signature_of
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, release_plan
 from dpalgos.interval import why_none
+from dpalgos.plugins import origin_of
 from dpalgos.result import Result
 from dpalgos.typing import FloatArray
 from tasks.cells import one_blas_thread
@@ -272,8 +275,8 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     units = plan.request.units
     try:
         drawn = draw_release(plan.drawing, plan.sample)
-    except DataError as error:
-        raise DataError(
+    except (DataError, InputError, BrokenEstimator) as error:
+        raise type(error)(
             f"{error}; what was charged stays spent, since noise may have been drawn: to pay once more, add "
             "--again"
         ) from None
@@ -294,8 +297,15 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
         model = released_model(drawn, plan.request, plan.offset)
         content = plain_model(model) if model else None
         answer |= {"released_model": content} if content else {}
-    sentences = cautions(drawn.diagnostics, hidden)
+    sentences = [*filter(None, [outside_claim(plan.request.estimator)]), *cautions(drawn.diagnostics, hidden)]
     return answer | ({"cautions": sentences} if sentences else {})
+
+
+def outside_claim(estimator: Estimator) -> str:
+    """Return the caution about an external estimator; empty for one of the project."""
+    origin = origin_of(estimator.module)
+    claim = "Its guarantee is a claim of this file, which dpcost has not tested."
+    return f"The estimator is {origin}. {claim}" if origin else ""
 
 
 def released_model(drawn: Result, request: ReleaseRequest, offset: str = "") -> ReleasedModel | None:

@@ -240,6 +240,7 @@ def column_of_record(record: Mapping[str, Any]) -> ResultColumn:
     has_ends = any(end is not None for end in ends[0])
     notes = [
         guarantee_of(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None),
+        release.get("outside", ""),
         release.get("covers", ""),
         f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else "",
         about.get("preparation", ""),

@@ -147,12 +147,16 @@ def test_a_damaged_record_is_one_sentence_that_names_it(record, command_line):
 def test_a_table_runs_nothing_in_a_spreadsheet_and_holds_no_control_character(record, command_line):
     whole = json.loads((record / "release.json").read_text())
     whole["release"]["answer"][0]["name"] = "=cmd|'/c calc'!A0"
-    whole["release"]["answer"][1]["name"] = "-1+cmd|x"
+    whole["release"]["answer"][1]["name"] = "-1+cmd|x\x1b[2J\u202e"
     whole["deployment"]["product"]["name"] = "\x07\x00 @SUM(1)"
     (record / "release.json").write_text(json.dumps(whole))
-    for form in ("csv", "docx"):
+    for form in ("csv", "docx", "md", "html", "tex", "txt"):
         status, _, err = command_line("table", "record", "--out", f"t.{form}")
         assert status == 0, err
+        if form != "docx":
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", Path(f"t.{form}").read_text()), form
+    write_record(whole, Path("again"))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", Path("again/release.html").read_text())
     cells = [cell for row in csv.reader(Path("t.csv").read_text().splitlines()) for cell in row]
     assert "'=cmd|'/c calc'!A0" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "@"))]

@@ -5,7 +5,9 @@ import math
 
 import pytest
 
+from reports.charts.drawing import draw_chart
 from reports.pages.coefficient_table import FORMATS, ResultColumn, render_coefficients
+from reports.render import PageTable
 from reports.writing import num_in
 
 
@@ -74,3 +76,18 @@ NUMBERS += [(123_456_789.0, 123_456_000.0, 123_457_000.0, "1.234568 × 10⁸")]
 @pytest.mark.parametrize(("value", "low", "high", "written"), NUMBERS)
 def test_a_number_is_written_with_two_digits_of_its_intervals_width(value, low, high, written):
     assert num_in(value, low, high) == written
+
+
+def test_names_of_groups_with_braces_backslashes_and_control_characters_are_written_as_they_are():
+    group = PageTable(["", "a{0}", "b\\c", "d\x1b"], [["n", "1", "2", "3"]], "t")
+    model = ResultColumn(title="t", rows=[], level=None, footer={}, notes=["note"], by_group=group)
+    text = render_coefficients([model], "tex").decode()
+    assert r"& a\{0\} & b\textbackslash{}c & d\textbackslash{}x1b \\" in text
+    assert "a{0}" in render_coefficients([model], "txt").decode()
+
+
+def test_a_picture_can_be_drawn_of_names_with_control_characters():
+    values, of_x = {"values": [{"a": "arm\x1b\u202e"}]}, {"x": {"field": "a", "type": "nominal"}}
+    picture = draw_chart({"mark": "point", "data": values, "encoding": of_x}, "name\x1b", "about\x1b", "")
+    assert picture.png
+    assert b"\x1b" not in picture.svg

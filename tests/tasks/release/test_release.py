@@ -112,6 +112,16 @@ def test_an_older_backup_comes_back_when_asked_and_edits_are_noticed(dpcost, dat
     assert ask(dpcost, data, config())[0] == 2
 
 
+def test_a_record_names_earlier_releases_also_if_the_clock_was_set_back(dpcost, data, config, monkeypatch):
+    for epsilon, year, n_earlier in ((0.3, 2100, 0), (0.2, 1970, 1)):
+        monkeypatch.setattr(
+            "data.ledger.ledger.timestamp", lambda year=year: f"{year}-01-01T00:00:00.000+00:00"
+        )
+        released = json.loads(ask(dpcost, data, config(), "--json", epsilon=epsilon)[1])["release"]
+        assert len(released["ledger"]["earlier"]) == n_earlier
+        assert ("before the program read the data" in released["methods"]) == (not n_earlier)
+
+
 def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config, monkeypatch):
     def dearer(name, n_rows, n_features, keywords, **others):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
@@ -121,6 +131,7 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     status, out, err = ask(dpcost, data, config())
     assert status == 1
     assert "internal error, AssertionError in tasks/release/release.py" in err
+    assert "run the same command again: without --again no question is charged twice" in err
     assert not out
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
 

@@ -25,7 +25,7 @@ from tasks.dask_cluster import own_cluster
 from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows, rows_of
 from tasks.workers import map_on_workers
-from tests.builders import refused
+from tests.builders import refused, release_words
 from tests.flows.small_project import sentence
 from tests.tasks.analyst_tables import completed, edited, init_study, numbers_of
 
@@ -291,3 +291,15 @@ def test_workers_give_the_bits_of_one_process_even_if_one_dies(folder, tmp_path)
     assert deadly.exists()
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_home_that_cannot_be_written_is_named_with_a_remedy(dpcost, parquet, tmp_path, monkeypatch):
+    def read_only(**_):
+        raise PermissionError(13, "Permission denied", "tmp1gmlu32")
+
+    monkeypatch.setattr(streams, "TemporaryFile", read_only)
+    (config := tmp_path / "release.toml").write_text(MEAN)
+    said = sentence(dpcost(*release_words("dp_mean", parquet, config, 0.5)))
+    assert "must be writable" in said
+    assert "DPCOST_HOME" in said
+    assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
