@@ -23,8 +23,8 @@ from dpalgos.core.hardened_noise import SecureSpend, check_grid, no_sampler, saf
 from dpalgos.core.plans import planned_events, quantity
 from dpalgos.errors import InputError
 from dpalgos.result import Result
-from dpalgos.rows.blocks import StreamRefused
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamRefused
 
 _LARGEST_LOG_INFLATION = float(np.log(100.0))
 

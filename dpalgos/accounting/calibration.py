@@ -13,9 +13,10 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import Event, SampledGaussian
+from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.other_events import SampledGaussian
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0

@@ -11,15 +11,15 @@ dataset, where each run may depend on earlier results. :mod:`dpalgos.accounting.
 fit into a budget.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.events import Dominating, Event, Gaussian, GaussianNoise, Relation
+from dpalgos.accounting.events import Event, Gaussian, Relation
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.losses import losses_epsilon
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
@@ -85,21 +85,18 @@ def _mixed_epsilon(mixture: _Mixture, delta: float) -> float:
     """Return the smallest ε that is proved for a mixture, computed once for repeated runs."""
     delta -= sum(event.failure for event in mixture.events)
     releases = [event for event in mixture.events if not event.is_failure]
-    known = [each for event in releases if (each := event.dominating) is not None]
     sum_of_epsilons = sum(event.pure_epsilon for event in releases)
     if delta <= 0:
         return sum_of_epsilons if delta == 0 else float("inf")
     mu = total_mu(releases)
     if all(type(event) is Gaussian for event in releases):
         return gaussian_epsilon(delta, mu)
-    proved = [
+    return min(
         renyi_epsilon(releases, delta),
         sum_of_epsilons,
         gaussian_epsilon(delta, mu),  # valid for random rows, as if all were drawn
-    ]
-    if len(known) == len(releases) and all(map(_has_losses, known)):
-        proved.append(pld_epsilon(_merged(known), delta))
-    return min(proved)
+        losses_epsilon(releases, delta),
+    )
 
 
 def by_group(events: Sequence[Event]) -> list[list[Event]]:
@@ -180,29 +177,6 @@ def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
         (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))
         for event in events
     )
-
-
-def _has_losses(event: Dominating) -> bool:
-    """Return whether losses are finite: noise multipliers and ε may be 0, or so large that they are not."""
-    size = event.noise_multiplier if isinstance(event, GaussianNoise) else event.epsilon
-    return 0 < size < np.inf
-
-
-def _merged(events: Iterable[Dominating]) -> tuple[Dominating, ...]:
-    """Return events with equal ones counted together; composition does not depend on their order.
-
-    All Gaussian releases are exactly one: their dominating pairs compose to a shift by √Σ 1/z².
-    """
-    counts: dict[Dominating, int] = {}
-    precision = 0.0
-    for event in events:
-        if isinstance(event, Gaussian):
-            precision += event.mu_squared
-        else:
-            one = replace(event, times=1)
-            counts[one] = counts.get(one, 0) + event.times
-    others = [replace(event, times=count) for event, count in counts.items()]
-    return (*([Gaussian(precision**-0.5)] if precision else []), *others)
 
 
 def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatArray:

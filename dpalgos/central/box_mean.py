@@ -44,8 +44,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Cube, Event
+from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Cube
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Plan, Share, gaussian_plan

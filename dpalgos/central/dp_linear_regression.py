@@ -37,7 +37,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Selection
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
 from dpalgos.core.estimator import PrivateEstimator

@@ -37,7 +37,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Event, Gaussian, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Plan, Share, after_selections, concentrated_plan, gaussian_plan

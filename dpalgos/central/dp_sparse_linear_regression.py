@@ -41,7 +41,8 @@ C).
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpalgos.accounting.events import UNPROTECTED, Gaussian, Selection
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.dp_linear_regression import TruncatedRegression

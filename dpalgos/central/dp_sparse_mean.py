@@ -40,7 +40,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import UNPROTECTED, Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.noisy_iht import dense

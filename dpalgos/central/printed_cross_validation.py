@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Selection
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Release
 from dpalgos.central.dp_sparse_glm import SparseDescent, projected
 from dpalgos.core.plans import Plan

@@ -47,7 +47,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
 from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan

@@ -28,13 +28,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
+from dpalgos.cautions import UNRESOLVED
 from dpalgos.central.noisy_iht import dense
 from dpalgos.central.screened_sparse_glm import SCORES, screened
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
-from dpalgos.core.record import UNRESOLVED
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, outer_product

@@ -34,7 +34,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan

@@ -48,8 +48,8 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Proved
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
+from dpalgos.accounting.other_events import Proved
 from dpalgos.catalog import register
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows

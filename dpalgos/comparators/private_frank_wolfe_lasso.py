@@ -38,7 +38,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Selection
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan

@@ -49,7 +49,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Laplace, Proved
+from dpalgos.accounting.other_events import Laplace, Proved
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.plans import Plan, part_of_epsilon

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpalgos.accounting.events import Cube, Event, Laplace
+from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.accounting.other_events import Cube, Laplace
 from dpalgos.core.plans import Plan, planned_events, quantity
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
@@ -193,7 +194,7 @@ class PrivateEstimator(AnyEstimator):
         :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
     witnesses : mapping of str to callable
         Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
-        :func:`dpalgos.mechanisms.sensitivity.shared_pairs` does.
+        :func:`dpalgos.mechanisms.witnesses.shared_pairs` does.
     """
 
     epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})

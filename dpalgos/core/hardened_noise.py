@@ -33,19 +33,12 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import (
-    Cube,
-    DiscreteGaussian,
-    Event,
-    Gaussian,
-    Relation,
-    SampledGaussian,
-    Selection,
-)
+from dpalgos.accounting.events import DiscreteGaussian, Event, Gaussian, Relation
+from dpalgos.accounting.other_events import Cube, SampledGaussian, Selection
 from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Bounded
-from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
 Sampler = Callable[[list[int]], list[int]]
@@ -54,6 +47,16 @@ _STEPS_PER_SENSITIVITY = 2.0**12
 _LARGEST_INDEX = 2.0**40
 _FAR = 40.0  # scales that noise never reaches
 _SAMPLERS = 256  # kept by their scales, which are public: making one takes longer than drawing from it
+
+
+class _NoDraws(Noise):
+    """A source that refuses to draw: the noise of a release comes from the operating system alone."""
+
+    def _fresh(self, kind: str, count: int) -> FloatArray:
+        raise RuntimeError(f"a floating-point-safe release must draw no {kind} number of a generator")
+
+    def select(self, replicates: slice) -> "_NoDraws":
+        return self
 
 
 class SecureSpend(Spend):
@@ -74,7 +77,7 @@ class SecureSpend(Spend):
         n_rows: int = 1,
         n_blocks: int = 1,
     ) -> None:
-        super().__init__(NoNoise([np.random.default_rng(0)]), relation)
+        super().__init__(_NoDraws([np.random.default_rng(0)]), relation)
         from opendp.mod import enable_features  # here: files are checked without it
 
         enable_features("contrib")

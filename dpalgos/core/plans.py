@@ -20,8 +20,9 @@ import numpy as np
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.calibration import least_noise
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.errors import InputError
 
 Plan = Mapping[str, Event]

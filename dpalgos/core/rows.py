@@ -26,11 +26,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.follow_up import FollowUpOfRows
-from dpalgos.rows.partitions import total_of
-from dpalgos.rows.products import clip_rows_l2, products_of_columns, row_products, sums_by_unit, truncate
+from dpalgos.rows.products import clip_rows_l2, row_products, sums_by_unit, truncate
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows, total_of
+from dpalgos.rows.symmetric import products_of_columns
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small

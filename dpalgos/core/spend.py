@@ -22,7 +22,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Relation, SampledGaussian, Selection, Sketch
+from dpalgos.accounting.events import Event, Gaussian, Relation
+from dpalgos.accounting.other_events import Laplace, SampledGaussian, Selection
 from dpalgos.core.plans import Plan, quantity
 from dpalgos.core.record import Noisy, Record, plain_sensitivity
 from dpalgos.errors import BrokenEstimator
@@ -31,7 +32,7 @@ from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, count
 from dpalgos.mechanisms.top_k import gumbel_top_k, peeling
 from dpalgos.release.checks import is_number
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.products import from_upper_triangles, svec_layout
+from dpalgos.rows.symmetric import from_upper_triangles, svec_layout
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
 A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
@@ -150,7 +151,7 @@ class Spend:
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
 
-        The upper triangles are released. svec is an isometry (:mod:`dpalgos.rows.products`): the noise
+        The upper triangles are released. svec is an isometry (:mod:`dpalgos.rows.symmetric`): the noise
         has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
         """
         p = _require_bounded(label, query).value.shape[-1]
@@ -271,27 +272,6 @@ class Spend:
         value = total(self._drawn_rows(lambda: self.noise.drawn(used, slot.sampling_rate)))
         std = slot.noise_multiplier * np.asarray(sensitivity)
         return self._publish(value, lambda: value + std * self.noise.normal(len(value)))
-
-    def sketch(
-        self, label: str, gram: FloatArray, row_bound_squared: float, *, added: FloatArray
-    ) -> FloatArray:
-        """Release draws of N(0, A'A + added · I), (…, n_rows, p), for ``gram`` A'A, (…, p, p).
-
-        ``added``, () or (R,), is the noise of the sketch. The smallest eigenvalue of that matrix is at least
-        the slot's ridge times ``row_bound_squared``.
-        """
-        slot, p = self.slot(label, Sketch), gram.shape[-1]
-        every = gram if self.is_batch else gram[None]
-        every = np.broadcast_to(every, (self.noise.n_replicates, p, p))
-        ridge = 0.0 if self.noise.silent else np.reshape(added, (-1, 1, 1))
-        covariance = every + ridge * np.eye(p)
-
-        def rows() -> FloatArray:
-            normals = np.moveaxis(self.noise.projection(slot.n_rows, p), -1, 0)
-            return np.asarray(normals @ np.swapaxes(np.linalg.cholesky(covariance), -1, -2))
-
-        drawn = self.release(label, covariance, rows, sensitivity=row_bound_squared)
-        return drawn if self.is_batch else drawn[0]
 
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""

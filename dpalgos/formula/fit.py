@@ -12,8 +12,8 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
+from dpalgos.cautions import warn_of_hidden
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
-from dpalgos.core.record import warn_of_hidden
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT

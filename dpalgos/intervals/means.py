@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.events import Cube, Event, Gaussian, Laplace
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Cube, Laplace
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.plans import part_of_epsilon

@@ -51,7 +51,8 @@ from dpalgos.local.rounds import LocalEstimator, check_printed, mechanism_choice
 from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
-from dpalgos.rows.products import truncate, unsvec
+from dpalgos.rows.products import truncate
+from dpalgos.rows.symmetric import unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import HeldRows, Stored, StreamedRows, checked_mask, finite_vector
+from dpalgos.rows.blocks import HeldRows, Stored, checked_mask, finite_vector
 from dpalgos.rows.follow_up import FollowUpOfRows
-from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.products import sums_by_unit
+from dpalgos.rows.streams import PartitionedRows, StreamedRows
 from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -35,9 +35,9 @@ class Sample:
     X : (n, d) array_like, callable or Stored
         Finite numbers; float32 stays float32. An array is copied, except if it is read-only, also to views
         made before: entries that change after the check would escape truncation. A callable is for data that
-        do not fit into memory (:class:`dpalgos.rows.blocks.StreamedRows`). It returns an iterable of blocks
+        do not fit into memory (:class:`dpalgos.rows.streams.StreamedRows`). It returns an iterable of blocks
         of rows, or of pairs of blocks and their responses, the same in every pass. For many files or
-        machines, use :class:`dpalgos.rows.partitions.PartitionedRows`.
+        machines, use :class:`dpalgos.rows.streams.PartitionedRows`.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response, and where blocks bring theirs.
     row_mask : (n, R) or (n,) bool array, optional

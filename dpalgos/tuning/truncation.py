@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Selection
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import Release
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend

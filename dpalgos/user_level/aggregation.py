@@ -34,8 +34,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import PrivateEstimator

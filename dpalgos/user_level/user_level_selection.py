@@ -47,7 +47,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Proved, Relation, Selection
+from dpalgos.accounting.events import Relation
+from dpalgos.accounting.other_events import Proved, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.plans import Plan, least_noise_plan
 from dpalgos.core.rows import Block, Rows

@@ -15,8 +15,8 @@ from data.tables.marks import FileMarks
 from data.tables.queries import Query
 from data.tables.reading import opened_table, require_columns
 from dpalgos.formula.code import INTERCEPT
+from dpalgos.formula.columns import unit_of_bounds
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.release.checks import unit_of_bounds
 from tasks.errors import require_once
 from tasks.file_schema import Positive, Strict
 

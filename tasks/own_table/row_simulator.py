@@ -22,9 +22,8 @@ import scipy
 from pydantic import Field
 
 from dpalgos.errors import InputError
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, unit_of_bounds
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.release.checks import unit_of_bounds
 from dpalgos.typing import FloatArray
 from tasks.file_schema import Number, Positive, Strict
 

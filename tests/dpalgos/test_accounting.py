@@ -18,17 +18,10 @@ from dpalgos.accounting.composition import (
     exact_mu,
     spending,
 )
-from dpalgos.accounting.events import (
-    DiscreteGaussian,
-    Gaussian,
-    Laplace,
-    Proved,
-    RandomReport,
-    Relation,
-    failure,
-)
+from dpalgos.accounting.events import DiscreteGaussian, Gaussian, Relation
 from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
 from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.other_events import Laplace, Proved, RandomReport, failure
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from dpalgos.errors import InputError
 from tests.builders import refused

@@ -84,6 +84,7 @@ from dpalgos import goodness
 from dpalgos.accounting.events import Gaussian as GaussianRelease
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
+from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.intercept import (
     CountBound,
     Origin,
@@ -129,7 +130,7 @@ from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
 from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
-from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError

@@ -30,7 +30,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Gaussian, Laplace
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Laplace
+from dpalgos.cautions import CLIPPED_WEIGHTS, UNSURE_WEIGHT
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -60,7 +62,7 @@ from dpalgos.central.preconditioned.queries import (
     mean_within,
 )
 from dpalgos.core.estimator import AnyEstimator
-from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError

@@ -52,6 +52,7 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
+from dpalgos.cautions import OVERDISPERSED, PROPORTIONAL
 from dpalgos.central.preconditioned.plan import (
     CURVATURE,
     CURVATURES_ABOVE,
@@ -70,7 +71,7 @@ from dpalgos.central.preconditioned.plan import (
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.record import OVERDISPERSED, PROPORTIONAL, Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.core.spend import Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (

@@ -28,22 +28,17 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.central.preconditioned.life_table import life_table_sensitivity
+from dpalgos.central.preconditioned.scores import (
+    curvature_sensitivity,
+    people_residual_sensitivity,
+    residual_sensitivity,
+)
 from dpalgos.core.estimator import Witnesses
 from dpalgos.core.plans import Share
 from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
-from dpalgos.mechanisms.sensitivity import (
-    Lemmas,
-    Neighbors,
-    ball_mean,
-    count,
-    curvature_sensitivity,
-    interval,
-    life_table_sensitivity,
-    outer_product,
-    people_residual_sensitivity,
-    residual_sensitivity,
-)
+from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, ball_mean, count, interval, outer_product
 from dpalgos.models.families import Family
 from dpalgos.typing import FloatArray
 

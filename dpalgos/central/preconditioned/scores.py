@@ -20,18 +20,10 @@ from dpalgos.central.preconditioned.queries import (
 )
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.rows import Vectors as UnitVectors
-from dpalgos.mechanisms.sensitivity import (
-    Bounded,
-    ball_mean,
-    count,
-    curvature_sensitivity,
-    outer_product,
-    people_residual_sensitivity,
-    residual_sensitivity,
-)
+from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, count, lemma, outer_product
 from dpalgos.models.families import Family
 from dpalgos.rows.products import clip_factor, row_lengths, row_products
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, Number
 
 _TINY = float(np.finfo(float).tiny)
 _FRAILTY, _LOWEST = 1.0, 0.6  # the assumed variance of a factor on people's means; parts of t
@@ -585,3 +577,25 @@ class Curvatures:
             return np.asarray(products)
 
         return curvature_sensitivity.of(self._parts.mean(part), threshold, self._parts.n)
+
+
+@lemma("2/n")
+def residual_sensitivity(n_rows: Number) -> FloatArray:
+    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
+
+    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
+    at most 4, attained by t = 1 and s = −1.
+    """
+    return np.asarray(np.divide(2, n_rows))
+
+
+@lemma("√5/n")
+def people_residual_sensitivity(n_rows: Number) -> FloatArray:
+    """Return √5/n: (t, t², q) with q in [0, 1]: 4 by the first two, 1 by the last; both are attained."""
+    return np.asarray(np.divide(np.sqrt(5), n_rows))
+
+
+@lemma("√2 L/n")
+def curvature_sensitivity(threshold: Number, n_rows: Number) -> FloatArray:
+    """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""
+    return np.asarray(np.sqrt(2) * np.divide(threshold, n_rows))

@@ -8,8 +8,8 @@ from dpalgos.core import rows as core_rows
 from dpalgos.core.ball import Ball, counts_above, mean_offset, mean_squares
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows, StreamRefused
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-1, 1, (50, 3)), RNG.uniform(-1, 1, 50)

@@ -5,7 +5,8 @@ import pytest
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Cube, Gaussian, Laplace, SampledGaussian, Selection, Sketch, failure
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Cube, Laplace, SampledGaussian, Selection, Sketch, failure
 from dpalgos.audit.trials import RecordingSpend
 from dpalgos.core.plans import (
     Share,
@@ -18,7 +19,7 @@ from dpalgos.core.plans import (
 )
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
-from dpalgos.rows.products import svec, unsvec
+from dpalgos.rows.symmetric import svec, unsvec
 
 LEMMAS = {"sum": (ball_sum,), "gram": (outer_product_sum,), "above": (count,), "other": (ball_sum,)}
 N_DRAWS = 4000

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpalgos.accounting.events import Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.plan import (
     SCORES_ABOVE,
@@ -29,8 +30,8 @@ from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows
 from dpalgos.user_level.aggregation import private_range
 from tests.dpalgos.silence import seeded
 
