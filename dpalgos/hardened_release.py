@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.accounting.composition import Spending, spending
+from dpalgos.accounting.budget import Spending, spending
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import build_params, check_number_of_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.core.estimator import AnyEstimator, UnitEstimator
+from dpalgos.core.estimator import AnyEstimator
 from dpalgos.core.hardened_noise import SecureSpend, check_grid, no_sampler, safe_event
+from dpalgos.core.persons import UnitEstimator
 from dpalgos.core.plans import planned_events, quantity
 from dpalgos.errors import InputError
 from dpalgos.result import Result

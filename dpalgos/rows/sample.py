@@ -197,7 +197,7 @@ class Sample:
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any.
 
         Several replicates need the same rows. ``max_rows`` and ``max_weight`` are the keywords of
-        :class:`dpalgos.core.estimator.UnitEstimator`. Rows in memory are sorted by user.
+        :class:`dpalgos.core.persons.UnitEstimator`. Rows in memory are sorted by user.
         """
         codes = self.user_codes
         if codes is None and self.row_weights is None:

@@ -27,7 +27,7 @@ from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.cautions import warn_of_hidden
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
-from dpalgos.core.estimator import EQUAL
+from dpalgos.core.persons import EQUAL
 from dpalgos.errors import InputError, PrivacyWarning, warn
 from dpalgos.interval import warn_of_none, why_none
 from dpalgos.release.checks import unmasked

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
-from dpalgos.core.estimator import EQUAL
+from dpalgos.core.persons import EQUAL
 from dpalgos.errors import InputError, PrivacyWarning, shown, warn
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (

@@ -9,7 +9,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.composition import spending
+from dpalgos.accounting.budget import spending
 from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.other_events import Cube, Laplace, Selection
 from dpalgos.api import build_params, run_estimator

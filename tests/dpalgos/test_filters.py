@@ -15,9 +15,9 @@ import dpalgos
 from data.errors import BudgetExhausted
 from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget
 from dpalgos import Budget, InputError
-from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.budget import concentrated_rho, spending
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.accounting.composition import certified_epsilon, spending
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.losses import pld_epsilon

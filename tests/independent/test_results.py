@@ -13,7 +13,8 @@ import dpalgos
 import tasks.run.compute
 from data.errors import Unreachable
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.composition import certified_epsilon, spending
+from dpalgos.accounting.budget import spending
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.other_events import Laplace, Proved, SampledGaussian, Selection, Sketch
 from dpalgos.accounting.other_events import failure as failure_of
 from flows.studies.find_study import find_study, study_names

@@ -128,7 +128,8 @@ from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, r
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
+from dpalgos.core.estimator import IntervalEstimator, Witnesses
+from dpalgos.core.persons import UnitEstimator
 from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows

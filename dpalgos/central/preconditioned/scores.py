@@ -18,6 +18,7 @@ from dpalgos.central.preconditioned.queries import (
     counts_above,
     with_factors,
 )
+from dpalgos.core.persons import some_sums_of_units, sums_of_units
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.rows import Vectors as UnitVectors
 from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, count, lemma, outer_product
@@ -249,7 +250,8 @@ class Scores:
             return np.asarray(block.derived.residual * clip_factor(block.derived.norms, threshold))
 
         if self._parts.sample.has_shared_units:
-            scores = self._parts.sums_of_units(
+            scores = sums_of_units(
+                self._parts,
                 lambda block: (block.row_weights * factors(block), block.derived.white.rows(block)),
                 self.d,
             )
@@ -314,7 +316,7 @@ class UnitScores(Scores):
 
     def _sums_of(self, factors: Vectors, measure: str = "residual") -> FloatArray:
         """Return the sums over units of factors times white rows and a measure, (units, d)."""
-        return self._parts.sums_of_units(self._vectors(factors, measure), self.d)
+        return sums_of_units(self._parts, self._vectors(factors, measure), self.d)
 
     def _vectors(self, factors: Vectors, measure: str = "residual") -> UnitVectors:
         """Return factors, and white rows times a measure, of a block."""
@@ -333,7 +335,7 @@ class UnitScores(Scores):
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
-        return self._parts.sums_of_units(lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
+        return sums_of_units(self._parts, lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         return _counts(self._norms, thresholds)
@@ -387,7 +389,7 @@ class SingleEventScores(UnitScores):
 
     @cached_property
     def _norms(self) -> FloatArray:
-        found = self._parts.some_sums_of_units(self._vectors(_score_weights), self.d)
+        found = some_sums_of_units(self._parts, self._vectors(_score_weights), self.d)
         return np.concatenate([row_lengths(sums) for sums in found])
 
     def _clipped(self, threshold: float) -> Iterable[FloatArray]:
@@ -396,7 +398,7 @@ class SingleEventScores(UnitScores):
         def of_shortened(block: Block) -> tuple[FloatArray, FloatArray]:
             return vectors(replace(block, derived=shortened(block)))
 
-        for sums in self._parts.some_sums_of_units(of_shortened, self.d):
+        for sums in some_sums_of_units(self._parts, of_shortened, self.d):
             sums *= clip_factor(row_lengths(sums), threshold)[:, None]
             yield sums
 
@@ -534,7 +536,7 @@ class Curvatures:
                 squares += block.derived.followed.spreads @ (self._of_time @ self._of_time.T).ravel()
             return self._weights(block, np.inf), squares[:, None]
 
-        return self._parts.sums_of_units(norms, 1)[:, 0]
+        return sums_of_units(self._parts, norms, 1)[:, 0]
 
     def _rows(self, block: Block) -> FloatArray:
         """Return z, (n, d + 1), of rows that are followed over time the mean by information."""
