@@ -15,7 +15,7 @@ from dpalgos.coefficients import SEEDED
 from dpalgos.core.record import Record
 from dpalgos.core.spend import Spend
 from dpalgos.errors import AccuracyWarning, InputError, PrivacyWarning, SeededNoiseWarning, warn
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.sample import Sample

@@ -64,7 +64,7 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import release_plan
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 

@@ -67,8 +67,8 @@ from dpalgos.intervals.means import (
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import Lemmas, box, interval
-from dpalgos.params import checked, choice
-from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
+from dpalgos.params import check_for_columns, checked, choice, for_columns
+from dpalgos.release.checks import SMALLEST_BOUND
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

@@ -54,8 +54,7 @@ from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.newton_steps import prune_noise
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray
 

@@ -52,8 +52,7 @@ from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean, box
 from dpalgos.mechanisms.top_k import printed_multiplier, unmet_conditions
 from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.newton_steps import james_stein, prune_noise, shrinkage_choice
-from dpalgos.params import positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, positive
 from dpalgos.rows.products import truncate
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,

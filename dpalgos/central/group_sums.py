@@ -61,8 +61,8 @@ from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, lemma
 from dpalgos.mechanisms.witnesses import pair
-from dpalgos.params import checked
-from dpalgos.release.checks import for_columns, is_number
+from dpalgos.params import checked, for_columns
+from dpalgos.release.checks import is_number
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

@@ -59,8 +59,8 @@ from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import SparseFamilyEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import one_step_factor
-from dpalgos.params import checked, count, positive
-from dpalgos.release.checks import check_how_many, check_probability
+from dpalgos.params import check_how_many, checked, count, positive
+from dpalgos.release.checks import check_probability
 from dpalgos.rows.products import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design

@@ -40,8 +40,7 @@ from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design

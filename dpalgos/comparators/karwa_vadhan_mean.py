@@ -46,8 +46,7 @@ from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import Lemmas, box, count, interval
-from dpalgos.params import checked, positive
-from dpalgos.release.checks import check_std_bounds
+from dpalgos.params import check_std_bounds, checked, positive
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 SPREAD, CENTER, MEAN = "spread", "center", "mean"

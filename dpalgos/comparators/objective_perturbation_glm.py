@@ -59,8 +59,7 @@ from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import check_labels
 from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.ridge import reached_minimum
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.products import project_l2_ball
 from dpalgos.typing import FloatArray
 

@@ -6,11 +6,6 @@ made once too often, is refused before noise is drawn. So is a sensitivity that 
 which the estimator declares for the label. Therefore nothing can be released without being accounted for,
 and tests can replay a run.
 
-A threshold is found by a binary search: about a target number of rows exceeds it. A count of rows above a
-public threshold moves by 1 when a row is replaced. Each halving of m candidates is one Gaussian release of a
-count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one count. The target should
-exceed that noise.
-
 Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`). Mechanisms with a sampler of
 their own have replicates along the last axis, also if there is only one.
 """
@@ -26,9 +21,10 @@ from dpalgos.accounting.events import Event, Gaussian, Relation
 from dpalgos.accounting.other_events import Laplace, SampledGaussian, Selection
 from dpalgos.core.plans import Plan, quantity
 from dpalgos.core.record import Noisy, Record, plain_sensitivity
+from dpalgos.core.replicates import join_records
 from dpalgos.errors import BrokenEstimator
 from dpalgos.interval import Interval
-from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, count
+from dpalgos.mechanisms.sensitivity import Bounded, Lemmas
 from dpalgos.mechanisms.top_k import gumbel_top_k, peeling
 from dpalgos.release.checks import is_number
 from dpalgos.release.noise_source import Noise
@@ -38,11 +34,6 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
 E = TypeVar("E", bound=Event)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
-
-
-def counts_needed(n_candidates: int) -> int:
-    """Return how many counts a search releases."""
-    return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
 class Spend:
@@ -158,24 +149,6 @@ class Spend:
         first, second, scale = svec_layout(p)
         released = self(label, query._replace(value=query.value[..., first, second] * scale), form=form)
         return Noisy(from_upper_triangles(released.value / scale, p), released.std)
-
-    def search(self, label: str, n_rows_above: FloatArray, target: Number) -> IntArray:
-        """Release for p searches the first of m candidates that at most about ``target`` rows exceed, (…, p).
-
-        ``n_rows_above`` (…, p, m) has the number of rows above each of m ascending candidates.
-        """
-        n_searches, m = n_rows_above.shape[-2:]
-        flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
-        query = count.of(flat, n_searches)
-        searches, low = np.arange(len(flat)), np.zeros(len(flat), dtype=int)
-        high = low + (m - 1)
-        for _ in range(counts_needed(m)):
-            middle = (low + high) >> 1
-            above = flat[searches, middle].reshape(shape)
-            too_many = (self(label, query._replace(value=above)).value > target).ravel()
-            low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
-            high = np.where(too_many, high, middle)
-        return np.asarray(high.reshape(shape))
 
     def choose(self, label: str, scores: Bounded) -> IntArray:
         """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
@@ -307,7 +280,7 @@ class Spend:
 
     def join(self, parts: Sequence["Spend"]) -> None:
         """Add the records of all replicates."""
-        self.record.join([part.record for part in parts])
+        join_records(self.record, [part.record for part in parts])
 
     def _take(self, label: str, query: Bounded | None = None, form: str = "") -> Event:
         """Count a release, or refuse one that the plan does not have or whose lemma is another one."""

@@ -49,8 +49,7 @@ from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
 from dpalgos.local.rounds import LocalEstimator, check_printed, mechanism_choice
 from dpalgos.models.newton_steps import hard_threshold
-from dpalgos.params import choice, count
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, choice, count
 from dpalgos.rows.products import truncate
 from dpalgos.rows.symmetric import unsvec
 from dpalgos.typing import BoolArray, FloatArray

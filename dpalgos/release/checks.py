@@ -7,7 +7,6 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from dpalgos.errors import InputError, shown
-from dpalgos.typing import FloatArray
 
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
@@ -55,27 +54,6 @@ def check_bound(name: str, value: object) -> float:
     return number
 
 
-def check_for_columns(name: str, value: Any) -> tuple[float, ...]:
-    """Return a public number, or one per column, as a tuple."""
-    array = np.asarray(value)
-    numbers = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size
-    if numbers and (np.abs(array) <= LARGEST_BOUND).all():
-        return tuple(float(entry) for entry in np.atleast_1d(array))
-    raise InputError(
-        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, "
-        f"got {shown(value)}"
-    )
-
-
-def for_columns(name: str, values: tuple[float, ...], d: int) -> FloatArray:
-    """Return one public number per column, (d, 1)."""
-    if len(values) not in (1, d):
-        raise InputError(
-            f"{name} must be a number or one per column ({d}), got {len(values)}; pass {d} numbers"
-        )
-    return np.broadcast_to(np.array(values)[:, None], (d, 1))
-
-
 def check_probability(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:  # compared as it is: it may be too long for a float
@@ -84,23 +62,3 @@ def check_probability(name: str, value: Any) -> float:
             f"{name} must lie strictly between 0 and 1, got {shown(value)}; pass e.g. {name}={example}"
         )
     return float(value)
-
-
-def check_how_many(name: str, value: object, most: float = np.inf) -> int:
-    """Return a whole number between 1 and ``most``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
-        allowed = "of at least 1" if most == np.inf else f"from 1 to {most}"
-        raise InputError(f"{name} must be a whole number {allowed}, got {shown(value)}")
-    return int(value)
-
-
-def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
-    """Return (low, high), or refuse what is not a pair of positive numbers in this order."""
-    if isinstance(value, tuple | list) and len(value) == 2:
-        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] < np.inf:
-            return check_bound(name, numbers[0]), check_bound(name, numbers[1])
-    raise InputError(
-        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {shown(value)}; "
-        f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
-    )

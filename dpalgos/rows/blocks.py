@@ -21,7 +21,7 @@ partitions (:mod:`dpalgos.rows.streams`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -198,21 +198,3 @@ def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
         return unchanging(mask)
     by_replicate.flags.writeable = False
     return by_replicate
-
-
-def check_public_rows(name: str, value: Any) -> FloatArray:
-    """Return public rows (m, d), or refuse what is none."""
-    rows = float_array(name, value, n_dimensions=2).astype(float)
-    if len(rows) == 0:
-        raise InputError(f"{name} must have at least one row, got none; leave it out")
-    largest_magnitude(name, [rows])
-    return rows
-
-
-def check_public_columns(rows: FloatArray | None, n_features: int) -> FloatArray:
-    """Return public rows, or refuse those that are missing or have other columns than X."""
-    if rows is None:
-        raise InputError("public_X must be given, got none; pass public rows with the columns of X")
-    if rows.shape[1] != n_features:
-        raise InputError(f"public_X must have the columns of X, {n_features}, got {rows.shape[1]}")
-    return rows

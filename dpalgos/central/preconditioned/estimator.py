@@ -142,6 +142,7 @@ from dpalgos.models.families.gaussian import Gaussian
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count, positive
+from dpalgos.tuning.threshold_search import search
 from dpalgos.typing import FloatArray
 
 FIRST, ALL = "first", "all"  # events of a person that count
@@ -477,7 +478,7 @@ def _released_steps(
             unit = origin.unit if family.is_linear else start.unit
             candidates = score_candidates(numbers, unit, state.threshold)
             target = clipped_scores(numbers)
-            place = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
+            place = search(spend, SCORES_ABOVE, scores.counts_above(candidates), target)[0]
             # Candidates of later searches are near to the threshold before.
             threshold, largest = float(candidates[place]), largest or candidates[-1]
             spend.note(SCORES_BEYOND, threshold >= largest)

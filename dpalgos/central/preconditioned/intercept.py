@@ -69,6 +69,7 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
 from dpalgos.params import positive
+from dpalgos.tuning.threshold_search import search
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -128,7 +129,7 @@ def searched(
     spend: Spend, label: str, rows: Rows, lengths: Vectors, candidates: FloatArray, target: float
 ) -> float:
     """Release the first of m ascending candidates that at most about ``target`` lengths (n,) exceed."""
-    return float(candidates[spend.search(label, counts_above(rows, lengths, candidates), target)[0]])
+    return float(candidates[search(spend, label, counts_above(rows, lengths, candidates), target)[0]])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -402,7 +403,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
     elif MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
         counts = counts_by_place(rows, sought, _CENTER_PLACES)  # between which candidates medians lie
-        first = spend.search(MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
+        first = search(spend, MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
         origin = origin.placed(sought, (_CENTERS[np.maximum(first - 1, 0)] + _CENTERS[first]) / 2)
     if FAR_RESPONSES in plan:
         origin = replace(origin, unit=_response_unit(spend, rows, float(origin.centers[-1]), few=few))

@@ -36,10 +36,10 @@ from dpalgos.central.preconditioned.scores import (
 )
 from dpalgos.core.estimator import Witnesses
 from dpalgos.core.plans import Share
-from dpalgos.core.spend import counts_needed
 from dpalgos.intervals.tails import tail_sensitivity
 from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, ball_mean, count, interval, outer_product
 from dpalgos.models.families import Family
+from dpalgos.tuning.threshold_search import counts_needed
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"

@@ -20,6 +20,7 @@ from dpalgos.core.plans import (
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.rows.symmetric import svec, unsvec
+from dpalgos.tuning.threshold_search import search
 
 LEMMAS = {"sum": (ball_sum,), "gram": (outer_product_sum,), "above": (count,), "other": (ball_sum,)}
 N_DRAWS = 4000
@@ -165,7 +166,7 @@ def test_a_number_at_the_end_of_a_label_is_no_part_of_the_quantity():
 def test_a_search_finds_the_first_candidate_that_few_rows_exceed():
     above = np.array([[9.0, 7.0, 2.0, 0.0, 0.0], [9.0, 9.0, 9.0, 9.0, 9.0]])
     spend = spending({"above": Gaussian(1.0, times=3)}, noise=NoNoise)
-    np.testing.assert_array_equal(spend.search("above", above, 3.0), [2, 4])
+    np.testing.assert_array_equal(search(spend, "above", above, 3.0), [2, 4])
     spend.check_complete()
     assert all(event.sensitivity == pytest.approx(np.sqrt(2)) for event in spend.record.events)
     batch = spending({"above": Gaussian(1.0, times=3)}, 2, NoNoise)
