@@ -29,6 +29,7 @@ from dpalgos.formula.columns import (
 )
 from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
+from dpalgos.formula.person_rows import marked_rows
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import Interval, warn_of_none
 from dpalgos.models.families import get_family
@@ -40,7 +41,7 @@ from dpalgos.release.checks import (
 )
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
-from dpalgos.rows.sample import Sample, marked_rows
+from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 

@@ -310,8 +310,3 @@ class Sample:
             self._computed[key] = compute()
         value: T = self._computed[key]
         return value
-
-
-def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:
-    """Return marks of all cells of rows (n,) that have a clipped number, without a copy for each column."""
-    return np.broadcast_to(is_clipped.astype(np.int8)[:, None], (len(is_clipped), n_columns))

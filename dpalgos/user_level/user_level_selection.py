@@ -50,8 +50,9 @@ import scipy
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.other_events import Proved, Selection
 from dpalgos.catalog import Form, register
+from dpalgos.core.mixed_plans import least_noise_plan
 from dpalgos.core.persons import sums_of_units
-from dpalgos.core.plans import Plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError

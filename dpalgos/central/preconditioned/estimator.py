@@ -129,8 +129,9 @@ from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
 from dpalgos.core.estimator import IntervalEstimator, Witnesses
+from dpalgos.core.mixed_plans import laplace_plan
 from dpalgos.core.persons import UnitEstimator
-from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
+from dpalgos.core.plans import Plan, gaussian_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

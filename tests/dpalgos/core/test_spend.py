@@ -8,15 +8,8 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.other_events import Cube, Laplace, SampledGaussian, Selection, Sketch, failure
 from dpalgos.audit.trials import RecordingSpend
-from dpalgos.core.plans import (
-    Share,
-    concentrated_plan,
-    gaussian_plan,
-    laplace_plan,
-    least_noise_plan,
-    planned_events,
-    quantity,
-)
+from dpalgos.core.mixed_plans import concentrated_plan, laplace_plan, least_noise_plan
+from dpalgos.core.plans import Share, gaussian_plan, planned_events, quantity
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.rows.symmetric import svec, unsvec
