@@ -74,12 +74,6 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     return float(np.exp(scipy.optimize.brentq(excess, -700.0, np.log(epsilon + 10), xtol=1e-12))) * (1 - 1e-8)
 
 
-def printed_rho(epsilon: float, delta: float) -> float:
-    """Return the ρ of an (ε, δ) by the papers' formula ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
-    log_term = -np.log(delta)
-    return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)
-
-
 def by_group(events: Sequence[Event]) -> list[list[Event]]:
     """Return, for each disjoint group of people, the events about it and those about everyone.
 

@@ -106,3 +106,9 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releas
     while excess(root) > 0:
         root += 1e-4
     return float(np.exp(root))
+
+
+def printed_rho(epsilon: float, delta: float) -> float:
+    """Return the ρ of an (ε, δ) by the papers' formula ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
+    log_term = -np.log(delta)
+    return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)

@@ -66,3 +66,9 @@ def eigenvalue_sensitivity(row_bound: float) -> FloatArray:
     through the same B² over its ridge.
     """
     return np.asarray(row_bound**2)
+
+
+@lemma("0, except with the charged probability")
+def failure_sensitivity() -> FloatArray:
+    """Return 0, of a failure probability: it is charged to δ, and nothing is released."""
+    return np.zeros(())

@@ -41,12 +41,12 @@ from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import Sketch, failure
 from dpalgos.catalog import register
-from dpalgos.comparators.gram import eigenvalue_sensitivity, release_sketch
+from dpalgos.comparators.gram import eigenvalue_sensitivity, failure_sensitivity, release_sketch
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, planned_events
 from dpalgos.core.rows import Block, Rows, second_moments
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, failure_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum
 from dpalgos.params import count, positive
 from dpalgos.rows.products import clip_rows_l2
 from dpalgos.typing import FloatArray

@@ -49,13 +49,13 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.other_events import Laplace, Sketch, failure
 from dpalgos.catalog import Neighbors, register
-from dpalgos.comparators.gram import eigenvalue_sensitivity, release_sketch
+from dpalgos.comparators.gram import eigenvalue_sensitivity, failure_sensitivity, release_sketch
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import Lemmas, failure_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.params import count, positive
 from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable

@@ -6,8 +6,7 @@ replicates and weights of people are weights of rows, so queries contain no weig
 
 **Units of privacy.** If the weights of a person's rows sum to at most 1, the person adds a point of the
 convex hull of what one row may add. So the bound for replacing a row is that for replacing a person
-(:mod:`dpalgos.rows.units`). The sums of each person's rows are in
-:mod:`dpalgos.core.persons`.
+(:mod:`dpalgos.rows.units`). The sums of each person's rows are in :mod:`dpalgos.core.persons`.
 
 **Replicates.** Vectors lie along the last axis. In a batch of R replicates, all arrays that were summed or
 released have a leading axis: (p,) becomes (R, p), or (1, p) if it is the same for all replicates. An

@@ -78,29 +78,6 @@ class Spend:
         self._last: tuple[Event, str, float, Event] | None = None
         return self
 
-    def replan(self, plan: Plan) -> None:
-        """Spend another plan from now on, which may depend on what was released before.
-
-        All noise is Gaussian in both plans. The new one has the releases made so far with the same noise, and
-        costs no more μ², the sum of 1/z² over all releases of noise multipliers z. Therefore the whole run is
-        as private as the first plan, whatever was released: fully adaptive composition needs no more.
-
-        References: Feldman & Zrnic (2021), Individual privacy accounting via a Rényi filter. Smith & Thakurta
-        (2022), Fully adaptive composition for Gaussian differential privacy.
-        """
-        cost, allowed = _squared_mu(plan), _squared_mu(self.plan)
-        if cost > allowed * (1 + 1e-9):
-            raise RuntimeError(f"the new plan costs {cost:g} of μ², the first one {allowed:g}")
-        for label, n_made in self._made.items():
-            old, new = self.slot(label, Gaussian), plan.get(label)
-            if (
-                not isinstance(new, Gaussian)
-                or new.times < n_made
-                or not np.isclose(new.noise_multiplier, old.noise_multiplier, rtol=1e-9)
-            ):
-                raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")
-        self.plan = plan
-
     def multiplier(self, label: str) -> float:
         """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
         return self.slot(label, Gaussian).noise_multiplier
@@ -372,16 +349,6 @@ def _require_bounded(label: str, query: object) -> Bounded:
             "the value of a lemma, such as ball_mean.of(value, bound, rows.n)"
         )
     return query
-
-
-def _squared_mu(plan: Plan) -> float:
-    """Return μ² of a plan of Gaussian releases; others are refused."""
-    total = 0.0
-    for label, slot in plan.items():
-        if type(slot) is not Gaussian:
-            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as Gaussian")
-        total += slot.times / slot.noise_multiplier**2
-    return total
 
 
 def is_within(event: Event, planned: Event) -> bool:

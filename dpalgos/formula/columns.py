@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from math import inf
@@ -337,3 +337,9 @@ def unit_of_bounds(
             "the data"
         )
     return unit
+
+
+def check_left_out(options: Collection[str], *names: str) -> None:
+    """Refuse keywords of an estimator that a function sets by itself."""
+    if extra_names := [name for name in names if name in options]:
+        raise InputError(f"{extra_names[0]} must be left out here: it follows from the other arguments")

@@ -20,6 +20,7 @@ from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
     DECLARATIONS,
     NumberColumn,
+    check_left_out,
     clipped,
     column_of,
     declared_columns,
@@ -33,12 +34,7 @@ from dpalgos.formula.person_rows import marked_rows
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import Interval, warn_of_none
 from dpalgos.models.families import get_family
-from dpalgos.release.checks import (
-    check_left_out,
-    check_positive,
-    check_probability,
-    unmasked,
-)
+from dpalgos.release.checks import check_positive, check_probability, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample

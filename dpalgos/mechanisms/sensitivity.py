@@ -176,15 +176,3 @@ def box(widths: FloatArray, n_rows: Number) -> FloatArray:
     """
     moves: FloatArray = np.divide(np.linalg.norm(widths, axis=0), n_rows)
     return moves
-
-
-@lemma("∞")
-def unbounded_sensitivity() -> FloatArray:
-    """Return ∞, for a release without clipping: no noise makes it private."""
-    return np.asarray(np.inf)
-
-
-@lemma("0, except with the charged probability")
-def failure_sensitivity() -> FloatArray:
-    """Return 0, of a failure probability: it is charged to δ, and nothing is released."""
-    return np.zeros(())

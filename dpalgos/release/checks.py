@@ -1,6 +1,5 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
-from collections.abc import Collection
 from sys import float_info
 from typing import Any, TypeGuard
 
@@ -28,12 +27,6 @@ def unmasked(name: str, values: Any) -> Any:
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise InputError(f"{name} must have no masked values; drop or repair those rows first")
     return values
-
-
-def check_left_out(options: Collection[str], *names: str) -> None:
-    """Refuse keywords of an estimator that a function sets by itself."""
-    if extra_names := [name for name in names if name in options]:
-        raise InputError(f"{extra_names[0]} must be left out here: it follows from the other arguments")
 
 
 def check_positive(name: str, value: object) -> float:

@@ -128,6 +128,7 @@ from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, r
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
+from dpalgos.core.adaptive_plan import replan
 from dpalgos.core.estimator import IntervalEstimator, Witnesses
 from dpalgos.core.mixed_plans import laplace_plan
 from dpalgos.core.persons import UnitEstimator
@@ -228,7 +229,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         family = numbers.family
         if WEIGHT in spend.plan:
             rows = with_released_total(spend, rows, self.largest_change, self.max_weight)
-            spend.replan(self.plan_of(numbers, rows.n))
+            replan(spend, self.plan_of(numbers, rows.n))
             numbers = replace(numbers, n_rows=rows.n)
         if LIFE_TABLE in spend.plan:
             rows = _in_operational_time(spend, rows)
