@@ -64,8 +64,8 @@ def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = 
 
 def interval_level() -> Any:
     """Declare the keyword ``interval``."""
-    what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
-    return checked(what, check_probability, default=None, optional=True)
+    doc = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
+    return checked(doc, check_probability, default=None, optional=True)
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:

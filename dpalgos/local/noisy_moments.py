@@ -177,8 +177,8 @@ def _interval(
     interval = interval_by_variance(
         level, variance=variance, variance_std=0.0, sampling=bound, biases=biases, flags={HIDDEN: hidden}
     )
-    what = "rows and responses" if beyond is None else "responses"
-    return replace(interval, about=f"intervals are for {what} within the declared bounds")
+    values = "rows and responses" if beyond is None else "responses"
+    return replace(interval, about=f"intervals are for {values} within the declared bounds")
 
 
 def score_variance_bound(

@@ -12,7 +12,6 @@ SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
 # Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
 LARGEST_VALUE = 1e60
 
-
 _NUMBERS = (int, float, np.integer, np.floating)
 
 

@@ -103,8 +103,8 @@ class LifeTable:
         )
         hazards = smooth(fit.x)
         expected, beyond = at_risk * hazards, float((excess(hazards) ** 2).sum())
-        kept = max(1 - (K - 3) / beyond, 0.0) if K > 3 and beyond > 0 else float(K <= 3)
-        events = expected + kept * (self.events - expected)
+        factor = max(1 - (K - 3) / beyond, 0.0) if K > 3 and beyond > 0 else float(K <= 3)
+        events = expected + factor * (self.events - expected)
         return np.asarray(np.maximum(events, np.minimum(expected, least) / 2) / at_risk)
 
     @property

@@ -227,9 +227,9 @@ class Scores:
             weight = self.function.means(block)
             if family.is_bounded:
                 weight = weight * clip_factor(row_length * score.norms, threshold)
-            kept = (lengths(block) <= threshold) | family.is_bounded
+            is_unclipped = (lengths(block) <= threshold) | family.is_bounded
             norms = weight * (score.white.norms**2 + 1)
-            return _RowCurvature(weight, norms, kept, score.white, score.followed)
+            return _RowCurvature(weight, norms, is_unclipped, score.white, score.followed)
 
         return Curvatures(self.function, self._parts.map(second))
 
@@ -389,8 +389,8 @@ class SingleEventScores(UnitScores):
 
     @cached_property
     def _norms(self) -> FloatArray:
-        found = some_sums_of_units(self._parts, self._vectors(_score_weights), self.d)
-        return np.concatenate([row_lengths(sums) for sums in found])
+        by_block = some_sums_of_units(self._parts, self._vectors(_score_weights), self.d)
+        return np.concatenate([row_lengths(sums) for sums in by_block])
 
     def _clipped(self, threshold: float) -> Iterable[FloatArray]:
         shortened, vectors = self._shortened(threshold), self._vectors(_score_weights)
@@ -482,7 +482,7 @@ class LimitedScores(UnitScores):
         return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
     def curvature(self, threshold: float) -> "Curvatures":
-        means, part, kept = (
+        means, part, is_unclipped = (
             self.function.means,
             clip_factor(self.limits, threshold),
             self._norms <= self.limits,
@@ -491,7 +491,7 @@ class LimitedScores(UnitScores):
         def second(block: Block) -> _RowCurvature:
             score, weight = block.derived, means(block) * part[block.units]
             norms = weight * (score.white.norms**2 + 1)
-            return _RowCurvature(weight, norms, kept[block.units], score.white, score.followed)
+            return _RowCurvature(weight, norms, is_unclipped[block.units], score.white, score.followed)
 
         return Curvatures(self.function, self._parts.map(second))
 
