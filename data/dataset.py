@@ -139,9 +139,9 @@ class Dataset:
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
         files = [file.file for file in self.source.files]
-        for names, what in ((self.column_names, "columns"), (files, "files")):
+        for names, noun in ((self.column_names, "columns"), (files, "files")):
             if len(set(names)) < len(names):
-                raise ValueError(f"two {what} have the same name; rename one")
+                raise ValueError(f"two {noun} have the same name; rename one")
         if self.kind == "genotypes":
             if len(self.groups) != 2 or set(self.groups[0].labels) & set(self.groups[1].labels):
                 raise ValueError("genotypes need two groups that share no label")

@@ -11,8 +11,9 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.shared_budget import Budget
 from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.cautions import cautions
 from dpalgos.coefficients import SEEDED
-from dpalgos.core.record import Record, cautions
+from dpalgos.core.record import Record
 from dpalgos.core.spend import Spend
 from dpalgos.errors import (
     AccuracyWarning,
@@ -22,10 +23,11 @@ from dpalgos.errors import (
     SeededNoiseWarning,
     warn,
 )
-from dpalgos.release.checks import check_how_many, check_labels, check_same_order
+from dpalgos.params import check_how_many
 from dpalgos.release.noise_source import Noise, is_seeded
 from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.sample import Sample
+from dpalgos.spelling import check_labels, check_same_order
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:

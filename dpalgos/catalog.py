@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.mechanisms.sensitivity import Neighbors, Release, witnesses_of
+from dpalgos.mechanisms.sensitivity import Neighbors, Release
+from dpalgos.mechanisms.witnesses import witnesses_of
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
 from dpalgos.rows.sample import Sample

@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.accounting.composition import Spending, spending
+from dpalgos.accounting.budget import Spending, spending
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.api import build_params, check_number_of_users, naming, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
-from dpalgos.core.estimator import AnyEstimator, UnitEstimator, checked_plan
+from dpalgos.core.estimator import AnyEstimator, checked_plan
 from dpalgos.core.hardened_noise import SecureSpend, check_grid, no_sampler, safe_event
+from dpalgos.core.persons import UnitEstimator
 from dpalgos.core.plans import planned_events, quantity
 from dpalgos.errors import BrokenEstimator, InputError
 from dpalgos.result import Result
-from dpalgos.rows.blocks import StreamRefused
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamRefused
 
 _LARGEST_LOG_INFLATION = float(np.log(100.0))
 

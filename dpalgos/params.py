@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from dpalgos.errors import InputError, shown
-from dpalgos.release.checks import check_bound, check_for_columns, check_how_many, check_probability
+from dpalgos.release.checks import LARGEST_BOUND, check_bound, check_probability
+from dpalgos.rows.blocks import float_array, largest_magnitude
+from dpalgos.typing import FloatArray
 
 Check = Callable[[str, Any], Any]
 _MOST = 1_000_000  # the maximum number of rounds, rows or columns of a keyword
@@ -62,8 +64,8 @@ def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = 
 
 def interval_level() -> Any:
     """Declare the keyword ``interval``."""
-    what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
-    return checked(what, check_probability, default=None, optional=True)
+    doc = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
+    return checked(doc, check_probability, default=None, optional=True)
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:
@@ -87,3 +89,62 @@ def describe_keywords(estimator: type[Any]) -> list[dict[str, Any]]:
         }
         for item in dataclasses.fields(estimator)
     ]
+
+
+def check_for_columns(name: str, value: Any) -> tuple[float, ...]:
+    """Return a public number, or one per column, as a tuple."""
+    array = np.asarray(value)
+    numbers = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size
+    if numbers and (np.abs(array) <= LARGEST_BOUND).all():
+        return tuple(float(entry) for entry in np.atleast_1d(array))
+    raise InputError(
+        f"{name} must be a public finite number, or one per column, within ±{LARGEST_BOUND:g}, "
+        f"got {shown(value)}"
+    )
+
+
+def for_columns(name: str, values: tuple[float, ...], d: int) -> FloatArray:
+    """Return one public number per column, (d, 1)."""
+    if len(values) not in (1, d):
+        raise InputError(
+            f"{name} must be a number or one per column ({d}), got {len(values)}; pass {d} numbers"
+        )
+    return np.broadcast_to(np.array(values)[:, None], (d, 1))
+
+
+def check_how_many(name: str, value: object, most: float = np.inf) -> int:
+    """Return a whole number between 1 and ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+        allowed = "of at least 1" if most == np.inf else f"from 1 to {most}"
+        raise InputError(f"{name} must be a whole number {allowed}, got {shown(value)}")
+    return int(value)
+
+
+def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Return (low, high), or refuse what is not a pair of positive numbers in this order."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
+        if len(numbers) == 2 and 0 < numbers[0] <= numbers[1] < np.inf:
+            return check_bound(name, numbers[0]), check_bound(name, numbers[1])
+    raise InputError(
+        f"{name} must be a pair (low, high) of positive numbers, low <= high, got {shown(value)}; "
+        f"pass e.g. {name}=(1.0, 1.0) for a known standard deviation"
+    )
+
+
+def check_public_rows(name: str, value: Any) -> FloatArray:
+    """Return public rows (m, d), or refuse what is none."""
+    rows = float_array(name, value, n_dimensions=2).astype(float)
+    if len(rows) == 0:
+        raise InputError(f"{name} must have at least one row, got none; leave it out")
+    largest_magnitude(name, [rows])
+    return rows
+
+
+def check_public_columns(rows: FloatArray | None, n_features: int) -> FloatArray:
+    """Return public rows, or refuse those that are missing or have other columns than X."""
+    if rows is None:
+        raise InputError("public_X must be given, got none; pass public rows with the columns of X")
+    if rows.shape[1] != n_features:
+        raise InputError(f"public_X must have the columns of X, {n_features}, got {rows.shape[1]}")
+    return rows

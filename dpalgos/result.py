@@ -12,6 +12,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
+from dpalgos.cautions import cautions
 from dpalgos.coefficients import (
     CENTERED,
     SEEDED,
@@ -23,7 +24,6 @@ from dpalgos.coefficients import (
     frame_of,
     guarantee_of,
 )
-from dpalgos.core.record import cautions
 from dpalgos.errors import InputError
 from dpalgos.goodness import binned, check_reach, goodness
 from dpalgos.interval import Interval

@@ -26,10 +26,10 @@ class _OneModule(MetaPathFinder, InspectLoader):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         start, _, own = name.partition(".")
-        if start != "dpcost" or own.partition(".")[0] not in PACKAGES or (found := find_spec(own)) is None:
+        if start != "dpcost" or own.partition(".")[0] not in PACKAGES or (spec := find_spec(own)) is None:
             return None
-        is_package = found.submodule_search_locations is not None
-        return ModuleSpec(name, self, origin=found.origin, is_package=is_package)
+        is_package = spec.submodule_search_locations is not None
+        return ModuleSpec(name, self, origin=spec.origin, is_package=is_package)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(_own(spec.name))

@@ -111,8 +111,8 @@ def launch(
         if spec.analyst_table:
             confirm_query_of(Path(study), spec.analyst_table.source)
     names = [spec.name for spec in specs]
-    what = "studies must differ in name, since it names the report's folder"
-    require_once(what, names, "run one after another with different --out, or rename one")
+    rule = "studies must differ in name, since it names the report's folder"
+    require_once(rule, names, "run one after another with different --out, or rename one")
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", options.reports, SPACE_FOR_REPORTS)
     check_index(options.reports)

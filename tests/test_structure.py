@@ -101,7 +101,7 @@ def test_a_command_loads_what_it_needs(code, most, others):
 ROW_MAKERS = [
     *(f"dpalgos/formula/{name}.py" for name in ("allowed", "code", "columns", "group_table", "person_rows")),
     *(f"dpalgos/formula/{name}.py" for name in ("survival_time", "tables")),
-    *(f"dpalgos/rows/{name}.py" for name in ("partitions", "sample", "units")),
+    *(f"dpalgos/rows/{name}.py" for name in ("sample", "units")),
     *("dpalgos/survival/periods.py", "tasks/own_table/row_design.py", "tasks/release/rows.py"),
 ]
 PRODUCTS = {"dot", "einsum", "inner", "matmul", "multi_dot", "tensordot", "vdot"}

@@ -54,7 +54,7 @@ def write_backup(book: Book, home: Path, path: Path) -> VerifyReport:
     with _in_memory() as copy:
         _copy(book, copy)
         _KEY.create(copy)
-        copy.execute(sa.insert(_KEY).values(digits=key.key_digits(home)))
+        copy.execute(sa.insert(_KEY).values(digits=_key_digits(home)))
         copy.commit()
         content = copy.connection.driver_connection.serialize()  # type: ignore[union-attr]
     try:
@@ -76,7 +76,7 @@ def restore_backup(
                 "ledger; take a later backup"
             )
         is_sure = noted is not None or forget_newer
-        key.restore_key(home, digits)
+        _restore_key(home, digits)
         try:
             _replace(database, home, backup, is_sure=is_sure, forget_newer=forget_newer)
         except LedgerUnavailable as problem:
@@ -169,3 +169,20 @@ def _in_memory() -> Iterator[sa.Connection]:
     with engine.connect() as connection:
         yield connection
     engine.dispose()
+
+
+def _key_digits(home: Path) -> str:
+    """Return the hexadecimal digits of the key, for a backup; empty if there is none."""
+    return next(iter(key.lines_of_key(home)), "")
+
+
+def _restore_key(home: Path, digits: str) -> None:
+    """Write a backup's key, unless it is there; refuse to replace another one."""
+    path = home / "ledger.key"
+    if not path.exists():
+        key.write_key(path, digits)
+    if _key_digits(home) != digits:
+        raise LedgerError(
+            f"{path} is the key of another ledger than the backup's; restore into another DPCOST_HOME, or "
+            "move this key and its ledger away"
+        )

@@ -45,7 +45,7 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     """
     path = home / "ledger.key"
     if create and not path.exists():
-        _write(path, secrets.token_hex(KEY_BYTES))
+        write_key(path, secrets.token_hex(KEY_BYTES))
     try:
         mode = path.stat().st_mode
         keys = keys_of(path.read_text(encoding="utf-8").partition("\n")[0])
@@ -68,26 +68,9 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     return keys
 
 
-def key_digits(home: Path) -> str:
-    """Return the hexadecimal digits of the key, for a backup; empty if there is none."""
-    return next(iter(_lines(home)), "")
-
-
-def restore_key(home: Path, digits: str) -> None:
-    """Write a backup's key, unless it is there; refuse to replace another one."""
-    path = home / "ledger.key"
-    if not path.exists():
-        _write(path, digits)
-    if key_digits(home) != digits:
-        raise LedgerError(
-            f"{path} is the key of another ledger than the backup's; restore into another DPCOST_HOME, or "
-            "move this key and its ledger away"
-        )
-
-
 def was_used(home: Path, name: str) -> bool:
     """Say whether a ledger of this name was written with the key of this home."""
-    return name in _lines(home)[1:]
+    return name in lines_of_key(home)[1:]
 
 
 def mark_used(home: Path, name: str) -> None:
@@ -114,13 +97,15 @@ def require_unused(home: Path, name: str) -> None:
         )
 
 
-def _lines(home: Path) -> list[str]:
+def lines_of_key(home: Path) -> list[str]:
+    """Return the key's digits and the ledgers that it was used for; nothing if it cannot be read."""
     try:
         return (home / "ledger.key").read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):  # `load_keys` says so where the key is needed
         return []
 
 
-def _write(path: Path, digits: str) -> None:
+def write_key(path: Path, digits: str) -> None:
+    """Write a key that only its owner can read."""
     private_folder(path.parent)
     atomic_write(path, f"{digits}\n".encode(), private=True)

@@ -94,9 +94,9 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
     """Return a results table in the contract's order and types; refuse one that breaks a rule."""
     missing = [name for name in COLUMNS if name not in df.columns]
     unknown = [str(name) for name in df.columns if name not in COLUMNS]
-    for what, names in (("lacks the", missing), ("has unknown", unknown)):
+    for fault, names in (("lacks the", missing), ("has unknown", unknown)):
         if names:
-            raise ResultsError(f"the results table {what} column{'s' * (len(names) > 1)} {', '.join(names)}")
+            raise ResultsError(f"the results table {fault} column{'s' * (len(names) > 1)} {', '.join(names)}")
     df = df.loc[:, list(COLUMNS)].reset_index(drop=True)
     for name, dtype in COLUMNS.items():
         if dtype in ("str", "int64"):

@@ -22,7 +22,7 @@ SPARE_BYTES = 10**9  # that stay free on the disk of the home
 
 
 class StreamedTable:
-    """Numbers of a table's files, for :class:`dpalgos.rows.blocks.StreamedRows` or `PartitionedRows`.
+    """Numbers of a table's files, for :class:`dpalgos.rows.streams.StreamedRows` or `PartitionedRows`.
 
     `check` reads all files once, and refuses their faults. Files that come into a folder later are no part of
     the table. ``reader`` makes a reader for each pass; with a ``response``, rows come in pairs with it.

@@ -38,14 +38,14 @@ def stale() -> Iterator[tuple[str, str, str]]:
 def main(studies: Sequence[str]) -> None:
     wanted = {audit_key(*each): each for study in studies for each in cells_of(study)}
     used = {audit_key(*each) for study in study_names() for each in cells_of(study)}
-    found = {key: dict(content) for key, content in stored_audits().items() if key in used}
-    missing = [key for key in wanted if key not in found]
+    bounds = {key: dict(content) for key, content in stored_audits().items() if key in used}
+    missing = [key for key in wanted if key not in bounds]
     with ProcessPoolExecutor() as pool:
         futures = {key: pool.submit(audited, *wanted[key], N_TRIALS, RunOptions().seed) for key in missing}
         for key, future in futures.items():
-            found[key] = future.result()
-            say(f"{wanted[key][0].key}: epsilon is at least {found[key]['audited_epsilon']:.3g}")
-            STORED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            bounds[key] = future.result()
+            say(f"{wanted[key][0].key}: epsilon is at least {bounds[key]['audited_epsilon']:.3g}")
+            STORED.write_text(json.dumps(bounds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

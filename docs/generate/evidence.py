@@ -43,14 +43,14 @@ def pages() -> dict[str, str]:
     questions = {question: part for question, part in questions.items() if len(part)}
     decisions = [_decision(question, part) for question, part in questions.items()]
     columns = ("you want", "take", "intervals", "its error over that of zero", "measured on")
-    shown = [_errors(question, part) for question, part in questions.items()]
-    for (question, part), text in zip(questions.items(), shown, strict=True):
+    texts = [_errors(question, part) for question, part in questions.items()]
+    for (question, part), text in zip(questions.items(), texts, strict=True):
         check_complete(question, part, text)
     intervals = pd.read_csv(DOCS / "intervals.csv", dtype=str, keep_default_na=False)
     return {
         "evidence/intervals.txt": table(intervals.columns, intervals.to_numpy().tolist()),
         "evidence/decisions.txt": table(columns, decisions),
-        "evidence/errors.txt": "\n".join(shown),
+        "evidence/errors.txt": "\n".join(texts),
         "evidence/compared.txt": _compared(),
         "evidence/unseen.txt": unseen(facts()),
         "evidence/unseen_people.txt": unseen_people(facts()),
@@ -97,11 +97,11 @@ def unseen_people(values: Mapping[str, str]) -> str:
     """Return the table of errors on tables of persons that were not used in development."""
 
     def row(name: str, title: str, epsilon: str) -> list[str]:
-        found = (
+        numbers = (
             values[f"unseen_people/{name}/{epsilon}/{part}"]
             for part in ("error", "known", "half-width", "contains")
         )
-        return [title if epsilon == "1" else "", epsilon, *found]
+        return [title if epsilon == "1" else "", epsilon, *numbers]
 
     tables = _tables_in(values, "unseen_people")
     columns = ("table", "ε", "error", "slopes with an interval", "half-width", "contains the other estimate")
@@ -173,13 +173,13 @@ def _privacy_models(rows: pd.DataFrame) -> pd.Series:
     return pd.Series([each.privacy_model for each in units], rows.index)
 
 
-def check_complete(question: str, rows: pd.DataFrame, shown: str) -> None:
+def check_complete(question: str, rows: pd.DataFrame, text: str) -> None:
     """Refuse a table that lacks an estimator which was measured with the strongest privacy model."""
     private = rows[rows.epsilon.notna()]
     models = _privacy_models(private)
     strongest = next(model for model in _STRONGEST_FIRST if (models == model).any())
     names = private.estimator[models == strongest].unique()
-    if missing := [name for name in names if f"/{name}>`" not in shown]:
+    if missing := [name for name in names if f"/{name}>`" not in text]:
         raise LookupError(f"{question}: {words(missing)} was measured and is missing from the table")
 
 
@@ -193,15 +193,15 @@ def _geometric_mean(values: pd.Series) -> float:
 
 def best(group: pd.DataFrame) -> dict[float, list[str]]:
     """Return, for each ε, the labels of the smallest errors, within two standard errors of the difference."""
-    found = {}
+    labels = {}
     for epsilon, part in group.groupby("epsilon"):
         by_label = part.groupby("label")
         scores = by_label.ratio.apply(lambda ratio: float(np.log(ratio).mean())).sort_values()
         errors = by_label.spread.apply(lambda spread: float(np.sqrt((spread**2).sum()) / len(spread)))
         first = scores.index[0]
         margins = 2 * np.hypot(errors[scores.index], errors[first])
-        found[float(epsilon)] = [str(label) for label in scores.index[scores - scores[first] <= margins]]
-    return found
+        labels[float(epsilon)] = [str(label) for label in scores.index[scores - scores[first] <= margins]]
+    return labels
 
 
 def _decision(question: str, rows: pd.DataFrame) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ def pages() -> dict[str, str]:
     text = _page(whole=False)[1].decode()
     lines = text.split(QUESTION, 1)[1].splitlines()
     link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
-    shown = "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"
-    return {"league.txt": shown, "league_history.txt": history_table()}
+    page = "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"
+    return {"league.txt": page, "league_history.txt": history_table()}
 
 
 def _page(*, whole: bool) -> tuple[bytes, bytes]:
@@ -42,11 +42,11 @@ def history_table() -> str:
     """Return the runs that were published as a table, the last one first."""
     with HISTORY.open(encoding="utf-8") as file:
         columns, *rows = csv.reader(file)
-    shown = [[date, _machines(machines), *others] for date, machines, *others in reversed(rows)]
-    return table(columns, shown)
+    runs = [[date, _machines(machines), *others] for date, machines, *others in reversed(rows)]
+    return table(columns, runs)
 
 
 def _machines(listed: str) -> str:
     """Return the machine once if all runs had the same one, and then each run's time and code."""
-    found = {each[1] for each in _MACHINE.finditer(listed)}
-    return f"{found.pop()}: {_MACHINE.sub('', listed)}" if len(found) == 1 else listed
+    machines = {each[1] for each in _MACHINE.finditer(listed)}
+    return f"{machines.pop()}: {_MACHINE.sub('', listed)}" if len(machines) == 1 else listed

@@ -63,9 +63,9 @@ def now() -> str:
 @cache
 def last_release() -> Version:
     """Return the version of the first section of the changelog."""
-    found = re.search(r"^## (\S+) \(", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE)
-    assert found is not None
-    return Version(found[1])
+    heading = re.search(r"^## (\S+) \(", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE)
+    assert heading is not None
+    return Version(heading[1])
 
 
 @cache
@@ -118,9 +118,9 @@ def measured(reports: Path, study: str) -> pd.DataFrame:
     return rows[COLUMNS]
 
 
-def with_measured(shown: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+def with_measured(stored: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
     """Return evidence in which new rows replace the rows of all studies that were measured again."""
-    unchanged = shown[~shown.study.isin(set(again.study))]
+    unchanged = stored[~stored.study.isin(set(again.study))]
     return pd.concat([unchanged, again])[COLUMNS].sort_values(COLUMNS[:9])
 
 
@@ -133,7 +133,7 @@ def _headline(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.n == rows.panel.map(most)]
 
 
-def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
+def differences(stored: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
     """Compare the shown rows of a study with new rows, as two runs are compared."""
     one, other = (
         rows.assign(
@@ -143,7 +143,7 @@ def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
             status="ok",
             certified_epsilon=math.nan,
         ).sort_values("cell", ignore_index=True)
-        for rows in (shown, again)
+        for rows in (stored, again)
     )
     compared = ["cell", "mean", "se"]
     return {"identical": one[compared].equals(other[compared]), **compare_summaries(one, other)}
@@ -154,9 +154,9 @@ def stale() -> Iterator[tuple[str, str, str]]:
     for study, rows in evidence().groupby("study"):
         of_rows = zip(rows.estimator, rows.version, rows.started, strict=True)
         faults = Counter(fault_of([name], version, at) for name, version, at in of_rows)
-        what = f"{faults.total() - faults.pop('', 0)} of {len(rows)} rows of {study} in evidence.csv"
+        place = f"{faults.total() - faults.pop('', 0)} of {len(rows)} rows of {study} in evidence.csv"
         if faults:
-            yield what, "; ".join(faults), f"{AGAIN} {study}"
+            yield place, "; ".join(faults), f"{AGAIN} {study}"
     for figure in figures():
         if figure.fault:
             yield figure.place, figure.fault, f"{AGAIN} {figure.name}"

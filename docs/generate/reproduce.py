@@ -55,9 +55,9 @@ def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
     of_name = {command.rpartition(" ")[2]: f"measured {why}" for _, why, command in stored.stale()}
     for name in names:
         figure = figures.get(name)
-        what = figure.place if figure else "errors of the study in evidence.csv"
+        place = figure.place if figure else "errors of the study in evidence.csv"
         time = f", {figure.minutes:g} minutes on two cores" if figure else ""
-        print(f"{name}: {what}{time}{'; ' + of_name[name] if name in of_name else ''}")
+        print(f"{name}: {place}{time}{'; ' + of_name[name] if name in of_name else ''}")
 
 
 def _compare_study(study: str, *, update: bool) -> None:

@@ -6,10 +6,10 @@ from generate import audits, measured
 
 
 def main(*, fail: bool) -> int:
-    found = [*measured.stale(), *audits.stale()]
-    for what, why, command in found:
-        print(f"{what}: measured {why}; measure again: {command}", file=sys.stderr)
-    return 1 if found and fail else 0
+    figures = [*measured.stale(), *audits.stale()]
+    for place, why, command in figures:
+        print(f"{place}: measured {why}; measure again: {command}", file=sys.stderr)
+    return 1 if figures and fail else 0
 
 
 if __name__ == "__main__":

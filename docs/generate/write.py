@@ -36,12 +36,12 @@ def write_pages(docs: Path, reports: Path) -> None:
 
 def digest_of_code(project: Path) -> str:
     """Return a digest of all that tutorials run: the packages with their data, and the pinned versions."""
-    found = hashlib.sha256((project / "constraints.txt").read_bytes())
+    digest = hashlib.sha256((project / "constraints.txt").read_bytes())
     for package in ("data", "dpalgos", "flows", "reports", "tasks"):
         for path in sorted((project / package).rglob("*")):
             if path.is_file() and not {"__pycache__", "out"} & set(path.relative_to(project).parts):
-                found.update(path.relative_to(project).as_posix().encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+                digest.update(path.relative_to(project).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _news(project: Path) -> str:

@@ -39,17 +39,20 @@ estimate if Σδ_i ≤ φ and one of two conditions holds:
 group. Two estimates may have different groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.composition import Spending, certified_epsilon, spending
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.typing import FloatArray
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
+ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
+_ROUNDING = 1e-9  # of costs: less than what is left below the budget
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +62,6 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     By the best order of Canonne, Kamath & Steinke (2020), Proposition 12:
     log δ = min over α > 1 of (α − 1)(αρ − ε) − log(α − 1) + α log(1 − 1/α).
     """
-
     check_budget(epsilon, delta)
     # The best order grows as log(1/δ)/ε.
     largest = max(_ORDERS_TO, -1e3 * float(np.log(delta)) / epsilon)
@@ -72,18 +74,100 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     return float(np.exp(scipy.optimize.brentq(excess, -700.0, np.log(epsilon + 10), xtol=1e-12))) * (1 - 1e-8)
 
 
-def printed_rho(epsilon: float, delta: float) -> float:
-    """Return the ρ of an (ε, δ) by the papers' formula ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
-    log_term = -np.log(delta)
-    return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)
+def by_group(events: Sequence[Event]) -> list[list[Event]]:
+    """Return, for each disjoint group of people, the events about it and those about everyone.
 
-
-def filter_epsilon(calls: Sequence[Sequence[Event]], delta: float, failure_delta: float) -> float:
-    """Return the ε at δ that adaptively chosen estimates prove.
-
-    ``failure_delta`` is the part of δ set aside for failures. If failures exceed it, ε is infinite. A single
-    estimate is composed exactly.
+    Groups with equal costs are returned once.
     """
-    if len(calls) <= 1:
-        return certified_epsilon([event for call in calls for event in call], delta)
-    return sum((spending(call) for call in calls), Spending()).epsilon(delta, failure_delta)
+    groups: dict[int | None, list[Event]] = {}
+    for event in events:
+        groups.setdefault(event.group, []).append(replace(event, group=None))
+    about_all = groups.pop(None, [])
+    different = {costs_of(those): those for those in groups.values()}
+    return [about_all + those for those in different.values()]
+
+
+def epsilon_of_curve(curve: Callable[[FloatArray], FloatArray], delta: float) -> float:
+    """Return the ε at δ of a bound on Rényi divergences, a function of their orders."""
+
+    def bound(orders: FloatArray) -> FloatArray:
+        return renyi_bound(curve(orders), delta, orders)
+
+    values = bound(ORDERS)
+    best = int(np.argmin(values))
+    near = ORDERS[[max(best - 1, 0), min(best + 1, len(ORDERS) - 1)]]
+    finer = 1 + np.geomspace(near[0] - 1, near[1] - 1, 2001)
+    return max(0.0, float(min(values[best], np.min(bound(finer)))))
+
+
+def costs_of(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
+    """Return what decides the cost of events, to compare them by."""
+    silent = ("label", "relation", "group", "sensitivity", "support", "forms")
+    return tuple(
+        (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))
+        for event in events
+    )
+
+
+def renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatArray:
+    """Return the ε at δ by each order; Canonne, Kamath & Steinke (2020), Proposition 12."""
+    return np.asarray(curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """The cost of releases: ρ of zCDP, the sum of ε (infinite unless all are pure), and δ of failures."""
+
+    rho: float = 0.0
+    pure_epsilon: float = 0.0
+    failure: float = 0.0
+
+    def __add__(self, other: "Spending") -> "Spending":
+        return Spending(
+            rho=self.rho + other.rho,
+            pure_epsilon=self.pure_epsilon + other.pure_epsilon,
+            failure=self.failure + other.failure,
+        )
+
+    def epsilon(self, delta: float, failure_delta: float | None = None) -> float:
+        """Return the ε at δ that the spending proves.
+
+        ``failure_delta`` is the part of δ set aside for failures; by default, what the releases need. If
+        releases depend on earlier results, it must be fixed before the first one.
+        """
+        set_aside = self.failure if failure_delta is None else failure_delta
+        if self.failure > set_aside * (1 + 1e-9):
+            return float("inf")
+        remaining = delta - set_aside
+        if remaining < 0:
+            return float("inf")
+        if self.rho == 0:
+            return 0.0
+        if remaining == 0:
+            return self.pure_epsilon
+        return min(self.pure_epsilon, epsilon_of_curve(lambda orders: orders * self.rho, remaining))
+
+    def is_within(self, planned: "Spending") -> bool:
+        """Return whether it is at most another cost, up to rounding: sums may be in another order."""
+        pairs = [
+            (self.rho, planned.rho),
+            (self.pure_epsilon, planned.pure_epsilon),
+            (self.failure, planned.failure),
+        ]
+        return all(own <= other * (1 + _ROUNDING) for own, other in pairs)
+
+
+def spending(events: Sequence[Event]) -> Spending:
+    """Return the cost of a run's events; refuse an event that zero-concentrated DP cannot account for."""
+    if any(event.group is not None for event in events):
+        groups = [spending(those) for those in by_group(events)]
+        return Spending(
+            rho=max(group.rho for group in groups),
+            pure_epsilon=max(group.pure_epsilon for group in groups),
+            failure=max(group.failure for group in groups),
+        )
+    return Spending(
+        rho=sum(event.rho for event in events),
+        pure_epsilon=sum(event.pure_epsilon for event in events),
+        failure=sum(event.failure for event in events),
+    )

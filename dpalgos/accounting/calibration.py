@@ -13,9 +13,10 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
-from dpalgos.accounting.events import Event, SampledGaussian
+from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.other_events import SampledGaussian
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0
@@ -105,3 +106,9 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releas
     while excess(root) > 0:
         root += 1e-4
     return float(np.exp(root))
+
+
+def printed_rho(epsilon: float, delta: float) -> float:
+    """Return the ρ of an (ε, δ) by the papers' formula ε = ρ + 2 √(ρ log 1/δ) (Bun & Steinke 2016)."""
+    log_term = -np.log(delta)
+    return float((epsilon / (np.sqrt(epsilon + log_term) + np.sqrt(log_term))) ** 2)

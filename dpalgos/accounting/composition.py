@@ -6,25 +6,22 @@ Purely Gaussian runs compose exactly (Gaussian DP). All other runs get the small
 - Privacy-loss distributions, if every event has a dominating pair (:mod:`dpalgos.accounting.losses`).
 - The sum of ε, if all events are pure.
 
-Events under different neighboring relations do not compose. :class:`Spending` adds up several runs on one
-dataset, where each run may depend on earlier results. :mod:`dpalgos.accounting.budget` decides which of them
-fit into a budget.
+Events under different neighboring relations do not compose. Several runs on one dataset, each of which may
+depend on earlier results, add up in :mod:`dpalgos.accounting.budget`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.events import Dominating, Event, Gaussian, GaussianNoise, Relation
+from dpalgos.accounting.budget import ORDERS, by_group, costs_of, epsilon_of_curve, renyi_bound
+from dpalgos.accounting.events import Event, Gaussian, Relation
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.losses import losses_epsilon
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
-
-ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
-_ROUNDING = 1e-9  # of costs: less than what is left below the budget
 
 
 def certified_epsilon(events: Sequence[Event], delta: float) -> float:
@@ -69,7 +66,7 @@ def privacy_profile(events: Sequence[Event]) -> Callable[[float], float]:
         return lambda delta: max(profile(delta) for profile in profiles)
     if (mu := exact_mu(events)) is not None:
         return partial(gaussian_epsilon, mu=mu)
-    return partial(_mixed_epsilon, _Mixture(_costs(events), events))
+    return partial(_mixed_epsilon, _Mixture(costs_of(events), events))
 
 
 @dataclass(frozen=True)
@@ -85,50 +82,25 @@ def _mixed_epsilon(mixture: _Mixture, delta: float) -> float:
     """Return the smallest ε that is proved for a mixture, computed once for repeated runs."""
     delta -= sum(event.failure for event in mixture.events)
     releases = [event for event in mixture.events if not event.is_failure]
-    known = [each for event in releases if (each := event.dominating) is not None]
     sum_of_epsilons = sum(event.pure_epsilon for event in releases)
     if delta <= 0:
         return sum_of_epsilons if delta == 0 else float("inf")
     mu = total_mu(releases)
     if all(type(event) is Gaussian for event in releases):
         return gaussian_epsilon(delta, mu)
-    proved = [
+    return min(
         renyi_epsilon(releases, delta),
         sum_of_epsilons,
         gaussian_epsilon(delta, mu),  # valid for random rows, as if all were drawn
-    ]
-    if len(known) == len(releases) and all(map(_has_losses, known)):
-        proved.append(pld_epsilon(_merged(known), delta))
-    return min(proved)
-
-
-def by_group(events: Sequence[Event]) -> list[list[Event]]:
-    """Return, for each disjoint group of people, the events about it and those about everyone.
-
-    Groups with equal costs are returned once.
-    """
-    groups: dict[int | None, list[Event]] = {}
-    for event in events:
-        groups.setdefault(event.group, []).append(replace(event, group=None))
-    about_all = groups.pop(None, [])
-    different = {_costs(those): those for those in groups.values()}
-    return [about_all + those for those in different.values()]
+        losses_epsilon(releases, delta),
+    )
 
 
 def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the ε at δ that Rényi DP alone proves; it is fast and valid for every release."""
-    return _renyi_epsilon(lambda orders: sum((e.renyi(orders) for e in events), np.zeros_like(orders)), delta)
-
-
-def _renyi_epsilon(curve: Callable[[FloatArray], FloatArray], delta: float) -> float:
-    def bound(orders: FloatArray) -> FloatArray:
-        return _renyi_bound(curve(orders), delta, orders)
-
-    values = bound(ORDERS)
-    best = int(np.argmin(values))
-    near = ORDERS[[max(best - 1, 0), min(best + 1, len(ORDERS) - 1)]]
-    finer = 1 + np.geomspace(near[0] - 1, near[1] - 1, 2001)
-    return max(0.0, float(min(values[best], np.min(bound(finer)))))
+    return epsilon_of_curve(
+        lambda orders: sum((e.renyi(orders) for e in events), np.zeros_like(orders)), delta
+    )
 
 
 def common_relation(events: Sequence[Event]) -> Relation | None:
@@ -168,102 +140,7 @@ def budget_shares(events: Sequence[Event], delta: float) -> dict[str, float]:
         if not event.is_failure:
             curves[event.label] = curves.get(event.label, np.zeros_like(ORDERS)) + event.renyi(ORDERS)
     total = np.sum(list(curves.values()), axis=0) if curves else np.zeros_like(ORDERS)
-    best = int(np.argmin(_renyi_bound(total, max(delta, np.finfo(float).tiny), ORDERS)))
+    best = int(np.argmin(renyi_bound(total, max(delta, np.finfo(float).tiny), ORDERS)))
     if not 0 < total[best] < np.inf:
         return {}
     return {label: float(curve[best] / total[best]) for label, curve in curves.items()}
-
-
-def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
-    silent = ("label", "relation", "group", "sensitivity", "support", "forms")
-    return tuple(
-        (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))
-        for event in events
-    )
-
-
-def _has_losses(event: Dominating) -> bool:
-    """Return whether losses are finite: noise multipliers and ε may be 0, or so large that they are not."""
-    size = event.noise_multiplier if isinstance(event, GaussianNoise) else event.epsilon
-    return 0 < size < np.inf
-
-
-def _merged(events: Iterable[Dominating]) -> tuple[Dominating, ...]:
-    """Return events with equal ones counted together; composition does not depend on their order.
-
-    All Gaussian releases are exactly one: their dominating pairs compose to a shift by √Σ 1/z².
-    """
-    counts: dict[Dominating, int] = {}
-    precision = 0.0
-    for event in events:
-        if isinstance(event, Gaussian):
-            precision += event.mu_squared
-        else:
-            one = replace(event, times=1)
-            counts[one] = counts.get(one, 0) + event.times
-    others = [replace(event, times=count) for event, count in counts.items()]
-    return (*([Gaussian(precision**-0.5)] if precision else []), *others)
-
-
-def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatArray:
-    # Canonne, Kamath & Steinke (2020), Proposition 12.
-    return np.asarray(curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spending:
-    """The cost of releases: ρ of zCDP, the sum of ε (infinite unless all are pure), and δ of failures."""
-
-    rho: float = 0.0
-    pure_epsilon: float = 0.0
-    failure: float = 0.0
-
-    def __add__(self, other: "Spending") -> "Spending":
-        return Spending(
-            rho=self.rho + other.rho,
-            pure_epsilon=self.pure_epsilon + other.pure_epsilon,
-            failure=self.failure + other.failure,
-        )
-
-    def epsilon(self, delta: float, failure_delta: float | None = None) -> float:
-        """Return the ε at δ that the spending proves.
-
-        ``failure_delta`` is the part of δ set aside for failures; by default, what the releases need. If
-        releases depend on earlier results, it must be fixed before the first one.
-        """
-        set_aside = self.failure if failure_delta is None else failure_delta
-        if self.failure > set_aside * (1 + 1e-9):
-            return float("inf")
-        remaining = delta - set_aside
-        if remaining < 0:
-            return float("inf")
-        if self.rho == 0:
-            return 0.0
-        if remaining == 0:
-            return self.pure_epsilon
-        return min(self.pure_epsilon, _renyi_epsilon(lambda orders: orders * self.rho, remaining))
-
-    def is_within(self, planned: "Spending") -> bool:
-        """Return whether it is at most another cost, up to rounding: sums may be in another order."""
-        pairs = [
-            (self.rho, planned.rho),
-            (self.pure_epsilon, planned.pure_epsilon),
-            (self.failure, planned.failure),
-        ]
-        return all(own <= other * (1 + _ROUNDING) for own, other in pairs)
-
-
-def spending(events: Sequence[Event]) -> Spending:
-    """Return the cost of a run's events; refuse an event that zero-concentrated DP cannot account for."""
-    if any(event.group is not None for event in events):
-        groups = [spending(those) for those in by_group(events)]
-        return Spending(
-            rho=max(group.rho for group in groups),
-            pure_epsilon=max(group.pure_epsilon for group in groups),
-            failure=max(group.failure for group in groups),
-        )
-    return Spending(
-        rho=sum(event.rho for event in events),
-        pure_epsilon=sum(event.pure_epsilon for event in events),
-        failure=sum(event.failure for event in events),
-    )

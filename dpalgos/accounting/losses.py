@@ -16,13 +16,16 @@ Compositions are dominated by products of this pair (Zhu, Dong & Wang 2022, Theo
 """
 
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Dominating, Gaussian, Pure, SampledGaussian
+from dpalgos.accounting.events import Event, Gaussian, GaussianNoise
+from dpalgos.accounting.other_events import Dominating, Pure, SampledGaussian
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -32,6 +35,14 @@ _FAR = 9.0  # standard deviations; larger losses count as infinite, with probabi
 _STEPS_PER_DEVIATION = 10.0
 _MOST_POINTS = 1e6
 _INTERVAL = 1e-4
+
+
+def losses_epsilon(events: Sequence[Event], delta: float) -> float:
+    """Return an upper bound of ε at δ for the composition; infinite if losses are not known."""
+    known = [each for event in events if isinstance(each := event.dominating, Dominating)]
+    if len(known) < len(events) or not all(map(_is_finite, known)):
+        return math.inf
+    return pld_epsilon(_merged(known), delta)
 
 
 @lru_cache(maxsize=512)
@@ -46,6 +57,29 @@ def pld_epsilon(events: tuple[Dominating, ...], delta: float) -> float:
         return _pure_epsilon(pure, delta)
     with np.errstate(over="ignore"):
         return float(_composed(events).get_epsilon_for_delta(delta))
+
+
+def _is_finite(event: Dominating) -> bool:
+    """Return whether losses are finite: noise multipliers and ε may be 0, or so large that they are not."""
+    size = event.noise_multiplier if isinstance(event, GaussianNoise) else event.epsilon
+    return 0 < size < math.inf
+
+
+def _merged(events: Iterable[Dominating]) -> tuple[Dominating, ...]:
+    """Return events with equal ones counted together; composition does not depend on their order.
+
+    All Gaussian releases are exactly one: their dominating pairs compose to a shift by √Σ 1/z².
+    """
+    counts: dict[Dominating, int] = {}
+    precision = 0.0
+    for event in events:
+        if isinstance(event, Gaussian):
+            precision += event.mu_squared
+        else:
+            one = replace(event, times=1)
+            counts[one] = counts.get(one, 0) + event.times
+    others = [replace(event, times=count) for event, count in counts.items()]
+    return (*([Gaussian(precision**-0.5)] if precision else []), *others)
 
 
 @lru_cache(maxsize=8)  # a risk needs many δ of the same events

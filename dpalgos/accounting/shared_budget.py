@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import filter_epsilon
+from dpalgos.accounting.budget import Spending, spending
+from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, shown
@@ -192,3 +193,14 @@ class Budget:
                 "spent before. The estimate is withheld. Request a smaller epsilon, or a smaller delta if an "
                 "estimate may fail. Otherwise make a larger budget, or one with a larger failure_delta"
             )
+
+
+def filter_epsilon(calls: Sequence[Sequence[Event]], delta: float, failure_delta: float) -> float:
+    """Return the ε at δ that adaptively chosen estimates prove.
+
+    ``failure_delta`` is the part of δ set aside for failures. If failures exceed it, ε is infinite. A single
+    estimate is composed exactly.
+    """
+    if len(calls) <= 1:
+        return certified_epsilon([event for call in calls for event in call], delta)
+    return sum((spending(call) for call in calls), Spending()).epsilon(delta, failure_delta)

@@ -318,8 +318,8 @@ class BaselineTable:
         sigma, group = self.noise_std, self.groups[k]
         size, v = self._size(k)
         n = size if size > _VISIBLE * np.sqrt(v) else np.nan
-        shown = max(n, 0.0)
-        yield self._row("n", "", group, "size", shown, float(np.sqrt(v)), n=shown, bounds=(0.0, np.inf))
+        n_shown = max(n, 0.0)
+        yield self._row("n", "", group, "size", n_shown, float(np.sqrt(v)), n=n_shown, bounds=(0.0, np.inf))
         for each, sums in zip(self.variables, self._sums(k), strict=True):
             shared = v * each.weight_of_size  # the covariance of the size and of one of its sums
             with_value, variance = n, v

@@ -13,7 +13,8 @@ import scipy
 
 from dpalgos.answers.names import reading_of
 from dpalgos.errors import InputError
-from dpalgos.release.checks import LARGEST_VALUE, check_labels
+from dpalgos.release.checks import LARGEST_VALUE
+from dpalgos.spelling import check_labels
 from dpalgos.typing import FloatArray
 
 

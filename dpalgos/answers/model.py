@@ -27,7 +27,8 @@ from dpalgos.coefficients import (
 from dpalgos.errors import InputError, unknown_name, warn
 from dpalgos.interval import Interval, why_none
 from dpalgos.intervals.regression import OmittedEffect, ReleasedRegression
-from dpalgos.release.checks import check_labels, check_probability
+from dpalgos.release.checks import check_probability
+from dpalgos.spelling import check_labels
 from dpalgos.typing import FloatArray
 
 NESTED = (

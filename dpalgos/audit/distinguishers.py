@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, RandomReport, SampledGaussian, Selection, Sketch
+from dpalgos.accounting.events import Event
+from dpalgos.accounting.other_events import RandomReport, SampledGaussian, Selection, Sketch
 from dpalgos.audit.trials import ReleasedVector, Runs
 from dpalgos.typing import FloatArray
 

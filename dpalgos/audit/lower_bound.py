@@ -10,7 +10,7 @@
 
 Steps 2 to 4 are those of :mod:`dpalgos.audit.attack`, which also audits mechanisms of other libraries.
 
-The pairs have rows far outside of every bound (:func:`dpalgos.mechanisms.sensitivity.shared_pairs`). Some
+The pairs have rows far outside of every bound (:func:`dpalgos.mechanisms.witnesses.shared_pairs`). Some
 releases have pairs of their own.
 
 The runs that choose also estimate the size of the drawn noise, and the ε that the events prove with it. This
@@ -53,7 +53,8 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon, exact_mu
-from dpalgos.accounting.events import Cube, Event, GaussianNoise, Relation, Selection, Sketch
+from dpalgos.accounting.events import Event, GaussianNoise, Relation
+from dpalgos.accounting.other_events import Cube, Selection, Sketch
 from dpalgos.api import build_params
 from dpalgos.audit.attack import AuditResult, attack
 from dpalgos.audit.distinguishers import log_density
@@ -63,7 +64,7 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import AnyEstimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import release_plan
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 

@@ -14,7 +14,8 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, RandomReport, Relation, SampledGaussian, Sketch
+from dpalgos.accounting.events import Event, Relation
+from dpalgos.accounting.other_events import RandomReport, SampledGaussian, Sketch
 from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.core.estimator import AnyEstimator

@@ -33,8 +33,7 @@ from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import Lemmas, histogram_sum, lemma
 from dpalgos.models.families import Family, check_labels, get_family
 from dpalgos.models.offsets import OffsetEstimator
-from dpalgos.params import checked, choice, positive
-from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.params import check_for_columns, checked, choice, for_columns, positive
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

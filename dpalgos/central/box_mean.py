@@ -44,8 +44,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Cube, Event
+from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Cube
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Plan, Share, gaussian_plan
@@ -66,8 +67,8 @@ from dpalgos.intervals.means import (
 )
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.sensitivity import Lemmas, box, interval
-from dpalgos.params import checked, choice
-from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
+from dpalgos.params import check_for_columns, checked, choice, for_columns
+from dpalgos.release.checks import SMALLEST_BOUND
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

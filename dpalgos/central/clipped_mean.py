@@ -58,14 +58,14 @@ from dpalgos.core.ball import Ball, counts_above, mean_squares
 from dpalgos.core.estimator import IntervalEstimator
 from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows
-from dpalgos.core.spend import Spend, counts_needed
+from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import BALL_LEMMAS, SHARES, interval_in_ball, released_offset
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, count, outer_product
 from dpalgos.models.newton_steps import james_stein, shrinkage_choice
-from dpalgos.params import checked, positive
-from dpalgos.release.checks import check_for_columns, check_std_bounds, for_columns
+from dpalgos.params import check_for_columns, check_std_bounds, checked, for_columns, positive
 from dpalgos.rows.products import truncate
+from dpalgos.tuning.threshold_search import counts_needed, search
 from dpalgos.typing import FloatArray
 
 CENTER, OUTSIDE_LEVEL, SPREAD = "center", "rows outside a level", "spread"
@@ -222,5 +222,5 @@ class ClippedMean(IntervalEstimator):
         factor = _OUTSIDE_LEVEL if label == OUTSIDE_LEVEL else _OUTSIDE_BALL
         target = factor * np.sqrt(rows.d) / gaussian_mu(self.epsilon, self.delta)
         above = counts_above(rows, ball, levels)[..., None, :]
-        chosen = spend.search(label, above, min(target, rows.n / 2))
+        chosen = search(spend, label, above, min(target, rows.n / 2))
         return np.asarray(np.take_along_axis(levels, chosen, axis=-1)[..., 0])

@@ -42,7 +42,8 @@ from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import Lemmas, lemma, pair
+from dpalgos.mechanisms.sensitivity import Lemmas, lemma
+from dpalgos.mechanisms.witnesses import pair
 from dpalgos.params import choice, count
 from dpalgos.rows.products import clip_factor
 from dpalgos.typing import FloatArray, IntArray

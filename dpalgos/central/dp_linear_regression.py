@@ -37,11 +37,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Selection
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Plan, after_selections
+from dpalgos.core.mixed_plans import after_selections
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows, clipped_moments
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean

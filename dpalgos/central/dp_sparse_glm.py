@@ -54,8 +54,7 @@ from dpalgos.mechanisms.top_k import unmet_conditions
 from dpalgos.models.estimators import SparseFamilyEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.risk import wide_gradient
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.products import project_l2_ball
 from dpalgos.rows.wide import Design
 from dpalgos.typing import FloatArray

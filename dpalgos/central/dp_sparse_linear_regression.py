@@ -41,20 +41,21 @@ C).
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpalgos.accounting.events import UNPROTECTED, Gaussian, Selection
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.dp_linear_regression import TruncatedRegression
 from dpalgos.central.dp_sparse_glm import sparse_descent
 from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
-from dpalgos.core.plans import Plan, after_selections, concentrated_plan
+from dpalgos.core.mixed_plans import after_selections, concentrated_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.newton_steps import prune_noise
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_RELEASES, RESPONSE_SHARE, released_levels
 from dpalgos.typing import FloatArray
 

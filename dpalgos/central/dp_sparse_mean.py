@@ -40,19 +40,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import UNPROTECTED, Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.plans import Plan, after_selections, concentrated_plan, least_noise_plan
+from dpalgos.core.mixed_plans import after_selections, concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean, box
 from dpalgos.mechanisms.top_k import printed_multiplier, unmet_conditions
 from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.newton_steps import james_stein, prune_noise, shrinkage_choice
-from dpalgos.params import positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, positive
 from dpalgos.rows.products import truncate
 from dpalgos.tuning.truncation import (
     COLUMN_RELEASES,

@@ -59,9 +59,10 @@ from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, lemma, pair
-from dpalgos.params import checked
-from dpalgos.release.checks import for_columns, is_number
+from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, lemma
+from dpalgos.mechanisms.witnesses import pair
+from dpalgos.params import checked, for_columns
+from dpalgos.release.checks import is_number
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 

@@ -25,8 +25,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
-from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Laplace, Selection
+from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, ball_mean

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.accounting.events import UNPROTECTED, Selection
+from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Release
 from dpalgos.central.dp_sparse_glm import SparseDescent, projected
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import interval, unbounded_sensitivity
+from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.models.estimators import SparsityEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.newton_steps import hard_threshold
@@ -34,6 +34,7 @@ from dpalgos.models.risk import wide_gradient
 from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
+from dpalgos.tuning.truncation import unbounded_sensitivity
 from dpalgos.typing import BoolArray, FloatArray
 
 CHOICE = Release("printed cross-validation", unbounded_sensitivity)

@@ -53,8 +53,7 @@ from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
-from dpalgos.params import checked, choice
-from dpalgos.rows.blocks import check_public_columns, check_public_rows
+from dpalgos.params import check_public_columns, check_public_rows, checked, choice
 from dpalgos.rows.products import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray

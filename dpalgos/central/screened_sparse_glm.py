@@ -47,10 +47,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
+from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -58,8 +60,8 @@ from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean
 from dpalgos.models.estimators import SparseFamilyEstimator
 from dpalgos.models.families import Family
 from dpalgos.models.normal_curvature import one_step_factor
-from dpalgos.params import checked, count, positive
-from dpalgos.release.checks import check_how_many, check_probability
+from dpalgos.params import check_how_many, checked, count, positive
+from dpalgos.release.checks import check_probability
 from dpalgos.rows.products import clip_factor
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design

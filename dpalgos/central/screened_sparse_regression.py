@@ -28,19 +28,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
+from dpalgos.cautions import UNRESOLVED
 from dpalgos.central.noisy_iht import dense
 from dpalgos.central.screened_sparse_glm import SCORES, screened
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
-from dpalgos.core.record import UNRESOLVED
+from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_mean, outer_product
 from dpalgos.models.families import get_family
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.products import truncate
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design

@@ -34,12 +34,18 @@ import numpy as np
 from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import register
-from dpalgos.comparators.gram import GRAM, SMALLEST_EIGENVALUE, release_gram, solve_ridge
+from dpalgos.comparators.gram import (
+    GRAM,
+    SMALLEST_EIGENVALUE,
+    eigenvalue_sensitivity,
+    release_gram,
+    solve_ridge,
+)
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, eigenvalue_sensitivity, outer_product_sum
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, outer_product_sum
 from dpalgos.params import positive
 from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable

@@ -51,8 +51,7 @@ from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
 from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, histogram_sum, lemma
-from dpalgos.params import checked, positive
-from dpalgos.release.checks import check_for_columns, for_columns
+from dpalgos.params import check_for_columns, checked, for_columns, positive
 from dpalgos.typing import BoolArray, FloatArray
 
 ROWS_IN_HALVES, ROWS_IN_BOXES = "rows in halves", "rows in boxes"

@@ -35,7 +35,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.budget import printed_rho
+from dpalgos.accounting.calibration import printed_rho
 from dpalgos.accounting.events import Gaussian
 from dpalgos.catalog import Form, register
 from dpalgos.core.ball import Ball

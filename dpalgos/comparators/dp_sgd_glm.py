@@ -36,7 +36,8 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.accounting.events import Gaussian, SampledGaussian
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import SampledGaussian
 from dpalgos.catalog import Form, register
 from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows

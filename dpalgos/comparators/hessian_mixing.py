@@ -15,7 +15,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 
 Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Assume that λ̃ − τ s is at most the
 smallest eigenvalue of both neighbors. Then G ⪰ γ I on both, and the sketch costs a
-:class:`~dpalgos.accounting.events.Sketch`. The smallest eigenvalues of neighbors differ by at
+:class:`~dpalgos.accounting.other_events.Sketch`. The smallest eigenvalues of neighbors differ by at
 most B² = s/z, with the noise multiplier z. So λ̃ is too large for one of them only if a standard normal
 variable exceeds τ − 1/z. With τ = Φ⁻¹(1 − δ/100) + 1/z this has probability δ/100, which is charged as a
 failure. Products are sums of x_i r_i with |r_i| ≤ C for any θ
@@ -38,13 +38,15 @@ import scipy
 
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
-from dpalgos.accounting.events import Event, Gaussian, Sketch, failure
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Sketch, failure
 from dpalgos.catalog import register
+from dpalgos.comparators.gram import eigenvalue_sensitivity, failure_sensitivity, release_sketch
 from dpalgos.core.estimator import PrivateEstimator
 from dpalgos.core.plans import Plan, planned_events
 from dpalgos.core.rows import Block, Rows, second_moments
 from dpalgos.core.spend import Spend
-from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum, eigenvalue_sensitivity, failure_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas, ball_sum
 from dpalgos.params import count, positive
 from dpalgos.rows.products import clip_rows_l2
 from dpalgos.typing import FloatArray
@@ -101,7 +103,9 @@ class HessianMixing(PrivateEstimator):
         for t in range(self.n_iterations):
             products = rows.sum(partial(_products, coef=coef, row_bound=row, residual_bound=bound))
             product, _ = spend(f"{PRODUCT} {t}", ball_sum.of(products, row * bound))
-            drawn = spend.sketch(f"{SKETCH} {t}", gram, bound_squared, added=np.maximum(ridge - sure, 0))
+            drawn = release_sketch(
+                spend, f"{SKETCH} {t}", gram, bound_squared, added=np.maximum(ridge - sure, 0)
+            )
             curvature = np.swapaxes(drawn, -1, -2) @ drawn / sketch.n_rows
             coef = coef + np.linalg.solve(curvature, product[..., None])[..., 0]
         return coef

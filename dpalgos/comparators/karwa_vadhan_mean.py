@@ -34,10 +34,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
+from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -45,8 +47,7 @@ from dpalgos.intervals.means import ENTRY_SQUARES, ENTRY_TAIL, SHARES, RowSpread
 from dpalgos.intervals.spread import TruncatedEntries
 from dpalgos.intervals.tails import Unseen
 from dpalgos.mechanisms.sensitivity import Lemmas, box, count, interval
-from dpalgos.params import checked, positive
-from dpalgos.release.checks import check_std_bounds
+from dpalgos.params import check_std_bounds, checked, positive
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 SPREAD, CENTER, MEAN = "spread", "center", "mean"

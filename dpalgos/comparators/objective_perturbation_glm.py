@@ -48,8 +48,8 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Proved
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
+from dpalgos.accounting.other_events import Proved
 from dpalgos.catalog import register
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
@@ -59,8 +59,7 @@ from dpalgos.models.estimators import FamilyEstimator
 from dpalgos.models.families import check_labels
 from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.ridge import reached_minimum
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.products import project_l2_ball
 from dpalgos.typing import FloatArray
 

@@ -38,10 +38,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Selection
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Plan, concentrated_plan, least_noise_plan
+from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError

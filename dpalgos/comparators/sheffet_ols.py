@@ -20,7 +20,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``,
 Why it is private. In both branches the sketched Gram matrix is ⪰ w² I, unless the test passes a matrix with
 σ_min² < w². The probability of this is at most δ/2, the Laplace tail above its margin, times e^{ε/4} for the
 neighbor. Given G ⪰ w² I, replacing a row changes G by bb' − aa'. The privacy loss of r draws of N(0, G) is
-the Rényi curve of a :class:`~dpalgos.accounting.events.Sketch`. The test is ε/4-DP because
+the Rényi curve of a :class:`~dpalgos.accounting.other_events.Sketch`. The test is ε/4-DP because
 σ_min² moves by at most B².
 
 Calibrations
@@ -46,15 +46,16 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Laplace, Sketch, failure
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Laplace, Sketch, failure
 from dpalgos.catalog import Neighbors, register
+from dpalgos.comparators.gram import eigenvalue_sensitivity, failure_sensitivity, release_sketch
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.sensitivity import Lemmas, eigenvalue_sensitivity, failure_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.params import count, positive
 from dpalgos.rows.products import clip_rows_l2, truncate
 from dpalgos.tuning.descent import SyntheticTable
@@ -123,7 +124,7 @@ class SheffetOLS(PrivateEstimator):
         is_altered = np.ones(gram.shape[:-2], dtype=bool)
         if self.calibration == "paper":
             is_altered = ~self.passes_test(gram, ridge, spend)
-        sketch = spend.sketch(SKETCH, gram, self.row_bound_squared, added=ridge * is_altered)
+        sketch = release_sketch(spend, SKETCH, gram, self.row_bound_squared, added=ridge * is_altered)
         triangle = np.asarray(
             np.linalg.qr(sketch, mode="r")
         )  # of few rows, with the same least-squares solution

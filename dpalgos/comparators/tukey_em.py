@@ -49,10 +49,11 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Laplace, Proved
+from dpalgos.accounting.other_events import Laplace, Proved
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
-from dpalgos.core.plans import Plan, part_of_epsilon
+from dpalgos.core.mixed_plans import part_of_epsilon
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Lemmas, lemma

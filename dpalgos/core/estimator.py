@@ -1,7 +1,4 @@
-"""The class of estimators: keywords, plan and fit, from which all else follows.
-
-Estimators that protect people with all their rows, and take weights (:mod:`dpalgos.rows.units`).
-"""
+"""The class of estimators: keywords, plan and fit, from which all else follows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -10,14 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpalgos.accounting.events import Cube, Event, Laplace
+from dpalgos.accounting.events import Event
 from dpalgos.accounting.gaussian_dp import check_budget
+from dpalgos.accounting.other_events import Cube, Laplace
 from dpalgos.core.plans import Plan, planned_events, quantity
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
-from dpalgos.errors import BrokenEstimator, InputError, shown, unknown_name
+from dpalgos.errors import BrokenEstimator, InputError, unknown_name
 from dpalgos.mechanisms.sensitivity import Lemma, Lemmas, Release, Witness
-from dpalgos.params import choice, count, interval_level, positive
+from dpalgos.params import choice, interval_level
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
@@ -193,7 +191,7 @@ class PrivateEstimator(AnyEstimator):
         :class:`dpalgos.core.spend.Spend` refuses a sensitivity of another function.
     witnesses : mapping of str to callable
         Label → ``(estimator, d) -> (X, y, X', y')``, neighbors that attain the sensitivity, if no pair of
-        :func:`dpalgos.mechanisms.sensitivity.shared_pairs` does.
+        :func:`dpalgos.mechanisms.witnesses.shared_pairs` does.
     """
 
     epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})
@@ -236,52 +234,3 @@ def declared_lemmas(estimator: Any) -> dict[str, tuple[Lemma[...], ...]]:
     return {
         label: lemma if isinstance(lemma, tuple) else (lemma,) for label, lemma in estimator.lemmas.items()
     }
-
-
-EQUAL, BY_ROWS = "equal", "rows"
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnitEstimator(AnyEstimator):
-    """An estimator that protects people and takes weights."""
-
-    person_weight: str = choice(
-        "with user_ids: 'equal', each person counts once; 'rows', each row counts once, up to max_rows",
-        (EQUAL, BY_ROWS),
-        default=EQUAL,
-    )
-    max_rows: int | None = count(
-        "with person_weight='rows': the public number of rows a person that count", default=None
-    )
-    max_weight: float | None = positive(
-        "with weights: their public maximum, to which larger ones are clipped", default=None
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.person_weight == BY_ROWS) != (self.max_rows is not None):
-            raise InputError(
-                f"max_rows must be a number exactly if person_weight='rows', got {shown(self.max_rows)} with "
-                f"person_weight={self.person_weight!r}; set both or none"
-            )
-
-    @property
-    def largest_change(self) -> float:
-        """The maximum difference of two units' weights: at least one row of a person counts."""
-        return 1.0 if self.max_weight is not None else 1 - 1 / (self.max_rows or 1)
-
-    def check_units(self, sample: Sample) -> None:
-        """Refuse a sample without the weights or user ids that the keywords need."""
-        weights_given = sample.row_weights is not None
-        if (self.max_weight is not None) != weights_given:
-            raise InputError(
-                "weights and max_weight, the public maximum of weights, must be given together; "
-                f"got max_weight={self.max_weight!r} and {'' if weights_given else 'no '}weights"
-            )
-        if sample.user_codes is None and self.max_rows is not None:
-            raise InputError("person_weight='rows' needs user_ids, got none; pass the person of every row")
-
-    def with_units(self, sample: Sample) -> Sample:
-        """Return a sample of one replicate whose rows know their unit and their weight, if there are any."""
-        self.check_units(sample)
-        return sample.in_units(self.max_rows, self.max_weight)

@@ -11,7 +11,7 @@ grid is at most Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers.
 2²⁷ rows on, 2⁻⁹ Δ for 10⁹ rows. Their Δ counts as (1 + K u n) Δ: the factor bounds the rounding error of
 sums of K blocks of rows (:mod:`dpalgos.rows.blocks`).
 
-Noise in a cube (:func:`box_sampler`) combines OpenDP's discrete Laplace noise with uniform integers from the
+Noise in a cube (:func:`dpalgos.release.noise_source.box_sampler`) is of whole numbers from the
 operating system. A coordinate moves by at most Δ/g + 2.
 
 A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
@@ -28,32 +28,40 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache, partial
 from math import ceil, floor, log2, sqrt
-from secrets import randbelow
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.events import (
-    Cube,
-    DiscreteGaussian,
-    Event,
-    Gaussian,
-    Relation,
-    SampledGaussian,
-    Selection,
-)
+from dpalgos.accounting.events import DiscreteGaussian, Event, Gaussian, Relation
+from dpalgos.accounting.other_events import Cube, SampledGaussian, Selection
 from dpalgos.core.spend import A, Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Bounded
-from dpalgos.release.noise_source import NoNoise
+from dpalgos.mechanisms.top_k import top_k_sampler
+from dpalgos.release.noise_source import (
+    N_SAMPLERS,
+    Noise,
+    Sampler,
+    box_sampler,
+    integer_vectors,
+    laplace_sampler,
+)
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
-Sampler = Callable[[list[int]], list[int]]
 _STEPS_PER_SENSITIVITY = 2.0**12
 # Where float64 still resolves a step to 2⁻¹²: what rounding adds to a value stays far below half a step.
 _LARGEST_INDEX = 2.0**40
 _FAR = 40.0  # scales that noise never reaches
-_SAMPLERS = 256  # kept by their scales, which are public: making one takes longer than drawing from it
+
+
+class _NoDraws(Noise):
+    """A source that refuses to draw: the noise of a release comes from the operating system alone."""
+
+    def _fresh(self, kind: str, count: int) -> FloatArray:
+        raise RuntimeError(f"a floating-point-safe release must draw no {kind} number of a generator")
+
+    def select(self, replicates: slice) -> "_NoDraws":
+        return self
 
 
 class SecureSpend(Spend):
@@ -74,7 +82,7 @@ class SecureSpend(Spend):
         n_rows: int = 1,
         n_blocks: int = 1,
     ) -> None:
-        super().__init__(NoNoise([np.random.default_rng(0)]), relation)
+        super().__init__(_NoDraws([np.random.default_rng(0)]), relation)
         from opendp.mod import enable_features  # here: files are checked without it
 
         enable_features("contrib")
@@ -205,71 +213,14 @@ def _too_many(size: int, n_rows: int) -> InputError:
     )
 
 
-def _integer_vectors() -> Any:
-    from opendp.domains import atom_domain, vector_domain
-
-    return vector_domain(atom_domain(T="i64"))
-
-
-@lru_cache(maxsize=_SAMPLERS)
+@lru_cache(maxsize=N_SAMPLERS)
 def gaussian_sampler(scale: float) -> Sampler:
     """Return OpenDP's exact discrete Gaussian mechanism on integer vectors."""
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
 
-    space = _integer_vectors(), l2_distance(T="f64")
+    space = integer_vectors(), l2_distance(T="f64")
     sampler: Sampler = make_gaussian(*space, scale=scale)
-    return sampler
-
-
-@lru_cache(maxsize=_SAMPLERS)
-def laplace_sampler(scale: float) -> Sampler:
-    """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-
-    space = _integer_vectors(), l1_distance(T="i64")
-    sampler: Sampler = make_laplace(*space, scale=scale)
-    return sampler
-
-
-def box_sampler(scale: float, size: int) -> Sampler:
-    """Return a mechanism on integer vectors whose noise has probability ∝ e^(−‖z‖∞ / scale), exactly.
-
-    z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale). A value z is
-    in all cubes with t ≥ ‖z‖∞. Their terms e^(−t / scale) sum to its probability, up to a constant. To draw
-    t, sum k + 1 geometric variables: the sum has probability ∝ (t + 1) … (t + k) e^(−t / scale). It is kept
-    with probability Π (2t + 1) / (2t + 2j), j = 1 … k. A geometric variable is discrete Laplace noise that is
-    not negative.
-    """
-    noise_on_zeros = laplace_sampler(scale)
-
-    def half_width() -> int:
-        while True:
-            geometric: list[int] = []
-            while len(geometric) <= size:
-                geometric += [entry for entry in noise_on_zeros([0] * size) if entry >= 0]
-            t = sum(geometric[: size + 1])
-            if all(randbelow(2 * t + 2 * j) <= 2 * t for j in range(1, size + 1)):
-                return t
-
-    def add_noise(index: list[int]) -> list[int]:
-        t = half_width()
-        return [entry + randbelow(2 * t + 1) - t for entry in index]
-
-    return add_noise
-
-
-@lru_cache(maxsize=_SAMPLERS)
-def top_k_sampler(scale: float, k: int) -> Sampler:
-    """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
-    from opendp.measurements import make_noisy_top_k
-    from opendp.measures import zero_concentrated_divergence
-    from opendp.metrics import linf_distance
-
-    space = _integer_vectors(), linf_distance(T="i64")
-    measure = zero_concentrated_divergence()
-    sampler: Sampler = make_noisy_top_k(*space, measure, k=k, scale=scale)
     return sampler
 
 

@@ -1,9 +1,5 @@
-"""What a run leaves: released values, its events, and what it tells about the estimate.
+"""What a run leaves: released values, its events, and what it tells about the estimate."""
 
-Warnings about an estimate, based on released numbers only, one sentence each.
-"""
-
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import float_info
 from typing import Any, NamedTuple
@@ -11,77 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.errors import AccuracyWarning, InputError, warn
+from dpalgos.errors import InputError
 from dpalgos.interval import Interval
 from dpalgos.release.checks import is_number
 from dpalgos.typing import FloatArray, Number
 
-UNRESOLVED = "unresolved_directions"
-UNSURE_MEAN = "mean_response_unsure"
-
-UNSURE_WEIGHT, CLIPPED_WEIGHTS = "mean_weight_unsure", "weights_clipped"
-PROPORTIONAL = "proportional_hazards"  # the p-value of that hypothesis
-OVERDISPERSED = "counts_overdispersed"
-ROWS_BEYOND, SCORES_BEYOND = "rows_beyond_thresholds", "scores_beyond_thresholds"
-_UNLIKELY = 0.01  # the p-value below which hazards are said not to be proportional
 _SCALES = ("noise_multiplier", "sensitivity", "epsilon", "ridge")
-
-
-def cautions(notes: Mapping[str, Any], hidden: Sequence[str] | None = None) -> list[str]:
-    """Return the warnings that the notes of a run call for; all notes are released or public.
-
-    ``hidden`` are the names of the coefficients that noise hides, if intervals were computed. With several
-    replicates, the worst one counts.
-    """
-    sentences = []
-    helps = "Narrower public bounds, fewer columns, more rows or a larger ε would help."
-    if hidden:
-        coefficients = f"the coefficient{'s' * (len(hidden) > 1)} of {', '.join(hidden)}"
-        omits = (
-            "Other intervals are for a model without what is hidden: if that has an effect, they may miss."
-        )
-        sentences.append(f"Privacy noise hides {coefficients}. {omits} {helps}")
-    elif hidden is None and (unresolved := int(np.max(notes.get(UNRESOLVED, 0)))):
-        directions = "a direction" if unresolved == 1 else f"{unresolved} directions"
-        sentences.append(f"Privacy noise dominates {directions} of the columns. {helps}")
-    if np.any(notes.get(UNSURE_MEAN, False)):
-        sentences.append(
-            "The mean response, or the share of the rarer label, is not known within a factor of two. More "
-            "rows or a larger ε would help."
-        )
-    if np.any(notes.get(UNSURE_WEIGHT, False)):
-        sentences.append(
-            "The total weight is not known well, and the estimate may be far off. A smaller max_weight or "
-            "max_rows, more rows or a larger ε would help."
-        )
-    if np.any(notes.get(CLIPPED_WEIGHTS, False)):
-        sentences.append(
-            "More than 2% of the total weight belongs to rows whose weights were clipped to max_weight. If "
-            "weights are informative, the estimate is for another population. A larger max_weight would help."
-        )
-    if np.min(notes.get(PROPORTIONAL, 1.0)) < _UNLIKELY:
-        sentences.append(
-            "Hazards are not proportional: coefficients differ between the earlier and the later half of the "
-            "events. Each is an average over follow-up, and early events weigh more. Compare survival "
-            "curves. A larger hazard_limit is closer to Cox regression, and less accurate."
-        )
-    if np.any(notes.get(OVERDISPERSED, False)):
-        sentences.append(
-            "Counts vary by more than their means explain. If the variation depends on a column, its slope "
-            "may be biased. interval_target='least squares' accounts for this, with wider intervals."
-        )
-    if any(np.any(notes.get(name, False)) for name in (ROWS_BEYOND, SCORES_BEYOND)):
-        sentences.append(
-            "Too many rows exceed the largest clipping threshold, and the estimate may be far off. Check the "
-            "units: columns and response should be of order one in public units."
-        )
-    return sentences
-
-
-def warn_of_hidden(hidden: Sequence[str] | None) -> None:
-    """Warn about coefficients that noise hides, by name."""
-    for caution in cautions({}, hidden):
-        warn(caution, AccuracyWarning)
 
 
 class Noisy(NamedTuple):
@@ -141,25 +72,6 @@ class Record:
         self.events.append(event)
         return event
 
-    def join(self, parts: Sequence["Record"]) -> None:
-        """Add the records of all replicates.
-
-        Replicates differ in the number of their releases if their plans do: by their numbers of rows, or by
-        released totals of weights. Then the events are those of the first one.
-        """
-        same = len({len(part.events) for part in parts}) == 1
-        for events in zip(*(part.events for part in parts), strict=True) if same else zip(parts[0].events):
-            self.events.append(_joined_event(events))
-        for name in parts[0].diagnostics:
-            if all(name in part.diagnostics for part in parts):
-                self.diagnostics[name] = _joined_notes([part.diagnostics[name] for part in parts])
-        intervals = [part.interval for part in parts if part.interval is not None]
-        if intervals:
-            self.interval = intervals[0] if len(intervals) == 1 else Interval.joined(intervals)
-        paths = [part.path for part in parts if part.path is not None]
-        if paths:
-            self.path = np.concatenate(paths, axis=-1)
-
 
 def plain_sensitivity(sensitivity: Number) -> Number:
     """Return one number where all replicates share it, else a copy per replicate."""
@@ -168,25 +80,3 @@ def plain_sensitivity(sensitivity: Number) -> Number:
     values = np.asarray(sensitivity, dtype=float)
     first = float(values.flat[0])
     return first if values.size == 1 or (values == first).all() else values.copy()
-
-
-def _joined_notes(notes: Sequence[Any]) -> FloatArray:
-    """Return notes with an axis of replicates: the first one, or where that is longer than 1 the last."""
-    arrays = [np.asarray(note) for note in notes]
-    if arrays[0].ndim == 0:
-        return arrays[0] if all((each == arrays[0]).all() for each in arrays) else np.stack(arrays)
-    return np.concatenate(arrays, axis=0 if arrays[0].shape[0] == 1 else -1)
-
-
-def _joined_event(events: Sequence[Event]) -> Event:
-    """Return the event of all replicates, which differ in their sensitivities alone."""
-    first = events[0]
-    if first.sensitivity is None:
-        return first
-    return replace(first, sensitivity=_joined_sensitivity(events))
-
-
-def _joined_sensitivity(events: Sequence[Event]) -> Number:
-    """Return the sensitivities of all replicates, each proved by the lemma of its own run, in their order."""
-    stated = [np.ravel(np.asarray(event.sensitivity, dtype=float)) for event in events]
-    return plain_sensitivity(np.concatenate(stated))

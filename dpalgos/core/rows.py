@@ -6,8 +6,7 @@ replicates and weights of people are weights of rows, so queries contain no weig
 
 **Units of privacy.** If the weights of a person's rows sum to at most 1, the person adds a point of the
 convex hull of what one row may add. So the bound for replacing a row is that for replacing a person
-(:mod:`dpalgos.rows.units`). :meth:`Rows.sums_of_units` returns the sum of each person's rows, such as the
-mean of these rows.
+(:mod:`dpalgos.rows.units`). The sums of each person's rows are in :mod:`dpalgos.core.persons`.
 
 **Replicates.** Vectors lie along the last axis. In a batch of R replicates, all arrays that were summed or
 released have a leading axis: (p,) becomes (R, p), or (1, p) if it is the same for all replicates. An
@@ -26,11 +25,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.follow_up import FollowUpOfRows
-from dpalgos.rows.partitions import total_of
-from dpalgos.rows.products import clip_rows_l2, products_of_columns, row_products, sums_by_unit, truncate
+from dpalgos.rows.products import clip_rows_l2, row_products, truncate
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows, total_of
+from dpalgos.rows.symmetric import products_of_columns
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 1 << 15  # rows of a block in memory: its temporary arrays stay small
@@ -292,53 +291,6 @@ class Rows:
     def mean(self, part: Query) -> FloatArray:
         """Return the sum over ``n``."""
         return np.asarray(self.sum(part) / self.n)
-
-    def sums_of_units(self, vectors: Vectors, n_columns: int) -> FloatArray:
-        """Return the sums of factors (n,) times vectors (n, k) over each unit's rows, (units, k)."""
-        units = self.sample.units
-        assert units is not None
-        if units.starts is None:
-            return self._sums_in_any_order(vectors, n_columns)
-        sums, end = np.zeros((len(units.starts) - 1, n_columns)), 0
-        for own in self._sums_in_order(vectors, units.starts):
-            start, end = end, end + len(own)
-            sums[start:end] = own
-        return sums
-
-    def some_sums_of_units(self, vectors: Vectors, n_columns: int) -> Iterator[FloatArray]:
-        """Yield the sums of :meth:`sums_of_units` for some units, (m, k), in the order of units.
-
-        These are the units of a block if rows are sorted by unit, otherwise all.
-        """
-        units = self.sample.units
-        assert units is not None
-        if units.starts is None:
-            return iter([self._sums_in_any_order(vectors, n_columns)])
-        return self._sums_in_order(vectors, units.starts)
-
-    def _sums_in_order(self, vectors: Vectors, starts: IntArray) -> Iterator[FloatArray]:
-        """Yield the sums of the units of each block, (m, k): all rows of a unit are in one block."""
-        for block in self.each():
-            assert isinstance(block.units, np.ndarray)
-            own = starts[block.units[0] : block.units[-1] + 2]
-            yield sums_by_unit(*vectors(block), own - own[0])
-
-    def _sums_in_any_order(self, vectors: Vectors, n_columns: int) -> FloatArray:
-        """Return the sums of all units, (units, k), whose rows may be in several blocks."""
-        units = self.sample.units
-        assert units is not None
-        n_units = int(units.n_units) if self.sample.has_shared_units else len(units.weights)
-        sums = np.zeros((n_units, n_columns))
-        for block in self.each():
-            factors, values = vectors(block)
-            if isinstance(block.units, np.ndarray) and units.codes is not None:
-                first = int(block.units.min())  # of sorted streams, a block has few units
-                some, codes = slice(first, int(block.units.max()) + 1), block.units - first
-                for j in range(n_columns):
-                    sums[some, j] += np.bincount(codes, weights=values[:, j] * factors)
-            else:
-                sums[block.units] += values * factors[:, None]
-        return sums
 
     def zeros(self, *shape: int) -> FloatArray:
         """Return zeros of a shape, with the leading axis of a batch."""

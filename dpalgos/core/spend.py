@@ -6,11 +6,6 @@ made once too often, is refused before noise is drawn. So is a sensitivity that 
 which the estimator declares for the label. Therefore nothing can be released without being accounted for,
 and tests can replay a run.
 
-A threshold is found by a binary search: about a target number of rows exceeds it. A count of rows above a
-public threshold moves by 1 when a row is replaced. Each halving of m candidates is one Gaussian release of a
-count: ⌈log₂ m⌉ of them for any data. The result errs by about the noise of one count. The target should
-exceed that noise.
-
 Arrays have a leading axis of replicates in a batch (:mod:`dpalgos.core.rows`). Mechanisms with a sampler of
 their own have replicates along the last axis, also if there is only one.
 """
@@ -22,26 +17,23 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Relation, SampledGaussian, Selection, Sketch
+from dpalgos.accounting.events import Event, Gaussian, Relation
+from dpalgos.accounting.other_events import Laplace, SampledGaussian, Selection
 from dpalgos.core.plans import Plan, quantity
 from dpalgos.core.record import Noisy, Record, plain_sensitivity
+from dpalgos.core.replicates import join_records
 from dpalgos.errors import BrokenEstimator
 from dpalgos.interval import Interval
-from dpalgos.mechanisms.sensitivity import Bounded, Lemmas, count
+from dpalgos.mechanisms.sensitivity import Bounded, Lemmas
 from dpalgos.mechanisms.top_k import gumbel_top_k, peeling
 from dpalgos.release.checks import is_number
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.products import from_upper_triangles, svec_layout
+from dpalgos.rows.symmetric import from_upper_triangles, svec_layout
 from dpalgos.typing import BoolArray, FloatArray, IntArray, Number
 
 A = TypeVar("A", bound=np.ndarray)  # an array of numbers, or of indices
 E = TypeVar("E", bound=Event)
 _ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 64.0])  # at which costs are compared
-
-
-def counts_needed(n_candidates: int) -> int:
-    """Return how many counts a search releases."""
-    return max(1, int(np.ceil(np.log2(n_candidates))))
 
 
 class Spend:
@@ -86,29 +78,6 @@ class Spend:
         self._last: tuple[Event, str, float, Event] | None = None
         return self
 
-    def replan(self, plan: Plan) -> None:
-        """Spend another plan from now on, which may depend on what was released before.
-
-        All noise is Gaussian in both plans. The new one has the releases made so far with the same noise, and
-        costs no more μ², the sum of 1/z² over all releases of noise multipliers z. Therefore the whole run is
-        as private as the first plan, whatever was released: fully adaptive composition needs no more.
-
-        References: Feldman & Zrnic (2021), Individual privacy accounting via a Rényi filter. Smith & Thakurta
-        (2022), Fully adaptive composition for Gaussian differential privacy.
-        """
-        cost, allowed = _squared_mu(plan), _squared_mu(self.plan)
-        if cost > allowed * (1 + 1e-9):
-            raise RuntimeError(f"the new plan costs {cost:g} of μ², the first one {allowed:g}")
-        for label, n_made in self._made.items():
-            old, new = self.slot(label, Gaussian), plan.get(label)
-            if (
-                not isinstance(new, Gaussian)
-                or new.times < n_made
-                or not np.isclose(new.noise_multiplier, old.noise_multiplier, rtol=1e-9)
-            ):
-                raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")
-        self.plan = plan
-
     def multiplier(self, label: str) -> float:
         """Return the noise standard deviation of a Gaussian slot over the sensitivity."""
         return self.slot(label, Gaussian).noise_multiplier
@@ -150,31 +119,13 @@ class Spend:
     def symmetric(self, label: str, query: Bounded, *, form: str = "") -> Noisy:
         """Release symmetric matrices (…, p, p) whose Frobenius norm moves by the sensitivity.
 
-        The upper triangles are released. svec is an isometry (:mod:`dpalgos.rows.products`): the noise
+        The upper triangles are released. svec is an isometry (:mod:`dpalgos.rows.symmetric`): the noise
         has standard deviation ``std`` on the diagonal and ``std`` / √2 off it.
         """
         p = _require_bounded(label, query).value.shape[-1]
         first, second, scale = svec_layout(p)
         released = self(label, query._replace(value=query.value[..., first, second] * scale), form=form)
         return Noisy(from_upper_triangles(released.value / scale, p), released.std)
-
-    def search(self, label: str, n_rows_above: FloatArray, target: Number) -> IntArray:
-        """Release for p searches the first of m candidates that at most about ``target`` rows exceed, (…, p).
-
-        ``n_rows_above`` (…, p, m) has the number of rows above each of m ascending candidates.
-        """
-        n_searches, m = n_rows_above.shape[-2:]
-        flat, shape = n_rows_above.reshape(-1, m), n_rows_above.shape[:-1]
-        query = count.of(flat, n_searches)
-        searches, low = np.arange(len(flat)), np.zeros(len(flat), dtype=int)
-        high = low + (m - 1)
-        for _ in range(counts_needed(m)):
-            middle = (low + high) >> 1
-            above = flat[searches, middle].reshape(shape)
-            too_many = (self(label, query._replace(value=above)).value > target).ravel()
-            low = np.where(too_many, middle + 1, low)  # past a found one, whose middle stays the same
-            high = np.where(too_many, high, middle)
-        return np.asarray(high.reshape(shape))
 
     def choose(self, label: str, scores: Bounded) -> IntArray:
         """Release the places of the largest scores (…, d), or magnitudes of scores, in order, (…, k)."""
@@ -272,27 +223,6 @@ class Spend:
         std = slot.noise_multiplier * np.asarray(sensitivity)
         return self._publish(value, lambda: value + std * self.noise.normal(len(value)))
 
-    def sketch(
-        self, label: str, gram: FloatArray, row_bound_squared: float, *, added: FloatArray
-    ) -> FloatArray:
-        """Release draws of N(0, A'A + added · I), (…, n_rows, p), for ``gram`` A'A, (…, p, p).
-
-        ``added``, () or (R,), is the noise of the sketch. The smallest eigenvalue of that matrix is at least
-        the slot's ridge times ``row_bound_squared``.
-        """
-        slot, p = self.slot(label, Sketch), gram.shape[-1]
-        every = gram if self.is_batch else gram[None]
-        every = np.broadcast_to(every, (self.noise.n_replicates, p, p))
-        ridge = 0.0 if self.noise.silent else np.reshape(added, (-1, 1, 1))
-        covariance = every + ridge * np.eye(p)
-
-        def rows() -> FloatArray:
-            normals = np.moveaxis(self.noise.projection(slot.n_rows, p), -1, 0)
-            return np.asarray(normals @ np.swapaxes(np.linalg.cholesky(covariance), -1, -2))
-
-        drawn = self.release(label, covariance, rows, sensitivity=row_bound_squared)
-        return drawn if self.is_batch else drawn[0]
-
     def charge(self, label: str) -> None:
         """Record a planned event that releases nothing, such as a probability of failure."""
         self._charge(self._take(label), quantity(label))
@@ -327,7 +257,7 @@ class Spend:
 
     def join(self, parts: Sequence["Spend"]) -> None:
         """Add the records of all replicates."""
-        self.record.join([part.record for part in parts])
+        join_records(self.record, [part.record for part in parts])
 
     def _take(self, label: str, query: Bounded | None = None, form: str = "") -> Event:
         """Count a release, or refuse one that the plan does not have or whose lemma is another one."""
@@ -419,16 +349,6 @@ def _require_bounded(label: str, query: object) -> Bounded:
             "the value of a lemma, such as ball_mean.of(value, bound, rows.n)"
         )
     return query
-
-
-def _squared_mu(plan: Plan) -> float:
-    """Return μ² of a plan of Gaussian releases; others are refused."""
-    total = 0.0
-    for label, slot in plan.items():
-        if type(slot) is not Gaussian:
-            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as Gaussian")
-        total += slot.times / slot.noise_multiplier**2
-    return total
 
 
 def is_within(event: Event, planned: Event) -> bool:

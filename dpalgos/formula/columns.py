@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,15 @@ import scipy
 
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import read_formula
-from dpalgos.release.checks import (
+from dpalgos.release.checks import LARGEST_BOUND, SMALLEST_BOUND, check_positive, is_number, unmasked
+from dpalgos.spelling import (
     as_levels,
+    as_spelled,
     check_by_column,
     check_levels,
-    check_positive,
-    is_number,
-    unit_of_bounds,
-    unmasked,
+    check_look_different,
+    composed,
 )
-from dpalgos.spelling import as_spelled, check_look_different, composed
 from dpalgos.typing import FloatArray
 
 OF_ENDS = 4  # quasi-random rows per row whose numbers are at a bound
@@ -317,3 +317,29 @@ def _numbers_of(name: str, values: Any, column: NumberColumn) -> FloatArray:
             f"missing values by a public constant, e.g. impute={{{name!r}: {column.unit[0]:g}}}"
         )
     return numbers
+
+
+def unit_of_bounds(
+    lower: float, upper: float, center: float | None = None, scale: float | None = None
+) -> tuple[float, float]:
+    """Return center and scale, by default the middle and a quarter of the width.
+
+    Values then lie within ±2 units, most of them within ±1. Numbers so far from 1 that products of them
+    vanish or overflow are refused; bounds may be infinite.
+    """
+    lower, upper = float(lower), float(upper)  # NumPy's would warn of an overflow
+    is_far = any(LARGEST_BOUND < abs(each) < inf for each in (lower, upper))
+    unit = (lower + upper) / 2 if center is None else center, (upper - lower) / 4 if scale is None else scale
+    if is_far or (lower < upper and unit[1] < SMALLEST_BOUND) or LARGEST_BOUND < unit[1] < inf:
+        raise InputError(
+            f"bounds must lie within ±{LARGEST_BOUND:g}, and a unit between {SMALLEST_BOUND:g} and "
+            f"{LARGEST_BOUND:g}, got {lower:g} and {upper:g} with unit {unit[1]:g}; change the unit of "
+            "the data"
+        )
+    return unit
+
+
+def check_left_out(options: Collection[str], *names: str) -> None:
+    """Refuse keywords of an estimator that a function sets by itself."""
+    if extra_names := [name for name in names if name in options]:
+        raise InputError(f"{extra_names[0]} must be left out here: it follows from the other arguments")

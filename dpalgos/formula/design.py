@@ -35,9 +35,10 @@ from dpalgos.formula.columns import (
     NumberColumn,
     declared_of,
     plain_columns,
+    unit_of_bounds,
 )
 from dpalgos.models.families import Family
-from dpalgos.release.checks import LARGEST_VALUE, unit_of_bounds
+from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.rows.products import row_products
 from dpalgos.typing import FloatArray
 

@@ -12,14 +12,15 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.api import estimate
+from dpalgos.cautions import warn_of_hidden
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
-from dpalgos.core.record import warn_of_hidden
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import SURVIVAL, call_of, read_formula
 from dpalgos.formula.code import INTERCEPT
 from dpalgos.formula.columns import (
     DECLARATIONS,
     NumberColumn,
+    check_left_out,
     clipped,
     column_of,
     declared_columns,
@@ -29,18 +30,14 @@ from dpalgos.formula.columns import (
 )
 from dpalgos.formula.design import FormulaDesign, design_of, level_grid
 from dpalgos.formula.nested import submodel_by_formula, submodel_by_terms
+from dpalgos.formula.person_rows import marked_rows
 from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.interval import Interval, warn_of_none
 from dpalgos.models.families import get_family
-from dpalgos.release.checks import (
-    check_left_out,
-    check_positive,
-    check_probability,
-    unmasked,
-)
+from dpalgos.release.checks import check_positive, check_probability, unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
-from dpalgos.rows.sample import Sample, marked_rows
+from dpalgos.rows.sample import Sample
 from dpalgos.rows.units import user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 

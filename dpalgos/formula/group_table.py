@@ -206,7 +206,7 @@ class SurvivalCells(GroupNumbers):
         parts = [f"parts of {period} at risk" for period in periods]
         parts += [f"half of those at the end of {period}" for period in periods]
         cells = [f"in {period}" for period in (*periods, f"after {self.survival.periods[-1]:g}")]
-        of_group = [f"{what} {each}" for what in ("events", "censored") for each in (*cells, *parts)]
+        of_group = [f"{ending} {each}" for ending in ("events", "censored") for each in (*cells, *parts)]
         return tuple(f"~ {group}, {name}" for group in self.groups for name in of_group)
 
     @property

@@ -18,7 +18,6 @@ from dpalgos.formula.columns import OF_ENDS, public_rows
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.formula.survival_time import SurvivalTime
 from dpalgos.rows.follow_up import FollowUpOfRows
-from dpalgos.rows.sample import marked_rows
 from dpalgos.survival.periods import FollowedRows
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -127,3 +126,8 @@ def _parts(codes: IntArray, size: int) -> Iterator[slice]:
         end = int(np.searchsorted(codes, codes[end - 1], side="right"))
         yield slice(start, end)
         start = end
+
+
+def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:
+    """Return marks of all cells of rows (n,) that have a clipped number, without a copy for each column."""
+    return np.broadcast_to(is_clipped.astype(np.int8)[:, None], (len(is_clipped), n_columns))

@@ -25,7 +25,7 @@ from dpalgos.coefficients import BASELINE
 from dpalgos.errors import InputError, shown
 from dpalgos.formula.allowed import SURVIVAL, Reading, call_of
 from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, how_to_declare
-from dpalgos.release.checks import as_levels
+from dpalgos.spelling import as_levels
 from dpalgos.survival.periods import (
     FollowedRows,
     cell_rows,

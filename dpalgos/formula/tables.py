@@ -23,12 +23,12 @@ from dpalgos.formula.columns import (
 from dpalgos.formula.fit import ROW_OF_PERSON
 from dpalgos.formula.group_table import GroupNumbers, group_numbers, noise_std_of
 from dpalgos.formula.time_to_event import declared_times
-from dpalgos.release.checks import check_by_column, check_positive, check_probability
+from dpalgos.release.checks import check_positive, check_probability
 from dpalgos.release.noise_source import generator_of
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows
 from dpalgos.rows.units import count_users
-from dpalgos.spelling import as_spelled
+from dpalgos.spelling import as_spelled, check_by_column
 from dpalgos.survival.curves import SurvivalCurves
 from dpalgos.typing import FloatArray
 

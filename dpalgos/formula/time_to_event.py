@@ -22,6 +22,7 @@ from dpalgos.formula.columns import (
     CategoryColumn,
     Declared,
     NumberColumn,
+    check_left_out,
     checked_periods,
     column_of,
     declared_columns,
@@ -31,8 +32,9 @@ from dpalgos.formula.design import design_of
 from dpalgos.formula.fit import OF_DESIGN, FormulaResult, fit_design
 from dpalgos.formula.survival_time import BASELINE_TERMS, FIRST_EVENT, SurvivalTime, size_of
 from dpalgos.interval import normal_quantile
-from dpalgos.release.checks import check_by_column, check_left_out, check_positive
+from dpalgos.release.checks import check_positive
 from dpalgos.rows.units import count_users
+from dpalgos.spelling import check_by_column
 from dpalgos.typing import FloatArray
 
 _FEWEST_PERIODS, _MOST_OF_HAZARD = 3, 0.5  # of a caution about periods

@@ -58,8 +58,7 @@ from dpalgos.local.rounds import (
 )
 from dpalgos.mechanisms.sensitivity import Lemmas
 from dpalgos.models.newton_steps import hard_threshold
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.products import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 

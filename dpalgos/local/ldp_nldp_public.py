@@ -44,8 +44,7 @@ from dpalgos.local.noisy_moments import MomentEstimator, MomentNoise, NoisyMomen
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import People, ReportPart, report_plan
 from dpalgos.mechanisms.sensitivity import Lemmas
-from dpalgos.params import checked
-from dpalgos.rows.blocks import check_public_columns, check_public_rows
+from dpalgos.params import check_public_columns, check_public_rows, checked
 from dpalgos.typing import FloatArray
 
 PRODUCTS = "xy"

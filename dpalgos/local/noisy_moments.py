@@ -49,9 +49,9 @@ from dpalgos.intervals.half_widths import interval_by_variance
 from dpalgos.intervals.regression import RESOLVED
 from dpalgos.local.rounds import LocalEstimator, check_printed, mechanism_choice
 from dpalgos.models.newton_steps import hard_threshold
-from dpalgos.params import choice, count
-from dpalgos.release.checks import check_how_many
-from dpalgos.rows.products import truncate, unsvec
+from dpalgos.params import check_how_many, choice, count
+from dpalgos.rows.products import truncate
+from dpalgos.rows.symmetric import unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 
@@ -177,8 +177,8 @@ def _interval(
     interval = interval_by_variance(
         level, variance=variance, variance_std=0.0, sampling=bound, biases=biases, flags={HIDDEN: hidden}
     )
-    what = "rows and responses" if beyond is None else "responses"
-    return replace(interval, about=f"intervals are for {what} within the declared bounds")
+    values = "rows and responses" if beyond is None else "responses"
+    return replace(interval, about=f"intervals are for {values} within the declared bounds")
 
 
 def score_variance_bound(

@@ -28,7 +28,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Event, Gaussian, RandomReport
+from dpalgos.accounting.events import Event, Gaussian
+from dpalgos.accounting.other_events import RandomReport
 from dpalgos.mechanisms.sensitivity import ball_mean, lemma, outer_product
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray

@@ -8,14 +8,12 @@ Releases of an estimator, declared once, with their lemmas: the source of catalo
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, Protocol, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.typing import FloatArray, Number
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -86,7 +84,8 @@ class Release:
         :mod:`dpalgos.mechanisms.sensitivity`, or is named ``…_sensitivity``.
     witness : callable or None
         ``(params, d) -> (X, y, X', y')``: neighboring datasets that attain the sensitivity. It is the
-        executable half of the privacy argument. If it is None, one of :func:`shared_pairs` attains it.
+        executable half of the privacy argument. If it is None, one of
+        :func:`dpalgos.mechanisms.witnesses.shared_pairs` attains it.
     """
 
     label: str
@@ -97,66 +96,6 @@ class Release:
     def sensitivity(self) -> str:
         """The sensitivity as a formula."""
         return self.lemma.formula
-
-
-def witnesses_of(releases: Sequence[Release], params: Any, d: int, n_people: int = 1) -> dict[str, Neighbors]:
-    """Return neighbors that attain the sensitivities, by description: hand-made ones, and shared ones.
-
-    A person has as many rows as count. With several people of one row each, the last one is replaced.
-    """
-    witnesses = shared_pairs(d)
-    for one in releases:
-        if one.witness:
-            witnesses[f"witness of {one.label!r}"] = one.witness(params, d)
-    single = {label for label, (X, _, other_X, _) in witnesses.items() if len(X) == len(other_X) == 1}
-    if n_people > 1:
-        return {label: _among(n_people, pair) for label, pair in witnesses.items() if label in single}
-    n_rows = getattr(params, "max_rows", None) or 1
-    return {label: _repeated(pair, n_rows) if label in single else pair for label, pair in witnesses.items()}
-
-
-def _repeated(neighbors: Neighbors, n_rows: int) -> Neighbors:
-    """Return neighbors of one row each with that row several times."""
-    X, y, other_X, other_y = (np.repeat(part, n_rows, axis=0) for part in neighbors)
-    return X, y, other_X, other_y
-
-
-def _among(n_people: int, neighbors: Neighbors) -> Neighbors:
-    """Return several equal people, and the same with the last one replaced."""
-    X, y, other_X, other_y = neighbors
-    rows, responses = np.repeat(X, n_people, axis=0), np.repeat(y, n_people)
-    return rows, responses, np.vstack([rows[1:], other_X]), np.append(responses[1:], other_y)
-
-
-def pair(row: ArrayLike, other: ArrayLike, y: float = 0.0, other_y: float | None = None) -> Neighbors:
-    """Return neighboring datasets of one row (d,) or several rows (n, d) each, with constant responses."""
-    rows, others = np.atleast_2d(row), np.atleast_2d(other)
-    return rows, np.full(len(rows), y), others, np.full(len(others), y if other_y is None else other_y)
-
-
-_FAR, _FAR_RESPONSE = 1e9, 1e15
-
-
-def shared_pairs(d: int) -> dict[str, Neighbors]:
-    """Return pairs that attain most sensitivities: rows and responses far outside of every bound."""
-    row, axes = np.full(d, _FAR), _FAR * np.eye(d)
-    farthest = np.array([*np.full(d - 1, 1e20), _FAR_RESPONSE])
-    narrow = np.array([*np.ones(d - 1), 1e-6])
-    lost_axis, responses = np.vstack([axes[:-1], axes[:1]]), np.full(d, _FAR_RESPONSE)
-    opposite = np.append(responses[:-1], -_FAR_RESPONSE)
-    zeros = np.zeros((2, d))
-    return {
-        "far rows, opposite rows": pair(row, -row, -_FAR_RESPONSE),
-        "far rows, opposite rows in a half-space": pair(row - axes[0], 2 * axes[0] - row, -_FAR_RESPONSE),
-        "far rows, opposite responses": pair(axes[0], axes[0], _FAR_RESPONSE, -_FAR_RESPONSE),
-        "far rows along two axes": pair(axes[0], axes[-1] * (d > 1), 1e12, 0.0),
-        "far rows along two later axes": pair(axes[1 % d], axes[-1] * (d > 2), 1e12, 0.0),
-        "far row against zeros": pair(row, 0 * row, _FAR_RESPONSE, -_FAR_RESPONSE),
-        "far row against a narrow one": pair(farthest, narrow, _FAR_RESPONSE, -_FAR_RESPONSE),
-        "far rows, one axis lost": (axes, responses, lost_axis, opposite),
-        "one far row next to zeros": pair(zeros, np.vstack([zeros[:1], row])),
-        "largest row against zeros": pair(np.full(d, LARGEST_VALUE), 0 * row, LARGEST_VALUE, 0.0),
-    }
 
 
 @lemma("2r/n")
@@ -219,38 +158,6 @@ def outer_product_sum(radius: Number) -> FloatArray:
     return outer_product(radius, 1)
 
 
-@lemma("2/n")
-def residual_sensitivity(n_rows: Number) -> FloatArray:
-    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
-
-    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
-    at most 4, attained by t = 1 and s = −1.
-    """
-    return np.asarray(np.divide(2, n_rows))
-
-
-@lemma("√5/n")
-def people_residual_sensitivity(n_rows: Number) -> FloatArray:
-    """Return √5/n: (t, t², q) with q in [0, 1]: 4 by the first two, 1 by the last; both are attained."""
-    return np.asarray(np.divide(np.sqrt(5), n_rows))
-
-
-@lemma("√3/n")
-def life_table_sensitivity(n_rows: Number) -> FloatArray:
-    """Return √3/n: nonnegative vectors of norm 1 at most, and vectors in [0, 1/√K]^K, next to each other.
-
-    The former are at most √2 apart, as their product is not negative. The latter are at most 1 apart. Both
-    are attained: events in two periods, and a time at risk in all periods or in none.
-    """
-    return np.asarray(np.divide(np.sqrt(3), n_rows))
-
-
-@lemma("√2 L/n")
-def curvature_sensitivity(threshold: Number, n_rows: Number) -> FloatArray:
-    """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""
-    return np.asarray(np.sqrt(2) * np.divide(threshold, n_rows))
-
-
 @lemma("w/n")
 def interval(width: Number, n_rows: Number) -> FloatArray:
     """Return w/n, for numbers in an interval of width w: one end against the other.
@@ -269,26 +176,3 @@ def box(widths: FloatArray, n_rows: Number) -> FloatArray:
     """
     moves: FloatArray = np.divide(np.linalg.norm(widths, axis=0), n_rows)
     return moves
-
-
-@lemma("∞")
-def unbounded_sensitivity() -> FloatArray:
-    """Return ∞, for a release without clipping: no noise makes it private."""
-    return np.asarray(np.inf)
-
-
-@lemma("0, except with the charged probability")
-def failure_sensitivity() -> FloatArray:
-    """Return 0, of a failure probability: it is charged to δ, and nothing is released."""
-    return np.zeros(())
-
-
-@lemma("B²")
-def eigenvalue_sensitivity(row_bound: float) -> FloatArray:
-    """Return the sensitivity B² of the smallest eigenvalue of X'X under replacing one row.
-
-    Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up.
-    The only row along an axis against one along another attains it. The loss of a sketch depends on a row
-    through the same B² over its ridge.
-    """
-    return np.asarray(row_bound**2)

@@ -48,11 +48,13 @@ Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.2; Cost of privacy in genera
 Algorithm 3 (NoisyHT), Lemma 4. Dwork, Su & Zhang (2021), Differentially private false discovery rate control.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.mechanisms.sensitivity import lemma
-from dpalgos.release.noise_source import Noise
+from dpalgos.release.noise_source import N_SAMPLERS, Noise, Sampler, integer_vectors
 from dpalgos.typing import FloatArray, IntArray
 
 _GROUP_ELEMENTS = 40_000
@@ -144,3 +146,16 @@ def peeling(noise: Noise, values: FloatArray, *, scale: FloatArray, k: int, by_m
         selected[:] = noisy.argmax(axis=1)
         left[np.arange(n_replicates), selected] = -np.inf
     return support
+
+
+@lru_cache(maxsize=N_SAMPLERS)
+def top_k_sampler(scale: float, k: int) -> Sampler:
+    """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
+    from opendp.measurements import make_noisy_top_k
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+
+    space = integer_vectors(), linf_distance(T="i64")
+    measure = zero_concentrated_divergence()
+    sampler: Sampler = make_noisy_top_k(*space, measure, k=k, scale=scale)
+    return sampler

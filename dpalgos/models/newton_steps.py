@@ -25,8 +25,8 @@ def prune_noise(values: FloatArray, noise_std: float | FloatArray) -> FloatArray
 
 def shrinkage_choice() -> Any:
     """Declare the keyword ``shrinkage``."""
-    what = "'james_stein' (with the known noise level) or None"
-    return choice(what, ("james_stein", None), default=None)
+    doc = "'james_stein' (with the known noise level) or None"
+    return choice(doc, ("james_stein", None), default=None)
 
 
 def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> FloatArray:

@@ -34,8 +34,7 @@ from dpalgos.models.families import Family, get_family
 from dpalgos.models.newton_steps import hard_threshold
 from dpalgos.models.risk import Risk, wide_gradient
 from dpalgos.nonprivate.glm import LikelihoodEstimator
-from dpalgos.params import count, positive
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count, positive
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray

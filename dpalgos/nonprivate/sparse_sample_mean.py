@@ -12,8 +12,7 @@ from dpalgos.core.estimator import PublicEstimator
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend
 from dpalgos.models.newton_steps import hard_threshold
-from dpalgos.params import count
-from dpalgos.release.checks import check_how_many
+from dpalgos.params import check_how_many, count
 from dpalgos.rows.products import truncate
 from dpalgos.typing import FloatArray
 

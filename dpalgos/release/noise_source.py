@@ -1,17 +1,24 @@
-"""Sources of randomness with replicates as a trailing axis.
+"""Sources of randomness: seeded ones with replicates as a trailing axis, and samplers of whole numbers.
 
 Replicate r draws from its own generator only. Therefore a batch of R replicates equals R single runs.
 Seeded generators are for research: they are not cryptographic, and their noise is not floating-point-safe.
+
+Whole numbers of Laplace's law and in a cube are drawn by OpenDP and from the operating system, for releases.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from secrets import randbelow
+from typing import Any
 
 import numpy as np
 
 from dpalgos.errors import InputError, shown
 from dpalgos.typing import BoolArray, FloatArray
 
+Sampler = Callable[[list[int]], list[int]]
+N_SAMPLERS = 256  # kept by their scales, which are public: making one takes longer than drawing from it
 _BLOCK = 128
 _LEAST_UNIFORM = 2.0**-53
 _SEED_BITS = 96  # a number of 128 random bits is shorter once in 2³² times
@@ -181,3 +188,48 @@ class NoNoise(Noise):
     def select(self, replicates: slice) -> "NoNoise":
         """Return the silent source for some of the replicates."""
         return NoNoise(self._rngs[replicates])
+
+
+def integer_vectors() -> Any:
+    """Return OpenDP's domain of vectors of whole numbers."""
+    from opendp.domains import atom_domain, vector_domain
+
+    return vector_domain(atom_domain(T="i64"))
+
+
+@lru_cache(maxsize=N_SAMPLERS)
+def laplace_sampler(scale: float) -> Sampler:
+    """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+
+    space = integer_vectors(), l1_distance(T="i64")
+    sampler: Sampler = make_laplace(*space, scale=scale)
+    return sampler
+
+
+def box_sampler(scale: float, size: int) -> Sampler:
+    """Return a mechanism on integer vectors whose noise has probability ∝ e^(−‖z‖∞ / scale), exactly.
+
+    z is uniform in the cube {−t, …, t}^k, where t has probability ∝ (2t + 1)^k e^(−t / scale). A value z is
+    in all cubes with t ≥ ‖z‖∞. Their terms e^(−t / scale) sum to its probability, up to a constant. To draw
+    t, sum k + 1 geometric variables: the sum has probability ∝ (t + 1) … (t + k) e^(−t / scale). It is kept
+    with probability Π (2t + 1) / (2t + 2j), j = 1 … k. A geometric variable is discrete Laplace noise that is
+    not negative.
+    """
+    noise_on_zeros = laplace_sampler(scale)
+
+    def half_width() -> int:
+        while True:
+            geometric: list[int] = []
+            while len(geometric) <= size:
+                geometric += [entry for entry in noise_on_zeros([0] * size) if entry >= 0]
+            t = sum(geometric[: size + 1])
+            if all(randbelow(2 * t + 2 * j) <= 2 * t for j in range(1, size + 1)):
+                return t
+
+    def add_noise(index: list[int]) -> list[int]:
+        t = half_width()
+        return [entry + randbelow(2 * t + 1) - t for entry in index]
+
+    return add_noise

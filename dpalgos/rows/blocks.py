@@ -16,12 +16,12 @@ get double precision, block by block.
 In double precision a block adds less than 10⁻⁹ to that, which is neglected. The error of sums of K blocks is
 neglected, too: their additions have an error of at most K u n b c. In the worst case it is 10⁻⁵ of Δ, up to
 about 10⁷ rows in blocks of 4096. In fact the error grows with the root of K instead of K. More rows go in
-partitions (:mod:`dpalgos.rows.partitions`).
+partitions (:mod:`dpalgos.rows.streams`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,9 +33,6 @@ _ROWS_PER_BLOCK = 256
 # Elements of a block of double precision, where rows are short.
 _BLOCK_ELEMENTS = 1 << 16
 
-Blocks = Callable[[], Iterable[object]]
-# Which rows, the rows, and their responses if they come along.
-Piece = tuple[slice, FloatArray, FloatArray | None]
 A = TypeVar("A", FloatArray, BoolArray)
 
 
@@ -101,7 +98,7 @@ class HeldRows(Stored):
     def __init__(self, values: object) -> None:
         self._array = unchanging(float_array("X", values, n_dimensions=2))
         self.shape, self.dtype = self._array.shape, self._array.dtype
-        _check_shape(self.shape)
+        check_shape(self.shape)
         self.largest = largest_magnitude("X", (block for _, block in self.blocks()))
         self._by_column: dict[int, FloatArray] = {}  # blocks (d, m) by their first row
 
@@ -130,144 +127,6 @@ class HeldRows(Stored):
         return self._array
 
 
-class StreamRefused(InputError):
-    """An estimator needs its rows in memory, and they are streamed."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "X must be an array in memory for this estimator, got a stream of blocks; "
-            "only estimators that pass over the rows take one"
-        )
-
-
-class StreamedRows(Stored):
-    """Rows that every pass reads again and that are never held in memory.
-
-    Parameters
-    ----------
-    read : callable
-        Returns an iterable of blocks of rows, or of pairs of a block and the responses (m,) of its rows. It
-        has all rows in order, the same in every pass. A block is an (m, d) array, any m, or a mapping from
-        names to columns (m,).
-    n_rows : int, optional
-        Number of rows. If it is given, there is no extra pass that counts and checks the rows. Values are
-        checked in every pass, and a pass ends before anything is released from it.
-    """
-
-    streamed = True
-    _names: list[Any] | None = None  # of the first block's columns
-
-    def __init__(self, read: Blocks, n_rows: int | None = None) -> None:
-        self._read = read
-        self.shape, self.largest, self.responds = (0, 0), np.inf, False
-        n, largest = 0, 0.0
-        dtypes: set[np.dtype[np.floating]] = set()
-        for values, responses in self._parted_blocks():
-            if not dtypes:
-                self.shape, self.responds = (0, values.shape[1]), responses is not None
-            dtypes.add(values.dtype)
-            if n_rows is not None:
-                break
-            self._check_parts(values, responses)
-            largest = max(largest, largest_magnitude("X", [values]))
-            n += len(values)
-        else:
-            self.largest = largest
-        self.shape = (n if n_rows is None else n_rows, self.shape[1])
-        _check_shape(self.shape)
-        self.dtype = max(dtypes, key=lambda dtype: dtype.itemsize)
-
-    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        return ((rows, block) for rows, block, _ in self.pieces())
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the rows and their responses."""
-        start, size = 0, min(self.block_size, len(self))
-        X, y = np.empty((0, self.shape[1]), self.dtype), np.empty(0)
-        for values, responses in self._checked_blocks():
-            X = np.concatenate([X, values]) if len(X) else values.astype(self.dtype, copy=False)
-            if responses is not None:
-                y = np.concatenate([y, responses])
-            while len(X) >= size:
-                yield slice(start, start + size), X[:size], y[:size] if self.responds else None
-                X, y, start = X[size:], y[size:], start + size
-        if len(X):
-            yield slice(start, start + len(X)), X, y if self.responds else None
-
-    def _parted_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
-        """Yield rows and responses; refuse a block whose columns have other names than the first one's."""
-        pieces = self._read()
-        if not np.iterable(pieces):
-            raise InputError(f"X must return an iterable of blocks, got {type(pieces).__name__}")
-        for piece in pieces:
-            rows: Any = piece[0] if isinstance(piece, tuple) else piece
-            names = list(rows if isinstance(rows, Mapping) else getattr(rows, "columns", ()))
-            self._names = names if self._names is None else self._names
-            if names != self._names:
-                raise InputError("X must have the same columns in every block, in one order, got others")
-            yield _parted(piece)
-
-    def _checked_blocks(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
-        """Yield what the stream gives, checked; refuse more or fewer rows."""
-        n = 0
-        for values, responses in self._parted_blocks():
-            self._check_parts(values, responses)
-            if values.dtype.itemsize > self.dtype.itemsize:
-                raise InputError(  # or a large value would become infinite after it was checked
-                    "X must have one precision in every block, got single first and then double; convert "
-                    "all blocks to float64"
-                )
-            self._check_values(values)
-            n += len(values)
-            yield values, responses
-        if n != len(self):
-            raise InputError(f"X must give the same rows in every pass, got {len(self)} and then {n}")
-
-    def _check_parts(self, values: FloatArray, responses: FloatArray | None) -> None:
-        """Refuse other columns than before, and responses that come only sometimes or are not finite."""
-        if values.shape[1] != self.shape[1]:
-            widths = sorted({self.shape[1], values.shape[1]})
-            raise InputError(f"X must have the same columns in every block, got {widths} columns")
-        if (responses is not None) != self.responds:
-            raise InputError("X must bring responses with every block or with none, got some of each")
-        if responses is not None:
-            _check_magnitudes("y", responses)
-
-    def _check_values(self, values: FloatArray) -> None:
-        """Refuse entries that are not finite, or that would escape decisions of the first pass."""
-        if self.largest == np.inf:
-            _check_magnitudes("X", values)
-        elif largest_magnitude("X", [values]) > self.largest:
-            raise InputError(
-                "X must give the same rows in every pass, got a larger value than in the first one; "
-                "return the same blocks whenever it is called"
-            )
-
-    def array(self) -> FloatArray:
-        raise StreamRefused
-
-
-def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:
-    """Return a block of a stream as rows and, if they come along, responses."""
-    rows, responses = piece if isinstance(piece, tuple) else (piece, None)
-    if isinstance(rows, Mapping):
-        columns = [float_array("X", column, n_dimensions=1) for column in rows.values()]
-        lengths = sorted({len(column) for column in columns})
-        if len(lengths) > 1:
-            raise InputError(f"X must have columns of one length in every block, got {lengths} rows")
-        values = np.stack(columns).T if columns else np.empty((0, 0))  # column by column: least time
-    else:
-        values = float_array("X", rows, n_dimensions=2)
-    if not isinstance(piece, tuple):
-        return values, None
-    responses = float_array("y", responses, n_dimensions=1)
-    if len(values) != len(responses):
-        raise InputError(
-            f"y must have one entry per row of X, got {len(responses)} entries for {len(values)} rows"
-        )
-    return values, responses
-
-
 def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
     """Return numbers as a contiguous array, float32 where they are, else float64."""
     unmasked(name, values)
@@ -294,20 +153,6 @@ def unchanging(array: A) -> A:
     return array
 
 
-def _check_magnitudes(name: str, values: FloatArray) -> None:
-    """Refuse what is not finite or too large.
-
-    The sum of all squares, a single product, bounds every square, and is not finite if any value is not. Only
-    where it is too large, as it may be in single precision by overflow, are all values looked at. A warning
-    of overflow would tell that one row is large.
-    """
-    flat = values.ravel(order="K")
-    with np.errstate(over="ignore"):
-        small = float(np.dot(flat, flat)) <= LARGEST_VALUE**2
-    if not small:
-        largest_magnitude(name, [values])
-
-
 def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:
     """Return the largest magnitude in some blocks, or refuse what is not finite or too large."""
     largest = 0.0
@@ -324,7 +169,8 @@ def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:
     return largest
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Refuse rows without a row or without a column."""
     if 0 in shape:
         raise InputError(f"X must have at least one row and one column, got shape {shape}")
 
@@ -352,21 +198,3 @@ def checked_mask(row_mask: object, n: int, n_replicates: int) -> BoolArray:
         return unchanging(mask)
     by_replicate.flags.writeable = False
     return by_replicate
-
-
-def check_public_rows(name: str, value: Any) -> FloatArray:
-    """Return public rows (m, d), or refuse what is none."""
-    rows = float_array(name, value, n_dimensions=2).astype(float)
-    if len(rows) == 0:
-        raise InputError(f"{name} must have at least one row, got none; leave it out")
-    largest_magnitude(name, [rows])
-    return rows
-
-
-def check_public_columns(rows: FloatArray | None, n_features: int) -> FloatArray:
-    """Return public rows, or refuse those that are missing or have other columns than X."""
-    if rows is None:
-        raise InputError("public_X must be given, got none; pass public rows with the columns of X")
-    if rows.shape[1] != n_features:
-        raise InputError(f"public_X must have the columns of X, {n_features}, got {rows.shape[1]}")
-    return rows

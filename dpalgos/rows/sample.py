@@ -12,10 +12,10 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import HeldRows, Stored, StreamedRows, checked_mask, finite_vector
+from dpalgos.rows.blocks import HeldRows, Stored, checked_mask, finite_vector
 from dpalgos.rows.follow_up import FollowUpOfRows
-from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.products import sums_by_unit
+from dpalgos.rows.streams import PartitionedRows, StreamedRows
 from dpalgos.rows.units import PrivacyUnits, user_codes, weighted_units
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -35,9 +35,9 @@ class Sample:
     X : (n, d) array_like, callable or Stored
         Finite numbers; float32 stays float32. An array is copied, except if it is read-only, also to views
         made before: entries that change after the check would escape truncation. A callable is for data that
-        do not fit into memory (:class:`dpalgos.rows.blocks.StreamedRows`). It returns an iterable of blocks
+        do not fit into memory (:class:`dpalgos.rows.streams.StreamedRows`). It returns an iterable of blocks
         of rows, or of pairs of blocks and their responses, the same in every pass. For many files or
-        machines, use :class:`dpalgos.rows.partitions.PartitionedRows`.
+        machines, use :class:`dpalgos.rows.streams.PartitionedRows`.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response, and where blocks bring theirs.
     row_mask : (n, R) or (n,) bool array, optional
@@ -197,7 +197,7 @@ class Sample:
         """Return a sample of one replicate whose rows know their unit and their weight, if there are any.
 
         Several replicates need the same rows. ``max_rows`` and ``max_weight`` are the keywords of
-        :class:`dpalgos.core.estimator.UnitEstimator`. Rows in memory are sorted by user.
+        :class:`dpalgos.core.persons.UnitEstimator`. Rows in memory are sorted by user.
         """
         codes = self.user_codes
         if codes is None and self.row_weights is None:
@@ -310,8 +310,3 @@ class Sample:
             self._computed[key] = compute()
         value: T = self._computed[key]
         return value
-
-
-def marked_rows(is_clipped: BoolArray, n_columns: int) -> Any:
-    """Return marks of all cells of rows (n,) that have a clipped number, without a copy for each column."""
-    return np.broadcast_to(is_clipped.astype(np.int8)[:, None], (len(is_clipped), n_columns))

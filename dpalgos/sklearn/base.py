@@ -25,16 +25,17 @@ from dpalgos.accounting.risk import AttackRisk
 from dpalgos.accounting.shared_budget import Budget
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
+from dpalgos.cautions import warn_of_hidden
 from dpalgos.coefficients import CoefficientTable, Summary, covered, guarantee_of
-from dpalgos.core.estimator import EQUAL
-from dpalgos.core.record import warn_of_hidden
+from dpalgos.core.persons import EQUAL
 from dpalgos.errors import InputError, PrivacyWarning, warn
 from dpalgos.interval import warn_of_none, why_none
-from dpalgos.release.checks import check_labels, check_same_order, unmasked
+from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 from dpalgos.sklearn.checked import PublicScaler, Units, level_columns, units_of_bounds
+from dpalgos.spelling import check_labels, check_same_order
 from dpalgos.typing import FloatArray, IntArray
 
 # Attributes of fitted transformers that follow from the shape of X.

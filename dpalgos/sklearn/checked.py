@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError, shown
-from dpalgos.release.checks import as_levels, check_labels, check_levels, unit_of_bounds, unmasked
-from dpalgos.spelling import as_spelled, check_look_different
+from dpalgos.formula.columns import unit_of_bounds
+from dpalgos.release.checks import unmasked
+from dpalgos.spelling import as_levels, as_spelled, check_labels, check_levels, check_look_different
 from dpalgos.typing import FloatArray, IntArray
 
 

@@ -10,9 +10,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.answers.model import ReleasedModel
-from dpalgos.core.estimator import EQUAL
+from dpalgos.core.persons import EQUAL
 from dpalgos.errors import InputError, PrivacyWarning, shown, warn
-from dpalgos.release.checks import check_same_order
 from dpalgos.sklearn.base import UnitModel
 from dpalgos.sklearn.checked import (
     Units,
@@ -25,6 +24,7 @@ from dpalgos.sklearn.checked import (
     units_of_bounds,
 )
 from dpalgos.sklearn.means import DPMean
+from dpalgos.spelling import check_same_order
 from dpalgos.typing import FloatArray, IntArray
 
 _KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")

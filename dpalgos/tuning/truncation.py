@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Selection
+from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import Release
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError, shown
-from dpalgos.mechanisms.sensitivity import count, unbounded_sensitivity
+from dpalgos.mechanisms.sensitivity import count, lemma
 from dpalgos.params import choice
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -271,6 +271,12 @@ def truncated_means(
         return totals
 
     return rows.mean(part)
+
+
+@lemma("∞")
+def unbounded_sensitivity() -> FloatArray:
+    """Return ∞, for a release without clipping: no noise makes it private."""
+    return np.asarray(np.inf)
 
 
 _QUANTILES = Release(LABEL, count)

@@ -34,12 +34,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.plans import Share, concentrated_plan, gaussian_plan, least_noise_plan
+from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

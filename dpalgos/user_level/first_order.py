@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from dpalgos.core.persons import sums_of_units
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.rows.products import project_l2_ball
@@ -82,7 +83,7 @@ class UserObjective:
         def scores(block: Block) -> tuple[FloatArray, FloatArray]:
             return block.row_weights * self.loss.slope(block.predictors(coef[:, 0]), block.y), block.X
 
-        return self.rows.sums_of_units(scores, self.rows.d)
+        return sums_of_units(self.rows, scores, self.rows.d)
 
 
 def descend(

@@ -40,6 +40,7 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
+from dpalgos.core.persons import sums_of_units
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
@@ -88,7 +89,7 @@ class UserLevelMean(IntervalEstimator, AggregatingEstimator):
         return self.aggregation_of_means(d).plan(n)
 
     def fit(self, rows: Rows, spend: Spend) -> FloatArray:
-        means = rows.sums_of_units(lambda block: (block.row_weights, block.X), rows.d)
+        means = sums_of_units(rows, lambda block: (block.row_weights, block.X), rows.d)
         released = self.aggregation_of_means(rows.d).mean(spend, means, rows.sample.n_replicates)
         return rows.by_replicate(released)
 

@@ -47,9 +47,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Proved, Relation, Selection
+from dpalgos.accounting.events import Relation
+from dpalgos.accounting.other_events import Proved, Selection
 from dpalgos.catalog import Form, register
-from dpalgos.core.plans import Plan, least_noise_plan
+from dpalgos.core.mixed_plans import least_noise_plan
+from dpalgos.core.persons import sums_of_units
+from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -235,5 +238,5 @@ def mean_losses(rows: Rows, estimator: UserLevelSelection) -> FloatArray:
             # Fmin: what is not a number counts as the largest loss.
             return block.row_weights, np.maximum(np.fmin(each, estimator.loss_bound), 0.0)
 
-        losses.append(rows.sums_of_units(part, len(some)))
+        losses.append(sums_of_units(rows, part, len(some)))
     return np.concatenate(losses, axis=1)

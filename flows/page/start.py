@@ -108,12 +108,12 @@ def _without_query(path: Path) -> tuple[str, Path]:
 
 def _copied(upload: Any, folder: Path) -> Path:
     """Return the copy of an uploaded file in a folder; another file of this name is not replaced."""
-    found, path = Path(upload["datapath"]), folder / Path(upload["name"]).name
-    if path.exists() and sha256_file(path) != sha256_file(found):
+    uploaded, path = Path(upload["datapath"]), folder / Path(upload["name"]).name
+    if path.exists() and sha256_file(path) != sha256_file(uploaded):
         raise SpecError(
             f"{path.name} must be a new name in {folder}, got that of another file; rename your file"
         )
     if not path.exists():
-        shutil.copyfile(found, path)
+        shutil.copyfile(uploaded, path)
         path.chmod(0o600)
     return path

@@ -55,10 +55,10 @@ class State:
     def forecast(self) -> PreparedPlan | None:
         """Return the forecast of the whole plan; None if there is none of the files as they are now."""
         self.changed()
-        found = self.prepared()
+        prepared = self.prepared()
         with suppress(OSError):
-            if found and found.plan.digest == digest_of(self.files.plan, self.files.study):
-                return found
+            if prepared and prepared.plan.digest == digest_of(self.files.plan, self.files.study):
+                return prepared
         return None
 
     def plan(self) -> PlanFile | str:

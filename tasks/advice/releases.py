@@ -175,8 +175,8 @@ class SimulatedRelease:
 
 def _limits_by_group(numbers: GroupNumbers, result: Result) -> np.ndarray:
     """Return the limits (2, k) of survival by group and time; NaN where it is hidden."""
-    shown = numbers.result(result.estimate, noise_std_of(result.events), 0, LEVEL).rows()
-    by_name = {each["name"]: (each["lower"], each["upper"]) for each in shown}
+    rows = numbers.result(result.estimate, noise_std_of(result.events), 0, LEVEL).rows()
+    by_name = {each["name"]: (each["lower"], each["upper"]) for each in rows}
     return np.array([by_name.get(name, (np.nan, np.nan)) for name in numbers.terms]).T
 
 

@@ -15,8 +15,8 @@ from data.tables.marks import FileMarks
 from data.tables.queries import Query
 from data.tables.reading import opened_table, require_columns
 from dpalgos.formula.code import INTERCEPT
+from dpalgos.formula.columns import unit_of_bounds
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.release.checks import unit_of_bounds
 from tasks.errors import require_once
 from tasks.file_schema import Positive, Strict
 
@@ -166,9 +166,9 @@ class AnalystTable(Strict):
     @model_validator(mode="after")
     def _no_covariate_is_special(self) -> "AnalystTable":
         names = [column.name for column in (*self.columns, *self.fitted)]
-        for what, name in (("user ids", self.user_id), ("weights", self.weights)):
+        for role, name in (("user ids", self.user_id), ("weights", self.weights)):
             if name in names:
-                raise ValueError(f"columns must not hold the column of {what}, got {name!r}; take it out")
+                raise ValueError(f"columns must not hold the column of {role}, got {name!r}; take it out")
         if self.weights and self.weights == self.user_id:
             raise ValueError(f"weights must be another column than user_id, got {self.weights!r} for both")
         return self

@@ -23,9 +23,8 @@ import scipy
 from pydantic import Field
 
 from dpalgos.errors import InputError
-from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn
+from dpalgos.formula.columns import CategoryColumn, Declared, NumberColumn, unit_of_bounds
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.release.checks import unit_of_bounds
 from dpalgos.typing import FloatArray
 from tasks.file_schema import Number, Positive, Strict
 
@@ -382,10 +381,12 @@ class RowSimulator:
             if spans is None:
                 values, drawn["explained"] = self._responses(self.response_column, moments, table, users, rng)
             else:
-                kept, end, values, drawn["explained"] = self._events(spans, moments[0], table, rng)
-                rows, table = ({name: each[kept] for name, each in own.items()} for own in (rows, table))
-                rows |= self._times(spans.begin[kept], end)
-                users, n_rows = spans.person[kept], len(kept)
+                until_event, end, values, drawn["explained"] = self._events(spans, moments[0], table, rng)
+                rows, table = (
+                    {name: each[until_event] for name, each in own.items()} for own in (rows, table)
+                )
+                rows |= self._times(spans.begin[until_event], end)
+                users, n_rows = spans.person[until_event], len(until_event)
             table[self.response] = values
             rows[self.response] = np.array(self.event)[values.astype(int)] if self.event else values
         for name, column in self.weights.items():
@@ -581,10 +582,10 @@ class RowSimulator:
             return np.arange(len(hazard)), spans.end, is_event * 1.0, share
         before = np.cumsum(is_event) - is_event
         first = np.flatnonzero(np.diff(spans.person, prepend=-1))
-        kept = np.flatnonzero(before == before[first][spans.person])
+        until_event = np.flatnonzero(before == before[first][spans.person])
         at_event = spans.begin + np.minimum(part, 1.0) * (spans.end - spans.begin)
         end = np.where(is_event, at_event, spans.end)
-        return kept, end[kept], is_event[kept] * 1.0, share
+        return until_event, end[until_event], is_event[until_event] * 1.0, share
 
     @staticmethod
     def _share_of_persons(mean: float, rows_each: float) -> float:

@@ -255,5 +255,5 @@ def check_nested_question(question: PlanQuestion, larger: ReleaseRequest) -> Non
     try:
         check_nested(design, question.formula)
     except InputError as error:
-        what = f"formula must be nested in that of {question.submodel!r}, {design.formula!r}"
-        raise SpecError(f"{what}: {error}") from None
+        rule = f"formula must be nested in that of {question.submodel!r}, {design.formula!r}"
+        raise SpecError(f"{rule}: {error}") from None

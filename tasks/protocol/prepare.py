@@ -16,7 +16,7 @@ import numpy as np
 from data.errors import BudgetExhausted
 from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
 from data.store.folders import atomic_write, home, read_json, sha256_files
-from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.budget import Spending
 from dpalgos.formula.group_table import SurvivalCells, noise_std_of
 from dpalgos.formula.nested import submodel_by_formula
 from dpalgos.spelling import quoted

@@ -13,7 +13,7 @@ from typing import Any
 from data.ledger import Account, Charge
 from data.ledger.book import timestamp
 from data.ledger.charges import PENDING, RESERVED
-from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.budget import Spending
 from tasks.errors import SpecError
 from tasks.protocol.plan_file import PlanFile
 from tasks.release.spending import epsilon_left, spending_of, spent_epsilon

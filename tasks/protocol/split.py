@@ -13,8 +13,7 @@ from math import ceil, floor, inf, log10
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.budget import Spending, concentrated_rho
 from dpalgos.typing import FloatArray
 from tasks.protocol.questions import PlanQuestion, QuestionSet
 

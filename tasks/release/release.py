@@ -23,9 +23,9 @@ from dpalgos.accounting.risk import risk_of_events
 from dpalgos.answers.model import ReleasedModel
 from dpalgos.answers.stored import plain_model
 from dpalgos.catalog import Estimator
+from dpalgos.cautions import cautions
 from dpalgos.coefficients import HAZARD
 from dpalgos.core.estimator import AnyEstimator
-from dpalgos.core.record import cautions
 from dpalgos.errors import BrokenEstimator, InputError
 from dpalgos.formula.nested import signature_of
 from dpalgos.goodness import binned, in_units

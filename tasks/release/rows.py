@@ -24,8 +24,7 @@ from dpalgos import Sample
 from dpalgos.formula.columns import CategoryColumn
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import release_plan
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
-from dpalgos.rows.partitions import PartitionedRows
+from dpalgos.rows.streams import PartitionedRows, StreamedRows, StreamRefused
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.own_table.analyst_table import require_clusters

@@ -16,8 +16,7 @@ from data.errors import BudgetExhausted, LedgerError
 from data.ledger import Account, Charge, TotalBudget, open_ledger
 from data.store.folders import home
 from dpalgos import InputError
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.budget import Spending, concentrated_rho
 from dpalgos.accounting.events import Event
 
 # What is stored of events with equal numbers; another version may have stored more.

@@ -26,8 +26,8 @@ from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows
 from dpalgos.rows.wide import Design
 from tests.bench.commands import seconds_of_children
 from tests.bench.goals import Goal, Measurement

@@ -15,8 +15,8 @@ from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingSpend
 from dpalgos.release.checks import LARGEST_VALUE
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows, StreamRefused
 from tests.contract.forms import IDS, PRIVATE, SETTINGS, STAGES, keywords, response, whose
 from tests.contract.moves import excess, releases
 from tests.contract.test_estimators import COEF, combination, fewest_columns

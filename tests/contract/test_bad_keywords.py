@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.events import Gaussian, Laplace, Selection, Sketch
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Laplace, Selection, Sketch
+from dpalgos.comparators.gram import release_sketch
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.release.noise_source import Noise
@@ -120,7 +122,7 @@ def test_what_no_noise_can_cover_is_refused_and_not_charged(scale):
 
     def sketched(slot, bound_squared):
         spend.start({"v": slot}, {})
-        spend.sketch("v", np.eye(1), bound_squared, added=np.ones(1))
+        release_sketch(spend, "v", np.eye(1), bound_squared, added=np.ones(1))
 
     calls = (
         lambda: released(Gaussian(1.0), scale),

@@ -15,14 +15,14 @@ import pytest
 import dpalgos
 from dpalgos.accounting import events as kinds
 from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.other_events import Cube, Proved, RandomReport, Selection, Sketch
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingSpend
 from dpalgos.core.spend import Spend
 from dpalgos.params import describe_keywords
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
-from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import PartitionedRows, StreamedRows, StreamRefused
 from tests.contract.forms import (
     DRAWN,
     EVERY,
@@ -319,7 +319,7 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
         for label, moved in largest_moves(first, second).items():
             reached[label] = max(reached.get(label, 0.0), moved)
     events = [event for event, _ in releases(record(estimator, calibration, *problem(6)))]
-    others = kinds.Sketch | kinds.Proved  # a sketch is bounded by its ridge, see above
+    others = Sketch | Proved  # a sketch is bounded by its ridge, see above
     additive = {event.label for event in events if not isinstance(event, others)}
     assert set(reached) >= additive
     nearly = EXCEPTIONS["nearly_attained"].get(estimator.label, {})
@@ -373,9 +373,9 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
         (event,), published = release.events, release.published
         if published.dtype.kind == "i":
             check_selection(event, release.value, published, recorded.open_to.get(k), rng)
-        elif isinstance(event, kinds.Selection | kinds.Proved | kinds.RandomReport):
+        elif isinstance(event, Selection | Proved | RandomReport):
             continue
-        elif isinstance(event, kinds.Sketch):
+        elif isinstance(event, Sketch):
             second_moment = np.einsum("rkp,rkq->pq", published, published) / (len(published) * event.n_rows)
             tolerance = 0.02 * np.trace(release.value[0])
             np.testing.assert_allclose(second_moment, release.value[0], rtol=0.02, atol=tolerance)
@@ -390,7 +390,7 @@ def check_scale(event, value, published):
     if isinstance(event, SUM):
         std = event.noise_multiplier * np.asarray(event.sensitivity)
     else:
-        k, in_cube = len(value), isinstance(event, kinds.Cube)
+        k, in_cube = len(value), isinstance(event, Cube)
         variance = (k + 1) * (k + 2) / 3 if in_cube else 2
         std = np.sqrt(variance) * np.asarray(event.sensitivity) / event.epsilon
     is_padding = (value == 0) & (published == 0)  # replicates whose vectors are shorter

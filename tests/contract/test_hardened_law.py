@@ -9,8 +9,9 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.composition import spending
-from dpalgos.accounting.events import Cube, Gaussian, Laplace, Selection
+from dpalgos.accounting.budget import spending
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Cube, Laplace, Selection
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingSpend
 from dpalgos.core import hardened_noise as secure
@@ -94,7 +95,7 @@ class Pooled(SecureSpend):
 
     def _publish(self, value, draw):
         draws, noise = draw(), np.zeros(1)  # no noise of a selection
-        if isinstance(self.record.events[-1], kinds.DiscreteGaussian | kinds.Laplace | kinds.Cube):
+        if isinstance(self.record.events[-1], kinds.DiscreteGaussian | Laplace | Cube):
             draws = draws.reshape(-1, len(value)).T
             noise = draws - value
         self.spread.append(noise.std())
@@ -107,9 +108,9 @@ def research_std(event, size):
     """Return the standard deviation of an entry's noise; None of a selection."""
     if isinstance(event, kinds.Gaussian):
         return event.noise_multiplier * float(event.sensitivity)
-    if isinstance(event, kinds.Cube):
+    if isinstance(event, Cube):
         return np.sqrt((size + 1) * (size + 2) / 3) * float(event.sensitivity) / event.epsilon
-    is_pure = isinstance(event, kinds.Laplace)
+    is_pure = isinstance(event, Laplace)
     return np.sqrt(2) * float(event.sensitivity) / event.epsilon if is_pure else None
 
 
@@ -130,7 +131,7 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
             assert 1 / TOLERANCE < std / expected < TOLERANCE, event.label
             assert abs(mean) < expected / 5, event.label
             n_checked += 1
-    assert n_checked or all(isinstance(event, kinds.Selection) for event in hardened.record.events)
+    assert n_checked or all(isinstance(event, Selection) for event in hardened.record.events)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +188,9 @@ def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
             moved = np.abs(index - other)
             if isinstance(event, kinds.DiscreteGaussian):
                 covered, norm = scale / event.noise_multiplier, np.linalg.norm(moved)
-            elif isinstance(event, kinds.Cube):
+            elif isinstance(event, Cube):
                 covered, norm = scale * event.epsilon, moved.max()
-            elif isinstance(event, kinds.Laplace):
+            elif isinstance(event, Laplace):
                 covered, norm = scale * event.epsilon, moved.sum()
             else:  # a selection: Gumbel noise of twice what a score moves, over its ε
                 covered, norm = scale * event.epsilon / 2, moved.max()

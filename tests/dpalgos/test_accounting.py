@@ -9,27 +9,14 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos.accounting.budget import concentrated_rho, filter_epsilon
-from dpalgos.accounting.composition import (
-    Spending,
-    budget_shares,
-    certified_epsilon,
-    common_relation,
-    exact_mu,
-    spending,
-)
-from dpalgos.accounting.events import (
-    DiscreteGaussian,
-    Gaussian,
-    Laplace,
-    Proved,
-    RandomReport,
-    Relation,
-    failure,
-)
+from dpalgos.accounting.budget import Spending, concentrated_rho, spending
+from dpalgos.accounting.composition import budget_shares, certified_epsilon, common_relation, exact_mu
+from dpalgos.accounting.events import DiscreteGaussian, Gaussian, Relation
 from dpalgos.accounting.gaussian_dp import gaussian_delta, noise_multiplier
 from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.other_events import Laplace, Proved, RandomReport, failure
 from dpalgos.accounting.risk import risk_of_budget, risk_of_events
+from dpalgos.accounting.shared_budget import filter_epsilon
 from dpalgos.errors import InputError
 from tests.builders import refused
 from tests.dpalgos.silence import estimated

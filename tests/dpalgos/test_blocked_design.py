@@ -7,9 +7,9 @@ from scipy.special import expit
 import dpalgos
 from data.simulations import centered_noise
 from dpalgos.core.rows import Rows
-from dpalgos.rows.blocks import HeldRows, StreamedRows
-from dpalgos.rows.partitions import PartitionedRows, total_of
+from dpalgos.rows.blocks import HeldRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import PartitionedRows, StreamedRows, total_of
 from dpalgos.rows.wide import Design
 from tests.builders import refused
 from tests.dpalgos.silence import estimated

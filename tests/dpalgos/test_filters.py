@@ -15,12 +15,13 @@ import dpalgos
 from data.errors import BudgetExhausted
 from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget
 from dpalgos import Budget, InputError
-from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.budget import concentrated_rho, spending
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.accounting.composition import certified_epsilon, spending
-from dpalgos.accounting.events import Gaussian, Laplace, Proved, SampledGaussian, failure
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.losses import pld_epsilon
+from dpalgos.accounting.other_events import Laplace, Proved, SampledGaussian, failure
 from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.trials import ReleasedVector
 from dpalgos.rows.sample import Sample

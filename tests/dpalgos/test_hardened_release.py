@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import gumbel_r, kstest, laplace, norm, uniform
 
 import dpalgos
-from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.budget import Spending
 from dpalgos.central.preconditioned.plan import STEP, WHITE_MOMENTS
 from dpalgos.core.hardened_noise import grid_step
 from dpalgos.hardened_release import draw_release, release_plan
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-6}
 

@@ -11,7 +11,8 @@ import dpalgos
 from dpalgos import formula
 from dpalgos import interval as reasons
 from dpalgos.accounting.composition import budget_shares
-from dpalgos.accounting.events import Cube, Gaussian
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Cube
 from dpalgos.central.preconditioned.plan import WHITE_MOMENTS
 from dpalgos.coefficients import guarantee_of
 from dpalgos.core.hardened_noise import SecureSpend
@@ -21,7 +22,7 @@ from dpalgos.intervals.regression import ScoreCurvature, center_of, error_of
 from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.products import unsvec
+from dpalgos.rows.symmetric import unsvec
 from tests.dpalgos.silence import estimated
 
 MEAN = np.array([0.5, 0.0, -1.0])

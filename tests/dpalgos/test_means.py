@@ -31,10 +31,10 @@ def test_integers_in_a_cube_are_those_of_the_operating_system():
     """Whatever else is seeded, two processes draw other integers for one and the same half-width."""
     draw = """
 import random, numpy
-from dpalgos.core import hardened_noise
+from dpalgos.release import noise_source
 random.seed(0), numpy.random.seed(0)
-hardened_noise.laplace_sampler = lambda scale: lambda index: [10**6] * len(index)
-print(hardened_noise.box_sampler(1.0, 1)([0] * 8))
+noise_source.laplace_sampler = lambda scale: lambda index: [10**6] * len(index)
+print(noise_source.box_sampler(1.0, 1)([0] * 8))
 """
     one, other = (subprocess.check_output([sys.executable, "-c", draw]) for _ in range(2))
     assert one != other

@@ -22,9 +22,9 @@ from dpalgos.core.rows import Rows
 from dpalgos.hardened_release import release_plan, secure_spend
 from dpalgos.models.families import get_family
 from dpalgos.models.families.poisson import SingleEvents
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.products import row_products
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows
 from dpalgos.rows.units import user_codes
 from tests.contract.moves import largest_moves
 from tests.contract.test_admitted_rows import far_row, recorded

@@ -8,8 +8,8 @@ import statsmodels.api as sm
 from scipy.stats import truncnorm
 
 from data.datasets import get_dataset
-from dpalgos.accounting.events import Laplace
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import Laplace
 from dpalgos.central.preconditioned import plan
 from dpalgos.central.preconditioned.intercept import positive_mean
 from dpalgos.central.preconditioned.plan import FAR_ROWS, Numbers

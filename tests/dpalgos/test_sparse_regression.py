@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 import dpalgos
-from dpalgos.accounting.composition import spending
+from dpalgos.accounting.budget import spending
 from dpalgos.central import printed_cross_validation
 from dpalgos.hardened_release import release_plan
 from dpalgos.rows.sample import Sample

@@ -9,6 +9,7 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params
+from dpalgos.core.persons import sums_of_units
 from dpalgos.core.rows import Rows
 from dpalgos.mechanisms.private_range import miss_probability
 from dpalgos.rows.sample import Sample
@@ -87,7 +88,7 @@ def test_what_is_computed_for_a_user_depends_on_no_other_user_bit_by_bit(name):
             objective = UserObjective(rows=users, loss=loss, radius=1.0)
             settings = {"candidates": (tuple(coef[:, 0]), (0.0,) * 8), "loss": name, "loss_bound": 1e20}
             params = UserLevelSelection(**SETTINGS, **settings, concentration_radius=1.0)
-            means = users.sums_of_units(lambda block: (block.weight, block.X), 8)
+            means = sums_of_units(users, lambda block: (block.weight, block.X), 8)
             made = [means, objective.gradients(coef), mean_losses(users, params)]
             parts.append(np.concatenate(made, axis=1)[1:])
         for other in parts[1:]:

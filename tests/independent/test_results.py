@@ -13,7 +13,10 @@ import dpalgos
 import tasks.run.compute
 from data.errors import Unreachable
 from dpalgos.accounting import events as kinds
-from dpalgos.accounting.composition import certified_epsilon, spending
+from dpalgos.accounting.budget import spending
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.other_events import Laplace, Proved, SampledGaussian, Selection, Sketch
+from dpalgos.accounting.other_events import failure as failure_of
 from flows.studies.find_study import find_study, study_names
 from tasks.problems.problem import DatasetSource
 from tasks.run.datasets import bring
@@ -94,18 +97,18 @@ def gaussian(z, count=1, kind=kinds.Gaussian, **fields):
     return kind(noise_multiplier=z, sensitivity=1.0, times=count, **fields)
 
 
-def pure(epsilon, count=1, kind=kinds.Laplace, **fields):
+def pure(epsilon, count=1, kind=Laplace, **fields):
     return kind(epsilon, sensitivity=1.0, count=count, **fields)
 
 
-sampled = partial(gaussian, kind=kinds.SampledGaussian)
-selection = partial(pure, kind=kinds.Selection)
+sampled = partial(gaussian, kind=SampledGaussian)
+selection = partial(pure, kind=Selection)
 discrete = partial(gaussian, kind=kinds.DiscreteGaussian)
-sketch, approximate = partial(kinds.Sketch, sensitivity=1.0), kinds.Proved
+sketch, approximate = partial(Sketch, sensitivity=1.0), Proved
 
 
 def failure(delta, group=None):
-    return replace(kinds.failure(delta), group=group)
+    return replace(failure_of(delta), group=group)
 
 
 EVENTS = [

@@ -9,8 +9,9 @@ import pandas as pd
 
 import dpalgos
 from dpalgos import Budget, InputError, Sample
-from dpalgos.accounting.events import Relation, SampledGaussian, Selection
+from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.other_events import SampledGaussian, Selection
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.rates import detectable_fault
@@ -23,8 +24,7 @@ from dpalgos.mechanisms.private_range import BinnedColumns
 from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.nonprivate.ols import least_squares
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import StreamedRows
-from dpalgos.rows.partitions import PartitionedRows
+from dpalgos.rows.streams import PartitionedRows, StreamedRows
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,

@@ -13,7 +13,7 @@ from statsmodels import api as sm
 import dpalgos.formula
 from data.errors import LedgerError
 from data.ledger import open_ledger
-from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.streams import StreamedRows
 from flows.studies.find_study import find_study
 from tasks.advice.releases import simulate_release
 from tasks.problems.registered_table import RegisteredTable

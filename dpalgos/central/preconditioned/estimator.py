@@ -84,6 +84,7 @@ from dpalgos import goodness
 from dpalgos.accounting.events import Gaussian as GaussianRelease
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, register
+from dpalgos.cautions import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN
 from dpalgos.central.preconditioned.intercept import (
     CountBound,
     Origin,
@@ -127,9 +128,12 @@ from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, r
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.estimator import IntervalEstimator, UnitEstimator, Witnesses
-from dpalgos.core.plans import Plan, gaussian_plan, laplace_plan
-from dpalgos.core.record import ROWS_BEYOND, SCORES_BEYOND, UNRESOLVED, UNSURE_MEAN, Noisy
+from dpalgos.core.adaptive_plan import replan
+from dpalgos.core.estimator import IntervalEstimator, Witnesses
+from dpalgos.core.mixed_plans import laplace_plan
+from dpalgos.core.persons import UnitEstimator
+from dpalgos.core.plans import Plan, gaussian_plan
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
@@ -140,6 +144,7 @@ from dpalgos.models.families.gaussian import Gaussian
 from dpalgos.models.families.poisson import SingleEvents
 from dpalgos.models.offsets import OffsetEstimator
 from dpalgos.params import choice, count, positive
+from dpalgos.tuning.threshold_search import search
 from dpalgos.typing import FloatArray
 
 FIRST, ALL = "first", "all"  # events of a person that count
@@ -224,7 +229,7 @@ class PreconditionedRegression(IntervalEstimator, UnitEstimator):
         family = numbers.family
         if WEIGHT in spend.plan:
             rows = with_released_total(spend, rows, self.largest_change, self.max_weight)
-            spend.replan(self.plan_of(numbers, rows.n))
+            replan(spend, self.plan_of(numbers, rows.n))
             numbers = replace(numbers, n_rows=rows.n)
         if LIFE_TABLE in spend.plan:
             rows = _in_operational_time(spend, rows)
@@ -475,7 +480,7 @@ def _released_steps(
             unit = origin.unit if family.is_linear else start.unit
             candidates = score_candidates(numbers, unit, state.threshold)
             target = clipped_scores(numbers)
-            place = spend.search(SCORES_ABOVE, scores.counts_above(candidates), target)[0]
+            place = search(spend, SCORES_ABOVE, scores.counts_above(candidates), target)[0]
             # Candidates of later searches are near to the threshold before.
             threshold, largest = float(candidates[place]), largest or candidates[-1]
             spend.note(SCORES_BEYOND, threshold >= largest)

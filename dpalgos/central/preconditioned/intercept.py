@@ -30,7 +30,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import Gaussian, Laplace
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Laplace
+from dpalgos.cautions import CLIPPED_WEIGHTS, UNSURE_WEIGHT
 from dpalgos.central.preconditioned.plan import (
     CONSTANT,
     EXPOSURE,
@@ -60,13 +62,14 @@ from dpalgos.central.preconditioned.queries import (
     mean_within,
 )
 from dpalgos.core.estimator import AnyEstimator
-from dpalgos.core.record import CLIPPED_WEIGHTS, UNSURE_WEIGHT, Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.sensitivity import Bounded
 from dpalgos.models.families import Family
 from dpalgos.params import positive
+from dpalgos.tuning.threshold_search import search
 from dpalgos.typing import FloatArray, IntArray
 
 _TINY = float(np.finfo(float).tiny)
@@ -126,7 +129,7 @@ def searched(
     spend: Spend, label: str, rows: Rows, lengths: Vectors, candidates: FloatArray, target: float
 ) -> float:
     """Release the first of m ascending candidates that at most about ``target`` lengths (n,) exceed."""
-    return float(candidates[spend.search(label, counts_above(rows, lengths, candidates), target)[0]])
+    return float(candidates[search(spend, label, counts_above(rows, lengths, candidates), target)[0]])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -400,7 +403,7 @@ def released_origin(spend: Spend, rows: Rows, *, linear: bool, few: bool) -> Ori
     elif MEDIANS in plan:
         sought = columns[-1:] if FAR_FROM_CENTERS in plan else columns
         counts = counts_by_place(rows, sought, _CENTER_PLACES)  # between which candidates medians lie
-        first = spend.search(MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
+        first = search(spend, MEDIANS, counts[:, ::-1].cumsum(axis=1)[:, ::-1], 0.5 * rows.n)
         origin = origin.placed(sought, (_CENTERS[np.maximum(first - 1, 0)] + _CENTERS[first]) / 2)
     if FAR_RESPONSES in plan:
         origin = replace(origin, unit=_response_unit(spend, rows, float(origin.centers[-1]), few=few))

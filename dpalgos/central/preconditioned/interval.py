@@ -52,6 +52,7 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
+from dpalgos.cautions import OVERDISPERSED, PROPORTIONAL
 from dpalgos.central.preconditioned.plan import (
     CURVATURE,
     CURVATURES_ABOVE,
@@ -70,7 +71,7 @@ from dpalgos.central.preconditioned.plan import (
 from dpalgos.central.preconditioned.scores import LimitedScores, ScoreFunction, Scores
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.record import OVERDISPERSED, PROPORTIONAL, Noisy
+from dpalgos.core.record import Noisy
 from dpalgos.core.spend import Spend
 from dpalgos.interval import FEW, Interval
 from dpalgos.intervals.regression import (
@@ -83,6 +84,7 @@ from dpalgos.intervals.regression import (
 from dpalgos.intervals.tails import LEVELS, bins_between, tail_of_bins, tail_sensitivity
 from dpalgos.models.newton_steps import NewtonSteps
 from dpalgos.models.normal_curvature import clipped_curvature
+from dpalgos.tuning.threshold_search import search
 from dpalgos.typing import BoolArray, FloatArray
 
 _WIDER = 3.0
@@ -212,7 +214,7 @@ def _released_curvature(
     candidates = unit * np.clip(largest, 2, _LARGEST_THRESHOLD) ** np.linspace(0, 1, N_LEVELS)
     target = max(_LONG * n_rows, 1.2 * spend.multiplier(CURVATURES_ABOVE))
     above = parts.counts_above(candidates)
-    threshold = float(candidates[spend.search(CURVATURES_ABOVE, above, target)[0]])
+    threshold = float(candidates[search(spend, CURVATURES_ABOVE, above, target)[0]])
     released = spend.symmetric(CURVATURE, parts.clipped_mean(threshold))
     shape: FloatArray = np.eye(d)
     if family.is_bounded:

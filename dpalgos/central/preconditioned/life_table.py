@@ -17,7 +17,7 @@ effects of covariates that follow time.
 
 Sensitivity: a person's events by period are nonnegative numbers with a norm of at most 1. The time at risk
 lies in [0, 1] in each period, and is divided by √K
-(:func:`dpalgos.mechanisms.sensitivity.life_table_sensitivity`).
+(:func:`dpalgos.central.preconditioned.life_table.life_table_sensitivity`).
 """
 
 from dataclasses import dataclass, replace
@@ -28,10 +28,10 @@ import scipy
 
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows
-from dpalgos.mechanisms.sensitivity import Bounded, life_table_sensitivity
+from dpalgos.mechanisms.sensitivity import Bounded, lemma
 from dpalgos.rows.follow_up import FollowUpOfRows
 from dpalgos.rows.products import clip_factor
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, Number
 
 LIFE_TABLE_NOTE = "life_table"  # of diagnostics: events and times at risk by period, and the noise of events
 LEAST_PART = 1e-12  # of the pooled cumulative hazard, for a row
@@ -103,8 +103,8 @@ class LifeTable:
         )
         hazards = smooth(fit.x)
         expected, beyond = at_risk * hazards, float((excess(hazards) ** 2).sum())
-        kept = max(1 - (K - 3) / beyond, 0.0) if K > 3 and beyond > 0 else float(K <= 3)
-        events = expected + kept * (self.events - expected)
+        factor = max(1 - (K - 3) / beyond, 0.0) if K > 3 and beyond > 0 else float(K <= 3)
+        events = expected + factor * (self.events - expected)
         return np.asarray(np.maximum(events, np.minimum(expected, least) / 2) / at_risk)
 
     @property
@@ -189,3 +189,13 @@ def life_table(rows: Rows, follow_up: FollowUpOfRows) -> Bounded:
         time = np.clip(follow_up.end - k, 0, 1) - np.clip(follow_up.begin - k, 0, 1)
         at_risk.append(np.clip(by_person(time), 0, 1).sum() / np.sqrt(K))
     return life_table_sensitivity.of(np.array([*events, *at_risk]) / rows.n, rows.n)
+
+
+@lemma("√3/n")
+def life_table_sensitivity(n_rows: Number) -> FloatArray:
+    """Return √3/n: nonnegative vectors of norm 1 at most, and vectors in [0, 1/√K]^K, next to each other.
+
+    The former are at most √2 apart, as their product is not negative. The latter are at most 1 apart. Both
+    are attained: events in two periods, and a time at risk in all periods or in none.
+    """
+    return np.asarray(np.divide(np.sqrt(3), n_rows))

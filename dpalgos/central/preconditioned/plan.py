@@ -7,7 +7,7 @@ within ±1 that takes the whole budget would have noise 2/(nμ).
 If rows have weights, or count up to a maximum per person, the sum of all weights is private. It is released
 first, with Gaussian noise and a share by the public number of units. The rest is then planned again, with it
 in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian, and the cost
-is the same (:meth:`dpalgos.core.spend.Spend.replan`).
+is the same (:func:`dpalgos.core.adaptive_plan.replan`).
 
 - Below a limit, a model with an intercept estimates the intercept alone. The limit is 17 √(d + 1) and 30 for
   linear models, 20 √(d + 1) and 50 for counts, and 10 √(d + 1) for events.
@@ -28,23 +28,18 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.core.estimator import Witnesses
-from dpalgos.core.plans import Share
-from dpalgos.core.spend import counts_needed
-from dpalgos.intervals.tails import tail_sensitivity
-from dpalgos.mechanisms.sensitivity import (
-    Lemmas,
-    Neighbors,
-    ball_mean,
-    count,
+from dpalgos.central.preconditioned.life_table import life_table_sensitivity
+from dpalgos.central.preconditioned.scores import (
     curvature_sensitivity,
-    interval,
-    life_table_sensitivity,
-    outer_product,
     people_residual_sensitivity,
     residual_sensitivity,
 )
+from dpalgos.core.estimator import Witnesses
+from dpalgos.core.plans import Share
+from dpalgos.intervals.tails import tail_sensitivity
+from dpalgos.mechanisms.sensitivity import Lemmas, Neighbors, ball_mean, count, interval, outer_product
 from dpalgos.models.families import Family
+from dpalgos.tuning.threshold_search import counts_needed
 from dpalgos.typing import FloatArray
 
 ROBUST, LEAST_SQUARES = "robust", "least squares"

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpalgos.core.persons import sums_of_units
 from dpalgos.core.rows import Block, Rows
 from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, histogram, interval, outer_product
 from dpalgos.models.families import Family
@@ -169,7 +170,7 @@ def mean_of_sums(rows: Rows, values: Vectors, width: float) -> Bounded:
     """
     if not rows.sample.has_shares:
         return mean_within(rows, values, width)
-    sums = rows.sums_of_units(lambda block: (block.score_weights, values(block)[:, None]), 1)
+    sums = sums_of_units(rows, lambda block: (block.score_weights, values(block)[:, None]), 1)
     return interval.of(np.clip(sums, 0, width).sum() / rows.n, width, rows.n)
 
 

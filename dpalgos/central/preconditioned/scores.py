@@ -18,20 +18,13 @@ from dpalgos.central.preconditioned.queries import (
     counts_above,
     with_factors,
 )
+from dpalgos.core.persons import some_sums_of_units, sums_of_units
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.rows import Vectors as UnitVectors
-from dpalgos.mechanisms.sensitivity import (
-    Bounded,
-    ball_mean,
-    count,
-    curvature_sensitivity,
-    outer_product,
-    people_residual_sensitivity,
-    residual_sensitivity,
-)
+from dpalgos.mechanisms.sensitivity import Bounded, ball_mean, count, lemma, outer_product
 from dpalgos.models.families import Family
 from dpalgos.rows.products import clip_factor, row_lengths, row_products
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, Number
 
 _TINY = float(np.finfo(float).tiny)
 _FRAILTY, _LOWEST = 1.0, 0.6  # the assumed variance of a factor on people's means; parts of t
@@ -234,9 +227,9 @@ class Scores:
             weight = self.function.means(block)
             if family.is_bounded:
                 weight = weight * clip_factor(row_length * score.norms, threshold)
-            kept = (lengths(block) <= threshold) | family.is_bounded
+            is_unclipped = (lengths(block) <= threshold) | family.is_bounded
             norms = weight * (score.white.norms**2 + 1)
-            return _RowCurvature(weight, norms, kept, score.white, score.followed)
+            return _RowCurvature(weight, norms, is_unclipped, score.white, score.followed)
 
         return Curvatures(self.function, self._parts.map(second))
 
@@ -257,7 +250,8 @@ class Scores:
             return np.asarray(block.derived.residual * clip_factor(block.derived.norms, threshold))
 
         if self._parts.sample.has_shared_units:
-            scores = self._parts.sums_of_units(
+            scores = sums_of_units(
+                self._parts,
                 lambda block: (block.row_weights * factors(block), block.derived.white.rows(block)),
                 self.d,
             )
@@ -322,7 +316,7 @@ class UnitScores(Scores):
 
     def _sums_of(self, factors: Vectors, measure: str = "residual") -> FloatArray:
         """Return the sums over units of factors times white rows and a measure, (units, d)."""
-        return self._parts.sums_of_units(self._vectors(factors, measure), self.d)
+        return sums_of_units(self._parts, self._vectors(factors, measure), self.d)
 
     def _vectors(self, factors: Vectors, measure: str = "residual") -> UnitVectors:
         """Return factors, and white rows times a measure, of a block."""
@@ -341,7 +335,7 @@ class UnitScores(Scores):
 
     def _of_units(self, values: Vectors) -> FloatArray:
         """Return the sums of rows' values over units, (units,)."""
-        return self._parts.sums_of_units(lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
+        return sums_of_units(self._parts, lambda block: (values(block), np.ones((len(block.X), 1))), 1)[:, 0]
 
     def counts_above(self, thresholds: FloatArray) -> FloatArray:
         return _counts(self._norms, thresholds)
@@ -395,8 +389,8 @@ class SingleEventScores(UnitScores):
 
     @cached_property
     def _norms(self) -> FloatArray:
-        found = self._parts.some_sums_of_units(self._vectors(_score_weights), self.d)
-        return np.concatenate([row_lengths(sums) for sums in found])
+        by_block = some_sums_of_units(self._parts, self._vectors(_score_weights), self.d)
+        return np.concatenate([row_lengths(sums) for sums in by_block])
 
     def _clipped(self, threshold: float) -> Iterable[FloatArray]:
         shortened, vectors = self._shortened(threshold), self._vectors(_score_weights)
@@ -404,7 +398,7 @@ class SingleEventScores(UnitScores):
         def of_shortened(block: Block) -> tuple[FloatArray, FloatArray]:
             return vectors(replace(block, derived=shortened(block)))
 
-        for sums in self._parts.some_sums_of_units(of_shortened, self.d):
+        for sums in some_sums_of_units(self._parts, of_shortened, self.d):
             sums *= clip_factor(row_lengths(sums), threshold)[:, None]
             yield sums
 
@@ -488,7 +482,7 @@ class LimitedScores(UnitScores):
         return np.asarray(_counts(relative, sizes)[0] / self.n_rows)
 
     def curvature(self, threshold: float) -> "Curvatures":
-        means, part, kept = (
+        means, part, is_unclipped = (
             self.function.means,
             clip_factor(self.limits, threshold),
             self._norms <= self.limits,
@@ -497,7 +491,7 @@ class LimitedScores(UnitScores):
         def second(block: Block) -> _RowCurvature:
             score, weight = block.derived, means(block) * part[block.units]
             norms = weight * (score.white.norms**2 + 1)
-            return _RowCurvature(weight, norms, kept[block.units], score.white, score.followed)
+            return _RowCurvature(weight, norms, is_unclipped[block.units], score.white, score.followed)
 
         return Curvatures(self.function, self._parts.map(second))
 
@@ -542,7 +536,7 @@ class Curvatures:
                 squares += block.derived.followed.spreads @ (self._of_time @ self._of_time.T).ravel()
             return self._weights(block, np.inf), squares[:, None]
 
-        return self._parts.sums_of_units(norms, 1)[:, 0]
+        return sums_of_units(self._parts, norms, 1)[:, 0]
 
     def _rows(self, block: Block) -> FloatArray:
         """Return z, (n, d + 1), of rows that are followed over time the mean by information."""
@@ -585,3 +579,25 @@ class Curvatures:
             return np.asarray(products)
 
         return curvature_sensitivity.of(self._parts.mean(part), threshold, self._parts.n)
+
+
+@lemma("2/n")
+def residual_sensitivity(n_rows: Number) -> FloatArray:
+    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
+
+    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
+    at most 4, attained by t = 1 and s = −1.
+    """
+    return np.asarray(np.divide(2, n_rows))
+
+
+@lemma("√5/n")
+def people_residual_sensitivity(n_rows: Number) -> FloatArray:
+    """Return √5/n: (t, t², q) with q in [0, 1]: 4 by the first two, 1 by the last; both are attained."""
+    return np.asarray(np.divide(np.sqrt(5), n_rows))
+
+
+@lemma("√2 L/n")
+def curvature_sensitivity(threshold: Number, n_rows: Number) -> FloatArray:
+    """Return √2 L/n: parts of Frobenius norm L each, positive semidefinite, of orthogonal z."""
+    return np.asarray(np.sqrt(2) * np.divide(threshold, n_rows))

@@ -54,12 +54,12 @@ def serve(input: Inputs, state: State) -> None:
 
     @render.ui
     def budget() -> ui.Tag:
-        if (found := state.account()) is None:
+        if (account := state.account()) is None:
             return _opening(state)
         plan, asked = state.plan(), files.plan_facts.get("epsilon", 0.0)
-        if isinstance(plan, PlanFile) and is_released(plan, found):
+        if isinstance(plan, PlanFile) and is_released(plan, account):
             asked = 0.0
-        return _table_of_charges(found, asked if isinstance(asked, float) else 0.0)
+        return _table_of_charges(account, asked if isinstance(asked, float) else 0.0)
 
     @reactive.effect
     @reactive.event(input.open_budget)
@@ -101,13 +101,13 @@ def serve(input: Inputs, state: State) -> None:
 
     @reactive.effect
     def remember() -> None:
-        found = splitting.result()
-        state.prepared.set(None if isinstance(found, str) else found)
+        prepared = splitting.result()
+        state.prepared.set(None if isinstance(prepared, str) else prepared)
 
     @render.ui
     def split_so_far() -> ui.Tag:
-        if found := state.forecast():
-            return split_table(found)
+        if prepared := state.forecast():
+            return split_table(prepared)
         if splitting.status() == "running":
             return ui.p("Forecasting …", role="status")
         refusal = splitting.result()
@@ -120,7 +120,7 @@ def serve_care(input: Inputs, state: State) -> None:
 
     @render.ui
     def reserves() -> ui.Tag:
-        charges = found.charges if (found := state.account()) else ()
+        charges = account.charges if (account := state.account()) else ()
         open_ones = {
             each.reserve: each.reserve for each in charges if each.reserve and each.state == RESERVED
         }
@@ -162,14 +162,14 @@ def _prepared(plan: PlanFile, account: Account | None) -> PreparedPlan:
     return prepared
 
 
-def split_table(found: PreparedPlan) -> ui.Tag:
+def split_table(prepared: PreparedPlan) -> ui.Tag:
     """Return the forecast of a plan with the ε of each question."""
-    shown = found.table
-    rows = [[cell.text for cell in row] for row in shown.cells]
+    forecast_table = prepared.table
+    rows = [[cell.text for cell in row] for row in forecast_table.cells]
     return ui.div(
-        table(shown.columns, rows, shown.caption),
-        banner(found.split.refusal) if found.split.refusal else ui.p(found.text_of_total),
-        ui.p(" ".join(shown.notes).replace("`", "")),
+        table(forecast_table.columns, rows, forecast_table.caption),
+        banner(prepared.split.refusal) if prepared.split.refusal else ui.p(prepared.text_of_total),
+        ui.p(" ".join(forecast_table.notes).replace("`", "")),
     )
 
 

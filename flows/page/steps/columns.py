@@ -232,12 +232,12 @@ def _fields(state: State, known: dict[str, Any]) -> ui.Tag:
     number, name = _number(state, known["name"]), known["name"]
 
     def drawn(kind: str, of_kind: dict[str, tuple[str, str]]) -> list[ui.Tag]:
-        shown = (
+        facts = (
             known if known.get("source") != _common_source(state.files.columns) else known | {"source": ""}
         )
         return [
             (lines_field if key == "levels" else text_field)(
-                f"{kind}_{key}_{number}", label, shown.get(key), help=hint
+                f"{kind}_{key}_{number}", label, facts.get(key), help=hint
             )
             for key, (label, hint) in of_kind.items()
         ]

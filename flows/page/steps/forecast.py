@@ -155,12 +155,13 @@ def serve(input: Inputs, state: State) -> None:
     @render.ui
     def past() -> ui.Tag:
         state.charged()
-        found = past_forecasts(accounts())
+        forecasts = past_forecasts(accounts())
         rows = [
-            (each.question, each.term, *map(num, (each.expected, each.released))) for each in reversed(found)
+            (each.question, each.term, *map(num, (each.expected, each.released)))
+            for each in reversed(forecasts)
         ]
         head = ("question", "term", "± expected", "± released")
-        return ui.div(ui.p(text_of_past(found)), table(head, rows[:_MOST_ROWS]) if rows else None)
+        return ui.div(ui.p(text_of_past(forecasts)), table(head, rows[:_MOST_ROWS]) if rows else None)
 
     _serve_target(input, state, series)
     _serve_guess(input, state, one)
@@ -232,11 +233,13 @@ def _table(foreseen: ReleaseForecast, epsilon: float, has_interval: bool, reques
     """Return the half-widths of each term; of curves a picture, with the table folded."""
     rows, by_group, unit = rows_of(foreseen), request.by_group, unit_of_response(request)
     by_time = lines_by_time(by_group, foreseen) if isinstance(by_group, SurvivalCells) else {}
-    head, shown = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
+    head, n_rows = ("term", "half-width", "90% range"), 0 if by_time else _MOST_ROWS
     picture = chart(half_width_chart(by_time, None, "time"), "Half-widths over time") if by_time else None
     return ui.div(
         None if has_interval else banner(_WITHOUT),
-        picture or table(head, rows[:shown], f"At ε = {epsilon:g}"),
-        folded(f"{len(rows) - shown} terms more", table(head, rows[shown:])) if len(rows) > shown else None,
+        picture or table(head, rows[:n_rows], f"At ε = {epsilon:g}"),
+        folded(f"{len(rows) - n_rows} terms more", table(head, rows[n_rows:]))
+        if len(rows) > n_rows
+        else None,
         ui.p(text_of_forecast(foreseen, of_effects=by_group is None, unit=unit) or _NO_INTERVAL),
     )

@@ -27,35 +27,35 @@ def screen(state: State) -> ui.Tag:
     names = [each["name"] for each in state.files.columns]
     if not names:
         return ui.div(ui.h1("Questions"), ui.p("Choose columns first, in step 1."))
-    shown = ui.panel_conditional
+    panel_if = ui.panel_conditional
     times = _first(state, is_event=False), _first(state, is_event=True)
     return ui.div(
         ui.h1("Questions"),
         grid(select_field("kind", "Kind of question", KINDS), ui.output_ui("in_words")),
         grid(
-            shown("input.kind == 'regression'", select_field("family", "Family", _FAMILIES)),
-            shown(f"!{_HAS_TIMES}", select_field("left", "Response", names)),
-            shown(_HAS_TIMES, select_field("time", "Time of follow-up", names, times[0])),
-            shown(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, times[1])),
+            panel_if("input.kind == 'regression'", select_field("family", "Family", _FAMILIES)),
+            panel_if(f"!{_HAS_TIMES}", select_field("left", "Response", names)),
+            panel_if(_HAS_TIMES, select_field("time", "Time of follow-up", names, times[0])),
+            panel_if(_HAS_TIMES, select_field("event", "Event, 0 or 1", names, times[1])),
         ),
-        shown("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
+        panel_if("input.kind != 'mean'", check_boxes("right", "By, or covariates", names)),
         ui.input_text(
             "formula", "The question; edit it for interactions, powers or logarithms", width="100%"
         ),
         folded(
             "More: hypotheses, nested models, no intervals",
             grid(
-                shown(
+                panel_if(
                     "input.kind == 'regression' && input.family == ''",
                     select_field("target", "Intervals cover", _TARGETS),
                 ),
-                shown("input.kind == 'hazard'", select_field("events", "Events of a person", _EVENTS)),
-                shown(_IS_MODEL, ui.output_ui("larger")),
-                shown(
+                panel_if("input.kind == 'hazard'", select_field("events", "Events of a person", _EVENTS)),
+                panel_if(_IS_MODEL, ui.output_ui("larger")),
+                panel_if(
                     _IS_MODEL,
                     text_field("test", "Hypothesis to test", help="E.g. age = 0. It costs nothing."),
                 ),
-                shown("input.kind == 'regression'", ui.output_ui("levels")),
+                panel_if("input.kind == 'regression'", ui.output_ui("levels")),
             ),
             ui.input_checkbox("no_interval", "Estimates without intervals, which are more precise", False)
             if state.files.has_intervals

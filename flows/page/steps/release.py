@@ -31,25 +31,25 @@ def serve(input: Inputs, state: State) -> None:
 
     @render.ui
     def to_release() -> ui.Tag | None:
-        found = state.forecast()
+        prepared = state.forecast()
         if is_running():
             return None
-        if found is None:
+        if prepared is None:
             return ui.p("Forecast all questions and divide ε first, in step 4; again after each change.")
         if (account := state.account()) is None:
             return ui.p("Open the budget first, in step 4.")
-        if found.split.refusal:
-            return banner(found.split.refusal)
-        is_free = is_released(found.plan, account)
-        does = f"charge ε {found.split.total:.4g} and release"
+        if prepared.split.refusal:
+            return banner(prepared.split.refusal)
+        is_free = is_released(prepared.plan, account)
+        does = f"charge ε {prepared.split.total:.4g} and release"
         if is_free:
             does = "write the results again, which charges nothing"
-        empty = ", ".join(found.without_interval)
+        empty = ", ".join(prepared.without_interval)
         label = "Release the stored result (free)" if is_free else "Charge and release"
         parts = (
-            split_table(found),
+            split_table(prepared),
             banner(f"No interval is expected for {empty}.") if empty else None,
-            ui.input_text("confirm", f"To {does}, type {_word(state, found)}", width="100%"),
+            ui.input_text("confirm", f"To {does}, type {_word(state, prepared)}", width="100%"),
             ui.input_checkbox(
                 "again", "Charge again the questions whose estimates were lost", False, width="100%"
             ),
@@ -60,12 +60,12 @@ def serve(input: Inputs, state: State) -> None:
     @reactive.effect
     @reactive.event(input.release)
     def start() -> None:
-        found = state.forecast()
-        if found is None:
+        prepared = state.forecast()
+        if prepared is None:
             ui.notification_show("The files changed; forecast all questions again.", type="warning")
-        elif input.confirm().strip() != (word := _word(state, found)):
+        elif input.confirm().strip() != (word := _word(state, prepared)):
             ui.notification_show(f"Nothing was charged: type {word} to confirm.", type="warning")
-        elif not releasing.start(_release(state, found, again=input.again())):
+        elif not releasing.start(_release(state, prepared, again=input.again())):
             ui.notification_show("A release is under way.", type="warning")
 
     @reactive.poll(lambda: (releasing.progress, releasing.is_running and state.account()), 0.5)
@@ -106,18 +106,18 @@ def serve(input: Inputs, state: State) -> None:
         return _results(state.files.results)
 
 
-def _word(state: State, found: PreparedPlan) -> str:
+def _word(state: State, prepared: PreparedPlan) -> str:
     """Return what a person types to charge a plan; more if some questions may have no interval."""
-    return f"{state.files.dataset}{' without intervals' * bool(found.without_interval)}"
+    return f"{state.files.dataset}{' without intervals' * bool(prepared.without_interval)}"
 
 
 def _results(folder: Path) -> ui.Tag | None:
     if not (folder / PAGES[0]).exists():
         return None
-    found = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.suffix in _SHOWN)
-    links = [ui.tags.li(ui.a(each, href=f"results/{each}", target="_blank")) for each in found]
+    names = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.suffix in _SHOWN)
+    links = [ui.tags.li(ui.a(each, href=f"results/{each}", target="_blank")) for each in names]
     figures = [
-        ui.img(src=f"results/{each}", alt="Survival curves") for each in found if each.endswith(".svg")
+        ui.img(src=f"results/{each}", alt="Survival curves") for each in names if each.endswith(".svg")
     ]
     return ui.div(
         ui.h2("Results"),
@@ -132,12 +132,12 @@ def _ended(status: int | None) -> str:
     return f"{failed}drawn twice." if status else "Released." * (status is not None)
 
 
-def _release(state: State, found: PreparedPlan | None = None, again: bool = False) -> list[list[str]]:
+def _release(state: State, prepared: PreparedPlan | None = None, again: bool = False) -> list[list[str]]:
     """Return the commands of a release, with figures of each survival curve."""
     files = state.files
-    shown = ["--digest", found.plan.digest, "--yes"] if found else []
-    shown += ["--none-expected"] * bool(found and found.without_interval) + ["--again"] * again
-    release = ["protocol", "release", files.plan.name, "--out", files.results.name, *shown]
+    options = ["--digest", prepared.plan.digest, "--yes"] if prepared else []
+    options += ["--none-expected"] * bool(prepared and prepared.without_interval) + ["--again"] * again
+    release = ["protocol", "release", files.plan.name, "--out", files.results.name, *options]
     figures = [f"{files.results.name}/{each['name']}" for each in files.questions if "survival" in each]
     drawn = [
         ["figure", each, "--format", kind, "--out", f"{each}.{kind}", "--force"]

@@ -20,7 +20,7 @@ import numpy as np
 
 from data.store.folders import home
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import SampledGaussian
+from dpalgos.accounting.other_events import SampledGaussian
 from dpalgos.errors import InputError
 
 HERE = Path(__file__).parent

@@ -15,11 +15,10 @@ from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, ball_mean
 from dpalgos.rows.products import clip_rows_l2
-from dpalgos.user_level import aggregation
+from dpalgos.user_level import aggregation, user_level_mean
 
 
 class HalvedNoise(BatchNoise):
@@ -110,7 +109,10 @@ def rows_clipped_one_by_one(run, sample, params, spend):
     bound = np.sqrt(sample.n_features) * params.value_bound
     sums = lambda rows, *_: np.add.reduce(clip_rows_l2(rows.whole().X, bound))[None, :]  # noqa: E731
     unclipped = lambda users, _: users.sum(lambda block: block.total(block.X))  # noqa: E731
-    with patch.object(Rows, "sums_of_units", sums), patch.object(aggregation, "mean_offset", unclipped):
+    with (
+        patch.object(user_level_mean, "sums_of_units", sums),
+        patch.object(aggregation, "mean_offset", unclipped),
+    ):
         return run(sample, params, spend)
 
 

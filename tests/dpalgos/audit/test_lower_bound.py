@@ -8,15 +8,17 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos.accounting.events import Cube, Gaussian, Laplace, Relation, Selection
+from dpalgos.accounting.events import Gaussian, Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
+from dpalgos.accounting.other_events import Cube, Laplace, Selection
 from dpalgos.api import build_params
 from dpalgos.audit import attack
 from dpalgos.audit.lower_bound import DrawnNoise, audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, ReleasedVector
 from dpalgos.core import hardened_noise
-from dpalgos.mechanisms.sensitivity import Bounded, count, shared_pairs
+from dpalgos.mechanisms.sensitivity import Bounded, count
+from dpalgos.mechanisms.witnesses import shared_pairs
 from dpalgos.user_level import user_level_selection
 from dpalgos.user_level.user_level_selection import number_of_draws
 from tests.contract.forms import IDS, PRIVATE

@@ -6,10 +6,11 @@ import pytest
 import dpalgos
 from dpalgos.core import rows as core_rows
 from dpalgos.core.ball import Ball, counts_above, mean_offset, mean_squares
+from dpalgos.core.persons import sums_of_units
 from dpalgos.core.rows import Rows, clipped_moments
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows, StreamRefused
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-1, 1, (50, 3)), RNG.uniform(-1, 1, 50)
@@ -116,7 +117,7 @@ def test_the_sums_of_a_person_are_of_its_rows_with_their_weights(is_streamed):
     people = RNG.integers(0, 7, 50)
     given = StreamedRows(lambda: [X[:20], X[20:]]) if is_streamed else X
     sample = Sample(given, user_ids=people).in_units()
-    found = Rows.of_sample(sample).sums_of_units(lambda block: (block.row_weights, block.X), 3)
+    found = sums_of_units(Rows.of_sample(sample), lambda block: (block.row_weights, block.X), 3)
     expected = [X[people == person].mean(axis=0) for person in range(7)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 

@@ -5,20 +5,16 @@ import pytest
 
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Cube, Gaussian, Laplace, SampledGaussian, Selection, Sketch, failure
+from dpalgos.accounting.events import Gaussian
+from dpalgos.accounting.other_events import Cube, Laplace, SampledGaussian, Selection, Sketch, failure
 from dpalgos.audit.trials import RecordingSpend
-from dpalgos.core.plans import (
-    Share,
-    concentrated_plan,
-    gaussian_plan,
-    laplace_plan,
-    least_noise_plan,
-    planned_events,
-    quantity,
-)
+from dpalgos.core.adaptive_plan import replan
+from dpalgos.core.mixed_plans import concentrated_plan, laplace_plan, least_noise_plan
+from dpalgos.core.plans import Share, gaussian_plan, planned_events, quantity
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise
-from dpalgos.rows.products import svec, unsvec
+from dpalgos.rows.symmetric import svec, unsvec
+from dpalgos.tuning.threshold_search import search
 
 LEMMAS = {"sum": (ball_sum,), "gram": (outer_product_sum,), "above": (count,), "other": (ball_sum,)}
 N_DRAWS = 4000
@@ -106,7 +102,7 @@ def after_three_sums():
 def test_a_plan_made_after_a_release_costs_the_declared_budget(times):
     """Whatever the other releases are: the cost in μ² is that of the budget."""
     spend = after_three_sums()
-    spend.replan(gaussian_plan(2.0, 1e-6, {"sum": Share(0.25, 3), "other": Share(0.75, times)}))
+    replan(spend, gaussian_plan(2.0, 1e-6, {"sum": Share(0.25, 3), "other": Share(0.75, times)}))
     for _ in range(times):
         spend("other", SUM)
     spend.check_complete()
@@ -125,11 +121,11 @@ def test_a_plan_made_after_a_release_cannot_exceed_the_budget(shares):
     spend = after_three_sums()
     first = dict(spend.plan)
     with pytest.raises(RuntimeError, match="was made as"):
-        spend.replan(gaussian_plan(2.0, 1e-6, shares))
+        replan(spend, gaussian_plan(2.0, 1e-6, shares))
     with pytest.raises(RuntimeError, match="the first one"):
-        spend.replan(first | {"other": Gaussian(1000.0)})
+        replan(spend, first | {"other": Gaussian(1000.0)})
     with pytest.raises(TypeError, match="not as Gaussian"):
-        spend.replan(first | {"other": Laplace(1e-9)})
+        replan(spend, first | {"other": Laplace(1e-9)})
     assert len(spend.record.events) == 3
 
 
@@ -164,7 +160,7 @@ def test_a_number_at_the_end_of_a_label_is_no_part_of_the_quantity():
 def test_a_search_finds_the_first_candidate_that_few_rows_exceed():
     above = np.array([[9.0, 7.0, 2.0, 0.0, 0.0], [9.0, 9.0, 9.0, 9.0, 9.0]])
     spend = spending({"above": Gaussian(1.0, times=3)}, noise=NoNoise)
-    np.testing.assert_array_equal(spend.search("above", above, 3.0), [2, 4])
+    np.testing.assert_array_equal(search(spend, "above", above, 3.0), [2, 4])
     spend.check_complete()
     assert all(event.sensitivity == pytest.approx(np.sqrt(2)) for event in spend.record.events)
     batch = spending({"above": Gaussian(1.0, times=3)}, 2, NoNoise)

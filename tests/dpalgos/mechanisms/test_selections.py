@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from dpalgos.accounting.events import Proved, Selection
+from dpalgos.accounting.other_events import Proved, Selection
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.private_range import miss_probability, values_needed

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from dpalgos.accounting.events import Gaussian, Laplace, Selection
+from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.central.preconditioned.plan import (
     SCORES_ABOVE,
@@ -23,14 +24,15 @@ from dpalgos.central.preconditioned.queries import (
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.core import rows as core_rows
 from dpalgos.core.plans import Share, gaussian_plan
-from dpalgos.core.spend import Spend, counts_needed
+from dpalgos.core.spend import Spend
 from dpalgos.intervals.tails import LEVELS, Tail, Unseen
 from dpalgos.mechanisms import winsorized_mean as winsorized
 from dpalgos.mechanisms.sensitivity import ball_mean, box, count, histogram, interval, outer_product
 from dpalgos.models.families import get_family
 from dpalgos.models.newton_steps import NewtonSteps, combined
-from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.streams import StreamedRows
+from dpalgos.tuning.threshold_search import counts_needed, search
 from dpalgos.user_level.aggregation import private_range
 from tests.dpalgos.silence import seeded
 
@@ -141,7 +143,7 @@ def searched(sample, candidates, target, spend):
         core_rows.Rows.of_sample(sample), lambda block: np.linalg.norm(block.X, axis=1), candidates
     )
     spend.start({"counts": Gaussian(1e-9, times=4)}, {"counts": (count,)})
-    return candidates[spend.search("counts", above, target)[0]]
+    return candidates[search(spend, "counts", above, target)[0]]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -179,7 +181,7 @@ def gradient_levels(share, sizes, mu=1.0):
             last = thresholds[-1] if thresholds else None
             candidates = score_candidates(numbers, 1.0, last)
             above = rows.at(np.zeros(3)).counts_above(candidates)
-            thresholds.append(candidates[spend.search(SCORES_ABOVE, above, clipped_scores(numbers))[0]])
+            thresholds.append(candidates[search(spend, SCORES_ABOVE, above, clipped_scores(numbers))[0]])
         found.append(thresholds)
     return np.array(found).T
 

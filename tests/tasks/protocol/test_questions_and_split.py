@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from dpalgos import InputError
-from dpalgos.accounting.budget import concentrated_rho
-from dpalgos.accounting.composition import Spending
+from dpalgos.accounting.budget import Spending, concentrated_rho
 from dpalgos.central.preconditioned.plan import ROBUST
 from tasks.advice.releases import simulate_release
 from tasks.protocol.plan_file import read_plan

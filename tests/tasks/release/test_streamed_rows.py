@@ -20,7 +20,7 @@ from data.ledger.content import Fingerprinter
 from data.tables import streams
 from data.tables.streams import StreamedTable
 from dpalgos.core.rows import Rows
-from dpalgos.rows.partitions import PartitionedRows
+from dpalgos.rows.streams import PartitionedRows
 from tasks.dask_cluster import own_cluster
 from tasks.release.request import read_request
 from tasks.release.rows import columns_read, read_rows, rows_of
