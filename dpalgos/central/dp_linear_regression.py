@@ -41,7 +41,7 @@ from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central.dp_glm import GRADIENT, NoisyDescent
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.mixed_plans import after_selections
+from dpalgos.core.other_plans import after_selections
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows, clipped_moments
 from dpalgos.core.spend import Spend

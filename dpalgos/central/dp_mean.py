@@ -41,7 +41,7 @@ from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import UNPROTECTED, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.mixed_plans import after_selections, concentrated_plan
+from dpalgos.core.other_plans import after_selections, concentrated_plan
 from dpalgos.core.plans import Plan, Share, gaussian_plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend

@@ -48,7 +48,7 @@ from dpalgos.central import printed_cross_validation
 from dpalgos.central.dp_linear_regression import TruncatedRegression
 from dpalgos.central.dp_sparse_glm import sparse_descent
 from dpalgos.central.noisy_iht import STEP_LEMMAS, planned_rounds, printed_rounds
-from dpalgos.core.mixed_plans import after_selections, concentrated_plan
+from dpalgos.core.other_plans import after_selections, concentrated_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

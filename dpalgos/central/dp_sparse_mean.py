@@ -45,7 +45,7 @@ from dpalgos.accounting.other_events import UNPROTECTED, Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.central import printed_cross_validation
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.mixed_plans import after_selections, concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import after_selections, concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend

@@ -27,7 +27,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import Laplace, Selection
-from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.spend import Spend

@@ -19,7 +19,7 @@ from dpalgos.catalog import register
 from dpalgos.central.preconditioned.intercept import CountBound, released_start
 from dpalgos.central.preconditioned.plan import CONSTANT, LOGARITHM, Numbers, intercept_alone
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.mixed_plans import laplace_plan
+from dpalgos.core.other_plans import laplace_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

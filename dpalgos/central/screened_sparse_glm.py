@@ -51,7 +51,7 @@ from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
 from dpalgos.central.noisy_iht import dense
-from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

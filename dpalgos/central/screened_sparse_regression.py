@@ -35,7 +35,7 @@ from dpalgos.cautions import UNRESOLVED
 from dpalgos.central.noisy_iht import dense
 from dpalgos.central.screened_sparse_glm import SCORES, screened
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

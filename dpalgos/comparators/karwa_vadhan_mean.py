@@ -38,7 +38,7 @@ from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.catalog import Form, register
 from dpalgos.core.estimator import IntervalEstimator
-from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows
 from dpalgos.core.spend import Spend

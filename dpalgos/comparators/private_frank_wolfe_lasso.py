@@ -41,7 +41,7 @@ import numpy as np
 from dpalgos.accounting.other_events import Selection
 from dpalgos.catalog import register
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows, clipped_mean
 from dpalgos.core.spend import Spend

@@ -52,7 +52,7 @@ import scipy
 from dpalgos.accounting.other_events import Laplace, Proved
 from dpalgos.catalog import Neighbors, register
 from dpalgos.core.estimator import PrivateEstimator, Witnesses
-from dpalgos.core.mixed_plans import part_of_epsilon
+from dpalgos.core.other_plans import part_of_epsilon
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend

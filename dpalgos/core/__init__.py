@@ -1,6 +1,6 @@
 """What a privacy reviewer reads next to an estimator: its plan, its releases, and its rows.
 
-- `plans`, `mixed_plans`, `adaptive_plan`: how a budget is divided among releases;
+- `plans`, `other_plans`: how a budget is divided among releases;
 - `estimator`: the classes that an estimator derives from;
 - `rows`: sums over rows, which alone hold the weights of rows;
 - `persons`: estimators that protect persons with several rows;

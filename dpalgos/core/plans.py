@@ -6,7 +6,7 @@ the released quantity. If releases of one quantity have different noise, their l
 
 T Gaussian releases of noise multiplier z are exactly one of multiplier z/√T. So a plan of Gaussian releases
 gives each label a share of μ², the squared parameter of Gaussian differential privacy, for all its releases
-together. Shares that sum to 1 prove exactly (ε, δ). Other plans are in :mod:`dpalgos.core.mixed_plans`.
+together. Shares that sum to 1 prove exactly (ε, δ). Other plans are in :mod:`dpalgos.core.other_plans`.
 """
 
 import re

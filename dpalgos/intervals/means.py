@@ -13,7 +13,7 @@ from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import Cube, Laplace
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
-from dpalgos.core.mixed_plans import part_of_epsilon
+from dpalgos.core.other_plans import part_of_epsilon
 from dpalgos.core.rows import Rows
 from dpalgos.core.spend import Spend
 from dpalgos.interval import CLIPPED, Interval

@@ -40,7 +40,7 @@ from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.catalog import Release
 from dpalgos.core.ball import Ball, mean_offset, mean_squares
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.mixed_plans import concentrated_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, least_noise_plan
 from dpalgos.core.plans import Share, gaussian_plan
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Rows

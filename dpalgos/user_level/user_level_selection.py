@@ -50,7 +50,7 @@ import scipy
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.other_events import Proved, Selection
 from dpalgos.catalog import Form, register
-from dpalgos.core.mixed_plans import least_noise_plan
+from dpalgos.core.other_plans import least_noise_plan
 from dpalgos.core.persons import sums_of_units
 from dpalgos.core.plans import Plan
 from dpalgos.core.rows import Block, Rows

@@ -128,9 +128,8 @@ from dpalgos.central.preconditioned.queries import clipped_moments, joined_in, r
 from dpalgos.central.preconditioned.scores import ScoreFunction
 from dpalgos.central.preconditioned.steps import Steps
 from dpalgos.central.preconditioned.whitening import Whitening
-from dpalgos.core.adaptive_plan import replan
 from dpalgos.core.estimator import IntervalEstimator, Witnesses
-from dpalgos.core.mixed_plans import laplace_plan
+from dpalgos.core.other_plans import laplace_plan, replan
 from dpalgos.core.persons import UnitEstimator
 from dpalgos.core.plans import Plan, gaussian_plan
 from dpalgos.core.record import Noisy

@@ -7,7 +7,7 @@ within ±1 that takes the whole budget would have noise 2/(nμ).
 If rows have weights, or count up to a maximum per person, the sum of all weights is private. It is released
 first, with Gaussian noise and a share by the public number of units. The rest is then planned again, with it
 in place of n: weights of a tenth of their maximum are as few rows. All noise is then Gaussian, and the cost
-is the same (:func:`dpalgos.core.adaptive_plan.replan`).
+is the same (:func:`dpalgos.core.other_plans.replan`).
 
 - Below a limit, a model with an intercept estimates the intercept alone. The limit is 17 √(d + 1) and 30 for
   linear models, 20 √(d + 1) and 50 for counts, and 10 √(d + 1) for events.

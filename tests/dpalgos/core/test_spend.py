@@ -8,8 +8,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Gaussian
 from dpalgos.accounting.other_events import Cube, Laplace, SampledGaussian, Selection, Sketch, failure
 from dpalgos.audit.trials import RecordingSpend
-from dpalgos.core.adaptive_plan import replan
-from dpalgos.core.mixed_plans import concentrated_plan, laplace_plan, least_noise_plan
+from dpalgos.core.other_plans import concentrated_plan, laplace_plan, least_noise_plan, replan
 from dpalgos.core.plans import Share, gaussian_plan, planned_events, quantity
 from dpalgos.mechanisms.sensitivity import ball_mean, ball_sum, count, outer_product_sum
 from dpalgos.release.noise_source import Noise, NoNoise

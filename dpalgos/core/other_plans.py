@@ -1,4 +1,4 @@
-"""Plans of releases that are not all Gaussian: of pure ones, and of selections followed by Gaussian noise.
+"""Other plans: of releases that are not all Gaussian, and plans that change during a run.
 
 A plan with selections is first made by shares of the ρ of zero-concentrated DP. Then all its noise is scaled
 by one factor, to the smallest that the accountant proves.
@@ -13,6 +13,7 @@ from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import Event, Gaussian
 from dpalgos.accounting.other_events import Laplace, Selection
 from dpalgos.core.plans import Plan, Share, check_shares
+from dpalgos.core.spend import Spend
 
 _BELOW = 1 - 1e-12  # keeps the rounded sum of parts of ε below ε
 
@@ -65,3 +66,37 @@ def least_noise_plan(
     """
     factor = least_noise(list(plan.values()), epsilon, delta, holds=holds, many=many)
     return {label: event.scaled(factor) for label, event in plan.items()}
+
+
+def replan(spend: Spend, plan: Plan) -> None:
+    """Spend another plan from now on, which may depend on what was released before.
+
+    All noise is Gaussian in both plans. The new one has the releases made so far with the same noise, and
+    costs no more μ², the sum of 1/z² over all releases of noise multipliers z. Therefore the whole run is
+    as private as the first plan, whatever was released: fully adaptive composition needs no more.
+
+    References: Feldman & Zrnic (2021), Individual privacy accounting via a Rényi filter. Smith & Thakurta
+    (2022), Fully adaptive composition for Gaussian differential privacy.
+    """
+    cost, allowed = _squared_mu(plan), _squared_mu(spend.plan)
+    if cost > allowed * (1 + 1e-9):
+        raise RuntimeError(f"the new plan costs {cost:g} of μ², the first one {allowed:g}")
+    for label, old in spend.plan.items():
+        n_made, new = old.times - spend.times_left(label), plan.get(label)
+        if n_made and (
+            not isinstance(new, Gaussian)
+            or new.times < n_made
+            or not np.isclose(new.noise_multiplier, spend.multiplier(label), rtol=1e-9)
+        ):
+            raise RuntimeError(f"the release {label!r} was made as {old}, planned is {new}")
+    spend.plan = plan
+
+
+def _squared_mu(plan: Plan) -> float:
+    """Return μ² of a plan of Gaussian releases; others are refused."""
+    total = 0.0
+    for label, slot in plan.items():
+        if type(slot) is not Gaussian:
+            raise TypeError(f"{label!r} is planned as {type(slot).__name__}, not as Gaussian")
+        total += slot.times / slot.noise_multiplier**2
+    return total
