@@ -83,7 +83,7 @@ def test_a_home_is_deleted_only_if_that_is_asked_and_it_has_no_ledger(tmp_path, 
 
 # What is run, how many of our modules it loads, and modules that it must not load (Ctrl-C is a traceback)
 LOADED = [("import tasks.release.release", 110, ("tasks.problems", "data.datasets", "tasks.study.spec"))]
-LOADED += [("import flows.study", 195, ("dpalgos.formula.fit", "reports.charts", "tasks.scorecard"))]
+LOADED += [("import flows.study", 196, ("dpalgos.formula.fit", "reports.charts", "tasks.scorecard"))]
 LISTED = "import flows.cli.main, flows.cli.catalogs; flows.cli.catalogs.studies()"
 LOADED += [(LISTED, 60, ("numpy", "pandas", "prefect"))]
 LOADED += [("import tasks.study.study_file", 152, ("pandas", "prefect", "scipy.stats"))]

@@ -60,7 +60,8 @@ class Outcome:
 class Limit:
     """A stated limit of some estimates: errors in standard errors or absolute, widths, and coverage.
 
-    With ``covers``, the interval allows for the difference; with ``misses``, noise may hide it at ε = 3.
+    With ``covers``, the interval allows for the difference. At ε = 3, a bias may be ``bias`` half-widths. With
+    ``misses``, noise may hide a larger one.
     """
 
     tolerance: float = TOLERANCE
@@ -68,6 +69,7 @@ class Limit:
     narrowest: float = NARROWEST
     widest: float = WIDEST
     covers: bool = False
+    bias: float = BIAS
     misses: bool = False
 
 
@@ -159,7 +161,8 @@ def _moderate(found: list[Pair], limit_of: LimitOf) -> Iterator[tuple[str, str]]
         f"{found[0].name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
     )
     known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in found])
-    if abs(off.mean()) > max(BIAS * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
+    bias = limit_of(found[0]).bias
+    if abs(off.mean()) > max(bias * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
         yield "biased", text
     if covered < FEWEST_COVERED / SEEDS:
         yield "not covered", text
