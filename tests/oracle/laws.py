@@ -60,8 +60,8 @@ class Outcome:
 class Limit:
     """A stated limit of some estimates: errors in standard errors or absolute, widths, and coverage.
 
-    With ``covers``, the interval allows for the difference. At ε = 3, a bias may be ``bias`` half-widths. With
-    ``misses``, noise may hide a larger one.
+    With ``covers``, the interval allows for the difference. At ε = 3, a bias may be ``bias`` half-widths.
+    With ``misses``, noise may hide a larger one.
     """
 
     tolerance: float = TOLERANCE
