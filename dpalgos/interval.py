@@ -10,14 +10,14 @@ import scipy
 from dpalgos.errors import warn
 from dpalgos.typing import FloatArray
 
-CLIPPED = "clipping may have biased it by more than its half-width"
+CLIPPED = "clipping may have biased it too much for an interval"
 HIDDEN = "it is part of a direction whose second moment is below the noise"
 BENT = "a ridge, or a step too long for its curvature, may have biased it"
 GROSS = "outlying residuals, or rows with a value outside its public bounds, may have biased it"
 MOVED = "rows with a value outside its public bounds may have biased it"
 DISPERSED = "counts vary by more than their means explain"
 FEW = "there are too few rows for this ε and δ"
-OMITTED = "the omitted terms may move it by more than its half-width"
+OMITTED = "the omitted terms may move it too much for an interval"
 _HELPS = {
     CLIPPED: "public bounds, centers and scales closer to the values, or more rows",
     HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
