@@ -33,7 +33,7 @@ from dpalgos.central.preconditioned.life_table import LifeTable, life_table
 from dpalgos.central.preconditioned.steps import Steps, Whitening
 from dpalgos.core.record import Noisy
 from dpalgos.core.rows import Block, Rows
-from dpalgos.formula import ols, phreg, poisson, survival, tables
+from dpalgos.formula import phreg, survival, tables
 from dpalgos.formula.columns import CategoryColumn, NumberColumn
 from dpalgos.formula.design import design_of
 from dpalgos.formula.group_table import group_numbers, noise_std_of, released_curves
@@ -1249,21 +1249,8 @@ def test_what_is_no_time_to_an_event_is_refused(words, formula, options, periods
     refused(lambda: phreg(formula, patients(100), **asked, **BUDGET), dpalgos.InputError, words)
 
 
-def test_other_regressions_refuse_a_time_and_curves_refuse_covariates():
-    frame, asked = patients(100), {"bounds": {"time": (0, 5), "died": (0, 1), "age": (40, 80)}}
-    for fit in (ols, poisson):
-        refused(
-            lambda fit=fit: fit("Surv(time, died) ~ age", frame, **asked, epsilon=1.0, **BUDGET),
-            dpalgos.InputError,
-            "phreg",
-        )
-    for formula in ("Surv(time, died) ~ age", "Surv(time, died) ~ arm + age", "Surv(age, time, died) ~ arm"):
-        refused(
-            lambda formula=formula: survival(formula, frame, levels=ARMS, **asked, epsilon=1.0, **BUDGET),
-            dpalgos.InputError,
-            "formula",
-        )
-    result = fitted(patients(500))
+def test_a_hazard_regression_predicts_curves_of_given_persons_alone():
+    frame, result = patients(100), fitted(patients(500))
     refused(lambda: result.predict(frame), dpalgos.InputError, "survival")
     refused(lambda: result.survival(at=frame[:0]), dpalgos.InputError, "at must")
     refused(lambda: result.submodel(None), dpalgos.InputError, "terms")
