@@ -1,7 +1,7 @@
-"""What each part of the own estimator is worth: errors without it over errors with it, on the gate's cells.
+"""What each part of the own estimator is worth: errors without it over errors with it.
 
-Groups and errors are those of :mod:`tests.bench.gate`. A ratio is the geometric mean over the cells of a
-group. Part and whole have the same rows and the same seeds.
+Groups and errors are those of :mod:`tests.bench.development_cells`. A ratio is the geometric mean over the
+cells of a group. Part and whole have the same rows and the same seeds.
 """
 
 import warnings
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpalgos.central.preconditioned import estimator, intercept, plan, steps, whitening
 from dpalgos.models import newton_steps
-from tests.bench.gate import Errors, means_by_group, measured_cells, names_above
+from tests.bench.development_cells import Errors, means_by_group, measured_cells, names_above
 from tests.bench.goals import Measurement
 
 SMALL, MOST = "today/progression//inf/1", 100  # ratios above it are not compared
@@ -44,7 +44,7 @@ def without(part: str, only: str) -> dict[str, Errors]:
     with ExitStack() as stack:
         for owner, name, value in PARTS[part]:
             stack.enter_context(patch.object(owner, name, value))
-        return measured_cells(quick=False, only=only)
+        return measured_cells(only)
 
 
 def facts_of_part(whole: dict[str, Errors], other: dict[str, Errors]) -> dict[str, str]:
@@ -63,7 +63,7 @@ def bench_ablation(small: bool = False) -> Measurement:
     only = SMALL if small else ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of seeds, and of columns that noise hides
-        whole = measured_cells(quick=False, only=only)
+        whole = measured_cells(only)
         others = {part: without(part, only) for part in PARTS}
     facts: dict[str, str] = {"cells": str(len(whole)), "above": str(len(names_above(whole)))}
     for part, other in others.items():

@@ -15,7 +15,6 @@ from tests.bench import __main__ as bench
 from tests.bench import unseen, unseen_people
 from tests.bench.compared import __main__ as compared
 from tests.bench.goals import Goal, Measurement
-from tests.bench.schedule import START, Task, scheduled
 from tests.bench.speed import Speed, judged
 
 FUNCTIONS = dict(bench.benchmarks([]))
@@ -153,13 +152,3 @@ def test_the_first_five_tables_of_times_and_of_people_are_taken():
     assert list(map(len, taken)) == [5, 5]
     sources = {table: "/".join(about["source"]) for table, about in unseen_people.TABLES.items()}
     assert {**taken[0], **taken[1]} == sources
-
-
-def test_the_model_of_a_time_line_starts_the_task_with_the_most_work_that_can_run():
-    short, long, last = (
-        Task(name, name, work, [], seconds=work) for name, work in (("s", 1), ("l", 3), ("t", 2))
-    )
-    page = Task("p", "|", after=[long], seconds=1)
-    lines = scheduled([short, page, last, long], cores=2)
-    assert [[task.name for *_, task in line] for line in lines] == [["l", "p"], ["t", "s"]]
-    assert [(begin - START, end - START) for begin, end, _ in lines[0]] == [(0, 3), (3, 4)]

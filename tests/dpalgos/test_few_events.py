@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy
 
 from dpalgos.central.preconditioned import PreconditionedGLM
-from dpalgos.central.preconditioned.intercept import positive_mean
 from dpalgos.central.private_constant import PrivateConstant
 from dpalgos.errors import InputError
 from dpalgos.models.families import get_family
@@ -31,13 +29,6 @@ def answers(X, y, epsilon, family="logistic", **keywords):
 
 def mean_prediction(X, found, family="logistic"):
     return get_family(family).mean(X @ found.estimate).mean(axis=0)
-
-
-@pytest.mark.parametrize("z", [-6.0, -1.0, 0.0, 0.5, 3.0])
-def test_a_positive_mean_is_that_of_the_part_of_the_normal_law_above_zero(z):
-    law = scipy.stats.norm(z * 0.1, 0.1)
-    expected = law.expect(lambda m: m, lb=0, ub=2) / law.sf(0)
-    assert positive_mean(z * 0.1, 0.1) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(("n_events", "epsilon"), [(20, 0.5), (20, 1.0), (40, 0.5)])

@@ -79,6 +79,25 @@ TWICE = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
 ALIKE = ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
 CODED = people().assign(smoker=np.arange(60) % 2 + 1)  # no event has a bound of 1 and a code of 2
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
+SAME = [("\u00b5g", "\u03bcg"), ("caf\u00e9", "cafe\u0301")]
+PANDAS = people().assign(region=pd.Categorical(people()["region"]))
+LIKE_TERMS = dict.fromkeys(("y", "a", "C(g)", "g:h", "log(a)"), NumberColumn(1, 2))
+LIKE_TERMS |= dict.fromkeys("gh", CategoryColumn(("a", "b")))
+SPOILED = [
+    ("I(30 - visits)", (0, 20)),
+    ("I(visits / 2)", (0, 1)),
+    ("visits", (0, 0.5)),
+    ("visits", (0.5, 20)),
+]
+TIMES = {"days": (0, 3650), "smoker": (0, 1), "age": (18, 90)}
+
+
+def alike(one, other, used, **public):
+    """Fit on columns whose names look the same."""
+    frame = pd.DataFrame({"y": [0.0, 1.0], one: [0.0, 1.0], other: [1.0, 0.0]})
+    return private.ols(f"y ~ {used}", frame, **public, epsilon=1.0, delta=1e-8)
+
+
 ROWS = [
     # What is not a formula is named with what to write
     *[(InputError, f"I({each} ** 2)", lambda each=each: fit(f"cost ~ {each}**2 + region")) for each in ("age", "visits")],
@@ -140,6 +159,19 @@ ROWS = [
     (InputError, "region", lambda: of_rates("visits ~ age + exposure(region)")),
     (InputError, "covariate", lambda: of_rates("visits ~ offset(log(days))")),
     (InputError, "I(visits - log(days))", lambda: fit("visits ~ age + offset(log(days))")),
+    # Names that look the same
+    *[(InputError, (ascii(one), ascii(other), "look different"), lambda one=one, other=other, more=more: alike(one, other, one, bounds={"y": (0, 1), one: (0, 1), **dict.fromkeys([other] * more, (0, 1))})) for one, other in SAME for more in (0, 1)],
+    *[(InputError, "levels", lambda one=one, other=other: alike(one, other, other, bounds={"y": (0, 1)}, levels={other: [one, other]})) for one, other in SAME],
+    *[(InputError, "rename the column", lambda text=text: design_of(text, LIKE_TERMS)) for text in ("y ~ C(g) + `C(g)`", "y ~ g*h + `g:h`", "y ~ log(a) + `log(a)`")],
+    # Missing cells, and categories that pandas knows
+    *[(InputError, named, lambda each=each: fit("cost ~ age + region", impute=each)) for each, named in (({"age": 3}, "within the bounds"), ({"age": np.nan}, "within the bounds"), ({"region": "z"}, "levels"), ({"other": 1}, "other"), ([1], "dictionary"))],
+    (InputError, "impute={'age': 54", lambda: fit("cost ~ age", people().assign(age=[18.0, np.nan] * 30))),
+    (InputError, ("levels={'region'", "state public ones", "levels={'region': frame['region'].cat.cat"), lambda: fit("cost ~ region", PANDAS, levels={})),
+    # A response that clipping or arithmetic may spoil, before a row is read: one bound after another would find the largest
+    *[(InputError, "response", lambda left=left, ends=ends, model=model: model(f"{left} ~ age", None, bounds={"visits": ends, "age": (0, 1)}, epsilon=1.0, delta=1e-6)) for left, ends in SPOILED for model in (private.poisson, private.logit)],
+    # Times in other regressions, and covariates of curves
+    *[(InputError, "phreg", lambda model=model: fit("Surv(days, smoker) ~ age", model=model)) for model in (private.ols, private.poisson)],
+    *[(InputError, "formula", lambda text=text: fit(text, model=private.survival, bounds=TIMES)) for text in ("Surv(days, smoker) ~ age", "Surv(days, smoker) ~ region + age", "Surv(age, days, smoker) ~ region")],
 ]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from dpalgos.mechanisms.sensitivity import Bounded, count
 from dpalgos.nonprivate.ols import least_squares
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.streams import PartitionedRows, StreamedRows
+from dpalgos.rows.units import user_codes
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,
@@ -202,6 +203,8 @@ ROWS = [
     (InputError, ("user_ids", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], user_ids=FRAME["visits"][::-1])),
     (InputError, ("weights", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], weights=FRAME["visits"][::-1], max_weight=2.0)),
     (InputError, ("row_mask", "order"), lambda: estimate(X=FRAME, y=FRAME["age"], row_mask=(FRAME["age"] > 0)[::-1])),
+    # A person could have rows under 1 and under "1"
+    *[(InputError, "user_ids must be", lambda ids=ids, dtype=dtype: user_codes(ids if dtype is None else np.array(ids, dtype), 4)) for ids in ([1, "1", 2, 3], ["1", 1.0, "2", "3"], [1, 2.5, 3, 4], [1, None, 2, 3], [True, 1, 2, 3]) for dtype in (None, object)],
     (InputError, ("user_ids", "masked"), lambda: users(np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0]))),
     # The classes of scikit-learn
     (InputError, "bounds", lambda: linear(bounds=3.0)),

@@ -192,12 +192,6 @@ def test_the_index_has_each_study_once_by_what_privacy_costs(report):
     assert "× 1.016<" in render_index([close])["index.html"].decode()  # as the finding says
 
 
-def test_the_index_writes_a_factor_as_its_page_does(report):
-    errors = {"private": (0.5, 0.01), "method": (0.49, 0.01), "zero": (1.0, 0.0)}
-    small = entry(report, "small", {"errors": errors, "factor": [1.016, 1.002, 1.031]})
-    assert "× 1.016" in render_index([small])["index.html"].decode()
-
-
 def test_the_index_of_all_shipped_studies_has_at_most_600_words(report):
     titles = {name: find_study(name).title for name in study_names()}
     entries = [entry(report, name, {"title": title, "trial": "Trial run"}) for name, title in titles.items()]

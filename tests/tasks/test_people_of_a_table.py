@@ -73,7 +73,9 @@ def shows(count, text):
     return re.search(rf"(?<![\d.\w]){written}(?![\d\w]|\.\d)", text) is not None
 
 
-def test_no_output_shows_how_many_rows_people_have(tmp_path, home, few_tables, command_line, caplog):
+def test_pages_count_people_and_no_output_shows_how_many_rows_they_have(
+    tmp_path, home, few_tables, command_line, caplog
+):
     caplog.set_level("DEBUG")
     table = patients()
     special = {"response": "visits", "user_id": "patient"}
@@ -104,6 +106,12 @@ def test_no_output_shows_how_many_rows_people_have(tmp_path, home, few_tables, c
             texts[str(path)] = pd.read_parquet(path).to_csv()
     texts["log"] = caplog.text
     assert len(texts) > 15
+    assert "1,500 users" in texts["report"]
+    assert "estimate on all users" in texts["report"]
+    methods = (tmp_path / "out" / "methods.html").read_text(encoding="utf-8")
+    assert ("Unit of privacy: user" in methods, "Unit of privacy: row" in methods) == (True, False)
+    (read,) = json.loads((tmp_path / "out" / "manifest.json").read_text())["data"]
+    assert (read["n_rows"], read["rows_read"], read["unit"]) == (1500, 1500, "user")
     assert shows(1500, texts["report"])
     assert [where for where, text in texts.items() if shows(len(table), text)] == []
 
@@ -116,17 +124,6 @@ def _written(folder, table):
 def _release_words(folder, *more):
     files = folder / "table.csv", folder / "mine-release.toml"
     return *release_words("preconditioned_regression", *files, 2), "--interval", 0.95, "--yes", *more
-
-
-def test_pages_count_people(tmp_path, home):
-    page = reported(study(tmp_path), tmp_path)
-    assert "1,500 users" in page
-    assert "estimate on all users" in page
-    methods = (tmp_path / "out" / "methods.html").read_text(encoding="utf-8")
-    assert ("Unit of privacy: user" in methods, "Unit of privacy: row" in methods) == (True, False)
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    (read,) = manifest["data"]
-    assert (read["n_rows"], read["rows_read"], read["unit"]) == (1500, 1500, "user")
 
 
 def test_a_file_that_states_the_rows_of_people_is_refused(tmp_path):

@@ -112,29 +112,6 @@ def test_markers_in_another_order_are_the_same_question_and_levels_are_another(l
         assert asked(ledger, tmp_path, "preconditioned_regression", **DECLARED).replayed == same
 
 
-SPELLED = ["cost ~ age + site", "cost ~ site + age", "cost ~ Q('age') + C(site)", "Q('cost') ~ I(age) + site"]
-SPELLED += ["cost ~ 1 + site + `age`"]
-
-
-def test_a_charged_model_is_not_charged_again_in_another_spelling(ledger, tmp_path):
-    study_of(tmp_path)
-
-    def ask(formula):
-        people().to_csv(tmp_path / "people.csv", index=False)
-        text = f'formula = "{formula}"\n[dataset]\nname = "people"\nstudy = "mine.toml"\n'
-        (tmp_path / "release.toml").write_text(text)
-        files = tmp_path / "people.csv", tmp_path / "release.toml"
-        return release(ledger, "preconditioned_regression", *files, epsilon=1.0, delta=1e-6)
-
-    first = ask(SPELLED[0])
-    for other in SPELLED[1:]:
-        assert ask(other).replayed
-        assert ask(other).estimate == first.estimate
-    assert len(ledger.account("people").charges) == 1
-    assert not ask("cost ~ age + site + weight").replayed
-    assert first.estimate == ask(SPELLED[0]).estimate
-
-
 def with_cell(column, value):
     table = people()
     table[column] = table[column].astype(object)

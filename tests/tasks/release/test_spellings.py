@@ -73,6 +73,7 @@ SPELLINGS = [
     ("formula", [POINT], []),
     ("formula", [], [("age + stage", "stage + age")]),
     ("formula", [], [("time ~ age", "`time` ~ 1 + age")]),
+    ("formula", [], [("time ~ age + stage", "Q('time') ~ C(stage) + Q('age')")]),
 ]
 
 

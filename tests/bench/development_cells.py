@@ -1,4 +1,4 @@
-"""The gate of the own estimator: errors by cell, over those of version 4.0, on development tables only.
+"""Development cells of the own estimator: tables, sizes and budgets on which its constants were chosen.
 
 The rule for the cells was written before the first fit. Tables: those of the league on which estimators may
 be tuned, housing, elevators and kin40k, and synthetic ones of 20,000 rows. A table is the population. A cell
@@ -15,26 +15,18 @@ draws n rows without replacement, fits, and is judged on the whole table. Groups
 | large | half, at most 5,000 | 10, 100, 1,000 | as declared, and synthetic |
 
 The error is the excess loss over that of the best coefficients, over what the columns explain. If they
-explain less than a quarter of the loss, they count as if they explained that. Three numbers judge a change:
+explain less than a quarter of the loss, they count as if they explained that. A mean error below 0.002
+counts as 0.002. A cell is above the private constant if the mean error exceeds 1.05 times that of the
+constant by two standard errors.
 
-- the geometric mean of error over error of 4.0 on the cells of today;
-- the worst ratio of all cells. Errors below 0.002 count as that;
-- cells above the private constant: the mean error exceeds 1.05 times that of the constant by two standard
-  errors.
-
-``python -m tests.bench.gate`` measures all cells, ``quick`` a quarter of them. ``keep`` stores a full run in
-``gate.csv`` as that of a version; it is for a release. A part stays in the estimator if leaving it out costs
-3% in the mean of any group, or makes a cell 1.5 times worse.
+A part stays in the estimator if leaving it out costs 3% in the mean of any group, or makes a cell 1.5 times
+worse: :mod:`tests.bench.ablation` measures that.
 """
 
-import csv
 import hashlib
-import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,13 +39,10 @@ from data.datasets import load
 from data.fetch.raw import fetch
 from data.store.folders import home, mirror_from_environment
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from tests.bench.goals import Measurement, at_most
 from tests.bench.unseen import prepared_table
 
-STORED = Path(__file__).with_suffix(".csv")
 FAMILIES = {"linear": "gaussian", "logistic": "logistic", "counts": "poisson"}
 SMALLEST, LEAST_EXPLAINED, ABOVE, N_SYNTHETIC = 0.002, 0.25, 1.05, 20_000
-QUICK = 4  # a quick run has every fourth cell of a group, in the order of digests
 UCI = "elevators", "kin40k"
 SHAPES = "leverage", "skew", "rare"
 
@@ -67,7 +56,7 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateCell:
+class DevelopmentCell:
     """A cell; ``size`` is nμ/√(d + 1), or infinite for half of the rows, at most ``most``."""
 
     group: str
@@ -171,7 +160,7 @@ def changed(name: str, change: str) -> Table:
 # Cells.
 
 
-def n_rows(cell: GateCell, n_table: int, d: int) -> int | None:
+def n_rows(cell: DevelopmentCell, n_table: int, d: int) -> int | None:
     """Return the rows of a cell; None if half of the table has not as many."""
     half = n_table // 2
     if np.isinf(cell.size):
@@ -186,17 +175,17 @@ def n_rows(cell: GateCell, n_table: int, d: int) -> int | None:
     return int(np.exp(scipy.optimize.brentq(excess, np.log(8), np.log(half))))
 
 
-def cells() -> Iterator[GateCell]:
+def cells() -> Iterator[DevelopmentCell]:
     """Yield all cells in order."""
     for name in (*table_names(), *synthetic_names()):
         place, is_real = digest(name), name in table_names()
         sizes = (7.0, 14.0, 28.0, 50.0)
         for epsilon in (0.3, 1.0, 3.0) if is_real else ():
-            yield GateCell(
+            yield DevelopmentCell(
                 group="today", table=name, change="", epsilon=epsilon, size=np.inf, repetitions=5, most=10_000
             )
         for k, size in enumerate(sizes if is_real else (*sizes, 300.0, np.inf)):
-            yield GateCell(
+            yield DevelopmentCell(
                 group="few" if is_real else "synthetic",
                 table=name,
                 change="",
@@ -207,18 +196,18 @@ def cells() -> Iterator[GateCell]:
         wide = f"bounds {10 ** (1 + place % 3)}"
         for change, size in (("units", np.inf), ("units", 50.0), (wide, np.inf), ("bounds 10", 50.0)):
             repetitions = 4 if np.isinf(size) else 12
-            yield GateCell(
+            yield DevelopmentCell(
                 group="crude", table=name, change=change, epsilon=1.0, size=size, repetitions=repetitions
             )
         for size in (14.0, 50.0, np.inf):
             repetitions = 4 if np.isinf(size) else 24
-            yield GateCell(
+            yield DevelopmentCell(
                 group="none", table=name, change="permuted", epsilon=1.0, size=size, repetitions=repetitions
             )
         for k, size in enumerate((14.0, 28.0, 50.0, 200.0)):
             part = (0.02, 0.05, 0.1)[(place + k) % 3]
             epsilon = (0.3, 1.0)[(place // 3 + k) % 2]
-            yield GateCell(
+            yield DevelopmentCell(
                 group="narrow",
                 table=name,
                 change=f"narrow {part:g}",
@@ -227,16 +216,14 @@ def cells() -> Iterator[GateCell]:
                 repetitions=24,
             )
         for epsilon in (10.0, 100.0, 1000.0):
-            yield GateCell(group="large", table=name, change="", epsilon=epsilon, size=np.inf, repetitions=6)
+            yield DevelopmentCell(
+                group="large", table=name, change="", epsilon=epsilon, size=np.inf, repetitions=6
+            )
 
 
-def chosen_cells(*, quick: bool, only: str = "") -> list[GateCell]:
+def chosen_cells(only: str = "") -> list[DevelopmentCell]:
     named = [cell for cell in cells() if only in cell.name]
-    kept = [cell for cell in named if cell.group != "narrow" or table(cell.table).group == "linear"]
-    if not quick:
-        return kept
-    order = sorted(kept, key=lambda cell: (cell.group, digest(cell.name)))
-    return order[::QUICK]
+    return [cell for cell in named if cell.group != "narrow" or table(cell.table).group == "linear"]
 
 
 # Errors.
@@ -296,40 +283,9 @@ class Judge:
         return max((loss_of(*self.table, coef) - self.least) / self.scale, 0.0)
 
 
-# Strong and weak signals of few normal rows: n, d, ε, δ, R², and the largest error.
-SIGNALS = (
-    (300, 1, 0.5, 1e-6, 0.8, 0.5),
-    (800, 8, 0.3, 800.0**-2, 0.4, 0.9),
-    (500, 6, 0.5, 500.0**-2, 0.5, 0.45),
-    (300, 1, 0.5, 1e-6, 0.03, 1.05),
-    (500, 6, 0.5, 500.0**-2, 0.03, 1.05),
-    (1000, 4, 0.1, 1e-6, 0.03, 1.05),
-)
-N_SIGNALS = 40
-
-
-def signal_errors(n: int, d: int, epsilon: float, delta: float, explained: float) -> np.ndarray:
-    """Return mean squared errors of prediction over the variance of the response, (40,)."""
-    errors = []
-    for seed in range(N_SIGNALS):
-        rng = np.random.default_rng(100 + seed)
-        slopes = rng.normal(size=d)
-        slopes *= np.sqrt(explained) / np.linalg.norm(slopes)
-        Z = rng.normal(size=(n, d))
-        y = Z @ slopes + np.sqrt(1 - explained) * rng.normal(size=n) + 0.3
-        X = np.column_stack([Z + 0.3, np.ones(n)])
-        budget = {"epsilon": epsilon, "delta": delta, "family": "gaussian", "intercept": True}
-        fit = dpalgos.estimate("preconditioned_glm", X, y, rng=np.random.default_rng(seed), **budget)
-        missed = fit.estimate[:-1] - slopes
-        center = fit.estimate[-1] + 0.3 * fit.estimate[:-1].sum() - 0.3
-        errors.append(missed @ missed + center**2 + 1 - explained)
-    return np.array(errors)
-
-
 class Errors(NamedTuple):
     own: np.ndarray
-    constant: np.ndarray
-    nonprivate: np.ndarray  # of groups with large ε, else empty
+    constant: np.ndarray  # empty for groups with large ε
 
     @property
     def mean(self) -> float:
@@ -348,14 +304,14 @@ def judge_of(name: str, change: str) -> Judge:
     return Judge(changed(name, change))
 
 
-def measured(cell: GateCell) -> Errors | None:
+def measured(cell: DevelopmentCell) -> Errors | None:
     """Return the errors of a cell; None if its table is too short."""
     judge = judge_of(cell.table, cell.change)
     X, y, group = judge.table
     n = n_rows(cell, len(y), X.shape[1])
     if n is None:
         return None
-    found: list[list[float]] = [[], [], []]
+    found: tuple[list[float], list[float]] = ([], [])
     for seed in range(cell.repetitions):
         rows = np.random.default_rng([seed, digest(cell.table), n]).permutation(len(y))[:n]
         budget: dict[str, Any] = {"epsilon": cell.epsilon, "delta": n**-2.0, "family": FAMILIES[group]}
@@ -367,18 +323,7 @@ def measured(cell: GateCell) -> Errors | None:
                 continue
             fit = dpalgos.estimate(estimator, X[rows], y[rows], rng=rng, **budget, **more)
             found[k].append(judge.error(fit.estimate))
-        if cell.group == "large":
-            found[2].append(judge.error(best_of(X[rows], y[rows], group)))
     return Errors(*(np.array(each) for each in found))
-
-
-# Figures.
-
-
-def stored() -> dict[str, float]:
-    """Return the errors of version 4.0 by cell."""
-    with STORED.open(encoding="utf-8", newline="") as file:
-        return {row["cell"]: float(row["error"]) for row in csv.DictReader(file)}
 
 
 def means_by_group(ratios: Mapping[str, float]) -> dict[str, float]:
@@ -394,76 +339,6 @@ def names_above(found: Mapping[str, Errors]) -> list[str]:
     return [name for name, errors in found.items() if len(errors.constant) and errors.is_above]
 
 
-def facts_of(found: dict[str, Errors], before: dict[str, float]) -> dict[str, str]:
-    """Return the three numbers, means by group, the worst cells, and what is above a limit."""
-    ratios = {name: errors.mean / before[name] for name, errors in found.items() if name in before}
-    facts = {f"mean/{group}": f"{ratio:.3f}" for group, ratio in means_by_group(ratios).items()}
-    for name in sorted(ratios, key=ratios.__getitem__, reverse=True)[:8]:
-        facts[f"worst/{name}"] = f"{ratios[name]:.2f}: {found[name].mean:.3g} for {before[name]:.3g}"
-    above = names_above(found)
-    facts["above the constant"] = f"{len(above)} of {len(found)}"
-    for name in above:
-        errors = found[name]
-        facts[f"above/{name}"] = f"{errors.own.mean():.3g} for {errors.constant.mean():.3g}"
-    for low, high in pairwise((10, 100, 1000)):
-        for name, errors in found.items():
-            lower = (
-                found.get(name.removesuffix(f"/{high}") + f"/{low}") if name.endswith(f"/{high}") else None
-            )
-            if lower and len(errors.nonprivate):
-                rise = errors.own - 1.1 * lower.own
-                if rise.mean() > 3 * rise.std(ddof=1) / np.sqrt(len(rise)):
-                    facts[f"rises/{name}"] = f"{errors.own.mean():.3g} for {lower.own.mean():.3g}"
-    for name, errors in found.items():
-        if len(errors.nonprivate):
-            own, best = errors.own.mean(), errors.nonprivate.mean()
-            facts[f"floor/{name}"] = f"{own / max(best, 1e-12):.2f}: {own:.3g} for {best:.3g}"
-    return facts
-
-
-def signal_facts() -> dict[str, str]:
-    facts = {}
-    for n, d, epsilon, delta, explained, limit in SIGNALS:
-        errors = signal_errors(n, d, epsilon, delta, explained)
-        facts[f"signal/{n} × {d}, ε {epsilon:g}, R² {explained:g}"] = f"{errors.mean():.2f}, limit {limit:g}"
-    return facts
-
-
-def measured_cells(*, quick: bool, only: str = "") -> dict[str, Errors]:
-    found = {cell.name: measured(cell) for cell in chosen_cells(quick=quick, only=only)}
+def measured_cells(only: str = "") -> dict[str, Errors]:
+    found = {cell.name: measured(cell) for cell in chosen_cells(only)}
     return {name: errors for name, errors in found.items() if errors is not None}
-
-
-def bench_gate(small: bool = False) -> Measurement:
-    """Measure all cells; the smallest size is two cells of one table of scikit-learn."""
-    names = ("today/progression//inf/1", "few/progression//14/") if small else ("",)
-    found: dict[str, Errors] = {}
-    for name in names:
-        found |= measured_cells(quick=False, only=name)
-    facts, before = facts_of(found, stored()), stored()
-    today = [found[name].mean / before[name] for name in found if name.startswith("today") and name in before]
-    return Measurement(
-        figure=f"{len(found)} cells",
-        goals=[at_most(1.0, "×", "error on the cells of today", float(np.exp(np.mean(np.log(today)))))],
-        data="development tables",
-        facts=facts,
-    )
-
-
-def main(words: list[str]) -> None:
-    warnings.simplefilter("ignore")
-    quick = "quick" in words
-    only = next((word for word in words if word not in ("quick", "keep")), "")
-    found = measured_cells(quick=quick, only=only)
-    if "keep" in words:
-        with STORED.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["cell", "error"])
-            writer.writerows([name, f"{errors.mean:.4g}"] for name, errors in found.items())
-    facts = facts_of(found, stored() if STORED.exists() else {})
-    for what, fact in (facts | (signal_facts() if "signal".startswith(only) else {})).items():
-        print(f"{what:60s} {fact}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
