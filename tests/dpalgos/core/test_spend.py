@@ -164,7 +164,7 @@ def test_a_search_finds_the_first_candidate_that_few_rows_exceed():
     assert all(event.sensitivity == pytest.approx(np.sqrt(2)) for event in spend.record.events)
     batch = spending({"above": Gaussian(1.0, times=3)}, 2, NoNoise)
     np.testing.assert_array_equal(
-        batch.search("above", np.stack([above, above[::-1]]), 3.0), [[2, 4], [4, 2]]
+        search(batch, "above", np.stack([above, above[::-1]]), 3.0), [[2, 4], [4, 2]]
     )
 
 
