@@ -14,8 +14,8 @@ from dpalgos.audit.attack import AuditResult
 from dpalgos.audit.lower_bound import audit
 from dpalgos.audit.trials import BatchNoise
 from dpalgos.catalog import Estimator, get_estimator
+from dpalgos.comparators import sheffet_ols
 from dpalgos.core.estimator import PrivateEstimator
-from dpalgos.core.spend import Spend
 from dpalgos.mechanisms.sensitivity import Bounded, ball_mean
 from dpalgos.rows.products import clip_rows_l2
 from dpalgos.user_level import aggregation, user_level_mean
@@ -52,13 +52,13 @@ def breaking(change: Callable) -> Callable[[PrivateEstimator], PrivateEstimator]
 @breaking
 def half_of_the_row_bound(run, sample, params, spend):
     """A row bound forgotten a factor of 2 is one of 4 in its square, which the ridge is a multiple of."""
-    sketch = Spend.sketch
+    sketch = sheffet_ols.release_sketch
 
     def with_a_quarter(spend, label, gram, row_bound_squared, *, added):
         missing = 0.75 * spend.plan[label].ridge * row_bound_squared
         return sketch(spend, label, gram - missing * np.eye(gram.shape[-1]), row_bound_squared, added=added)
 
-    with patch.object(Spend, "sketch", with_a_quarter):
+    with patch.object(sheffet_ols, "release_sketch", with_a_quarter):
         return run(sample, params, spend)
 
 
