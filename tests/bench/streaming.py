@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np, pyarrow.parquet as pq
 import dpalgos
 from data.formats.row_groups import BUFFER_BYTES, RowBlocks
-from dpalgos.rows.blocks import StreamedRows
+from dpalgos.rows.streams import StreamedRows
 from tasks.cells import one_blas_thread
 from tests.peak_memory import peak_memory
 
