@@ -160,9 +160,9 @@ def _moderate(found: list[Pair], limit_of: LimitOf) -> Iterator[tuple[str, str]]
     text = (
         f"{found[0].name}: off by {off.mean():.4g}, sd {off.std():.3g}, half {half.mean():.3g}, {covered:.0%}"
     )
-    known = np.mean([limit_of(p).tolerance * p.se + p.cell for p in found])
-    bias = limit_of(found[0]).bias
-    if abs(off.mean()) > max(bias * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
+    limit = limit_of(found[0])  # of the estimate's name
+    known = np.mean([limit.tolerance * p.se + p.cell for p in found])
+    if abs(off.mean()) > max(limit.bias * half.mean(), 3 * off.std(ddof=1) / np.sqrt(len(off)), known):
         yield "biased", text
     if covered < FEWEST_COVERED / SEEDS:
         yield "not covered", text
